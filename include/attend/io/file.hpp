@@ -1,0 +1,250 @@
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "attend/core/error.hpp"
+
+/// Files read with a bound, and files written so that a failure never costs the old one. POSIX.
+
+namespace attend::detail {
+
+/// Throws IoError `operation: path: No space left on device`.
+[[noreturn]] inline void throw_errno(const char* operation, const std::filesystem::path& path, int error = errno) {
+  throw IoError(std::string(operation) + ": " + path.string() + ": " + std::generic_category().message(error));
+}
+
+/// An open file that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+  /// Closes now and returns whether that went well: some file systems report a failed write only here.
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// The folder in which `path` stands; `.` for a bare name.
+inline std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+/// Makes the names in `folder` survive a power cut. File systems that cannot sync a folder are let pass.
+inline void sync_folder(const char* operation, const std::filesystem::path& folder) {
+  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) throw_errno(operation, folder);
+  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) throw_errno(operation, folder);
+}
+
+/// Bytes for one call of the system: Linux moves at most 2 GiB.
+inline constexpr std::size_t max_transfer = std::size_t{1} << 30;
+
+/// A number that no other call in this process gets.
+inline unsigned unique_number() {
+  static std::atomic<unsigned> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace attend::detail
+
+namespace attend::io {
+
+/// A regular file open for reading at any offset. Its reads are safe from several threads at once.
+class InputFile {
+ public:
+  /// Throws IoError where the file is missing, unreadable, or no regular file.
+  explicit InputFile(std::filesystem::path path) : path_(std::move(path)) {
+    fd_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // O_NONBLOCK: a named pipe must not hang
+    if (!fd_) detail::throw_errno("read", path_);
+    struct stat status {};
+    if (::fstat(fd_.get(), &status) != 0) detail::throw_errno("read", path_);
+    if (!S_ISREG(status.st_mode))
+      throw IoError("read: " + path_.string() + (S_ISDIR(status.st_mode) ? " is a folder" : " is a pipe or a device") +
+                    ", expected a regular file");
+    size_ = static_cast<std::size_t>(status.st_size);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Bytes in the file when it was opened.
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  /// Fills `out` with the bytes from `offset` on. Throws IoError where the system refuses, FormatError where the file ends
+  /// before `out` is full. (Reads, not a mapping: a file that somebody truncates then costs an exception, not the process.)
+  void read_at(std::size_t offset, std::span<std::byte> out) const {
+    const std::size_t wanted = out.size();
+    while (!out.empty()) {
+      const ssize_t n = ::pread(fd_.get(), out.data(), std::min(out.size(), detail::max_transfer), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) detail::throw_errno("read", path_);
+      if (n == 0)
+        throw FormatError("read: " + path_.string() + " ends at byte " + std::to_string(offset) + ", expected " +
+                          std::to_string(wanted) + " bytes from " + std::to_string(offset + out.size() - wanted) + " on");
+      offset += static_cast<std::size_t>(n);
+      out = out.subspan(static_cast<std::size_t>(n));
+    }
+  }
+
+ private:
+  std::filesystem::path path_;
+  detail::Descriptor fd_;
+  std::size_t size_ = 0;
+};
+
+/// The most bytes that `read_file` takes unless told otherwise.
+inline constexpr std::size_t max_file_bytes = std::size_t{1} << 30;
+
+/// The whole file as bytes; pipes are read to their end. Throws IoError where it cannot be read, FormatError where it has
+/// more than `limit` bytes (so a wrong path cannot exhaust memory).
+inline std::string read_file(const std::filesystem::path& path, std::size_t limit = max_file_bytes) {
+  const detail::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) detail::throw_errno("read", path);
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) detail::throw_errno("read", path);
+  const std::size_t expected = S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) : 0;
+  const auto check_limit = [&](std::size_t size) {
+    if (size > limit)
+      throw FormatError("read: " + path.string() + " has " + std::to_string(size) + " bytes or more, expected at most " +
+                        std::to_string(limit));
+  };
+  check_limit(expected);
+  std::string bytes;
+  for (std::size_t filled = 0;;) {  // to the end, not to st_size: pipes and files in /proc say nothing of their size
+    if (filled == bytes.size()) bytes.resize(filled == 0 ? std::max<std::size_t>(expected + 1, 4096) : filled * 2);
+    const ssize_t n = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) detail::throw_errno("read", path);
+    filled += static_cast<std::size_t>(n);
+    check_limit(filled);
+    if (n == 0) {
+      bytes.resize(filled);
+      return bytes;
+    }
+  }
+}
+
+/// Where `write_file_atomically` lets its caller put bytes, front to back.
+class FileSink {
+ public:
+  FileSink(int fd, const std::filesystem::path& path) : fd_(fd), path_(path) {}
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+  /// Appends. Throws IoError (a full disk, a quota, a size limit). Unbuffered: give it large pieces.
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), detail::max_transfer));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) detail::throw_errno("write", path_);
+      written_ += static_cast<std::size_t>(n);
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+  }
+  void write(std::string_view text) { write(std::as_bytes(std::span<const char>(text.data(), text.size()))); }
+  /// Bytes so far.
+  [[nodiscard]] std::size_t written() const { return written_; }
+
+ private:
+  int fd_;
+  const std::filesystem::path& path_;
+  std::size_t written_ = 0;
+};
+
+}  // namespace attend::io
+
+namespace attend::detail {
+
+/// A new file `path.tmp-PID-N` beside `path`, which `commit` syncs and renames over it. Without `commit` it is removed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::filesystem::path& path) : path_(path) {
+    std::error_code error;
+    if (std::filesystem::is_symlink(path, error)) {  // replace what the link points at, and keep the link
+      path_ = std::filesystem::weakly_canonical(path, error);
+      if (error) throw_errno("write", path, error.value());
+    }
+    struct stat old {};
+    const bool exists = ::stat(path_.c_str(), &old) == 0;
+    if (!exists && errno != ENOENT) throw_errno("write", path_);
+    if (exists && !S_ISREG(old.st_mode))  // a rename would put a file where the device or the pipe was
+      throw IoError("write: " + path_.string() + (S_ISDIR(old.st_mode) ? " is a folder" : " is a pipe or a device") +
+                    ", expected a regular file or none");
+    if (exists && ::access(path_.c_str(), W_OK) != 0) throw_errno("write", path_);  // write-protected: rename would not care
+    do {
+      temporary_ = path_;
+      temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(unique_number());
+      fd_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    } while (!fd_ && errno == EEXIST);  // left behind by a process that was killed and had our number
+    if (!fd_) throw_errno("write", path_);
+    if (exists) (void)::fchmod(fd_.get(), old.st_mode & 07777);  // a courtesy; not every file system can
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (!committed_) ::unlink(temporary_.c_str());
+  }
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+  void commit() {
+    if (::fsync(fd_.get()) != 0 && errno != EINVAL) throw_errno("write", path_);
+    if (!fd_.close()) throw_errno("write", path_);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_errno("write", path_);
+    committed_ = true;
+    sync_folder("write", folder_of(path_));
+  }
+
+ private:
+  std::filesystem::path path_, temporary_;
+  Descriptor fd_;
+  bool committed_ = false;
+};
+
+}  // namespace attend::detail
+
+namespace attend::io {
+
+/// Writes a file so that `path` holds, at any moment and after any crash, either all of its old contents or all of the new.
+/// `writer(FileSink&)` puts the bytes into `path.tmp-PID-N` in the same folder, which is then synced and renamed over `path`,
+/// and the folder synced. Where anything fails, be it an exception of `writer`, the temporary is removed, the old file is as
+/// it was, and the exception goes on: IoError for what the system refuses (no such folder, no permission, disk full). Only a
+/// process that is killed leaves its temporary behind.
+template <std::invocable<FileSink&> Writer>
+void write_file_atomically(const std::filesystem::path& path, Writer&& writer) {
+  detail::TemporaryFile file(path);
+  FileSink sink(file.fd(), file.path());
+  std::forward<Writer>(writer)(sink);
+  file.commit();
+}
+
+/// The same for contents that are at hand.
+inline void write_file_atomically(const std::filesystem::path& path, std::string_view contents) {
+  write_file_atomically(path, [&](FileSink& sink) { sink.write(contents); });
+}
+
+}  // namespace attend::io
