@@ -1,0 +1,233 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "attend/core/tensor.hpp"
+
+namespace attend {
+
+template <class T, Device D>
+class Var;
+
+namespace detail {
+
+inline bool& grad_flag() {
+  thread_local bool enabled = true;
+  return enabled;
+}
+
+/// One value of the graph: what it is, its gradient, and how it came about.
+template <class T, Device D>
+struct Node {
+  using Backward = std::function<void(const Tensor<T, D>& dy)>;
+
+  Tensor<T, D> value, grad;
+  Backward backward;  // empty for a leaf
+  std::vector<std::shared_ptr<Node>> inputs;
+  std::uint64_t order = 0;  // grows with time, so descending order visits a node after all that used it
+  bool requires_grad = false;
+  bool fixed_grad = false;  // the gradient is a view of a shared buffer and is only ever written in place
+  bool released = false;    // a backward pass has used this node up
+  bool visited = false;
+
+  ~Node() { dismantle(std::move(backward), std::move(inputs)); }
+
+  /// Frees a graph with a loop: freeing node by node through destructors would overflow the stack on a long chain.
+  static void dismantle(Backward&& function, std::vector<std::shared_ptr<Node>>&& nodes) {
+    struct Remains {
+      Backward function;
+      std::vector<std::shared_ptr<Node>> nodes;
+    };
+    thread_local std::vector<Remains>* waiting = nullptr;
+    if (!function && nodes.empty()) return;
+    if (waiting) {
+      waiting->push_back({std::move(function), std::move(nodes)});
+      return;
+    }
+    std::vector<Remains> list;
+    waiting = &list;
+    list.push_back({std::move(function), std::move(nodes)});
+    while (!list.empty()) {
+      // Destroying this may call dismantle again for nodes that it kept alive; those wait in the list.
+      const Remains remains = std::move(list.back());
+      list.pop_back();
+    }
+    waiting = nullptr;
+  }
+
+  static std::uint64_t next_order() {
+    static std::atomic<std::uint64_t> counter{0};
+    return counter.fetch_add(1, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace detail
+
+/// True where operations record how they came about. Per thread.
+inline bool grad_enabled() { return detail::grad_flag(); }
+
+/// While one stands in scope, nothing is recorded: for evaluation and decoding.
+class NoGrad {
+ public:
+  NoGrad() : before_(std::exchange(detail::grad_flag(), false)) {}
+  ~NoGrad() { detail::grad_flag() = before_; }
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// A tensor in the graph of a computation. Copies are handles to the same value and the same gradient.
+template <class T, Device D = Cpu>
+class Var {
+ public:
+  using value_type = T;
+  using device_type = D;
+  using Node = detail::Node<T, D>;
+
+  Var() : Var(Tensor<T, D>()) {}
+  /// A leaf: an input (no gradient) or, with `requires_grad`, a parameter.
+  explicit Var(Tensor<T, D> value, bool requires_grad = false) : node_(std::make_shared<Node>()) {
+    node_->value = std::move(value);
+    node_->requires_grad = requires_grad;
+  }
+
+  [[nodiscard]] const Tensor<T, D>& value() const { return node_->value; }
+  [[nodiscard]] const Shape& shape() const { return node_->value.shape(); }
+  [[nodiscard]] index_t dim(index_t i) const { return node_->value.dim(i); }
+  [[nodiscard]] index_t size() const { return node_->value.size(); }
+  [[nodiscard]] T* data() const { return node_->value.data(); }
+  [[nodiscard]] T item() const { return node_->value.item(); }
+
+  [[nodiscard]] bool requires_grad() const { return node_->requires_grad; }
+  void set_requires_grad(bool value) const { node_->requires_grad = value; }
+  /// d(loss)/d(this) after `backward`; of shape [0] where nothing has flowed here. Only leaves keep theirs.
+  [[nodiscard]] const Tensor<T, D>& grad() const { return node_->grad; }
+  void zero_grad() const {
+    if (node_->fixed_grad) node_->grad.fill(T(0));
+    else node_->grad = {};
+  }
+  /// The same value, cut off from the graph.
+  [[nodiscard]] Var detach() const { return Var(node_->value); }
+  /// Replaces the value of a leaf by one of the same shape; the graph of earlier results still holds the old one.
+  void set_value(Tensor<T, D> value) const {
+    check_shape("set_value", "value", value.shape(), shape());
+    node_->value = std::move(value);
+  }
+  /// Lets the gradient live in `buffer` (a view of a larger one), which is written in place from now on.
+  void set_grad_buffer(Tensor<T, D> buffer) const {
+    check_shape("set_grad_buffer", "buffer", buffer.shape(), shape());
+    node_->grad = std::move(buffer);
+    node_->fixed_grad = true;
+  }
+
+  /// For the backward of an operation: adds `dx` to this value's gradient. Takes the tensor over where it can.
+  void accumulate(Tensor<T, D> dx) const {
+    if (!requires_grad()) return;
+    check_shape("backward", "gradient", dx.shape(), shape());
+    auto& g = node_->grad;
+    if (!node_->fixed_grad && g.empty()) {
+      // Another value may hold the same storage as its gradient; a leaf's is the user's to change, so it gets its own.
+      g = (is_leaf() && !dx.unique()) ? dx.clone() : std::move(dx);
+      return;
+    }
+    own_grad();
+    add_into(D{}, g.size(), dx.data(), g.data());
+  }
+  /// For the backward of an operation that can add to memory itself: calls write(g, beta), which must make
+  /// g = beta * g + contribution; beta is 0 (g then holds nothing yet) or 1.
+  template <class F>
+  void accumulate_with(F&& write) const {
+    if (!requires_grad()) return;
+    auto& g = node_->grad;
+    const bool fresh = !node_->fixed_grad && g.empty();
+    if (fresh) g = Tensor<T, D>(shape());
+    else own_grad();
+    write(g.data(), fresh ? T(0) : T(1));
+  }
+
+  /// Computes the gradient of this value, a single number, by every leaf that requires one, and adds it to theirs.
+  /// Frees the graph on the way. Throws ShapeError where it is not one number, Error where the graph is used up.
+  void backward() const {
+    if (size() != 1) throw ShapeError("backward: shape " + shape().text() + " is not a single number; pass its gradient");
+    backward(Tensor<T, D>(shape(), T(1)));
+  }
+  /// The same from d(loss)/d(this) = dy, for a value of any shape.
+  void backward(Tensor<T, D> dy) const {
+    check_shape("backward", "dy", dy.shape(), shape());
+    if (node_->released) throw Error("backward: this graph was freed by an earlier backward pass; compute the value again");
+    if (!requires_grad()) throw Error("backward: nothing that this value came from requires a gradient (is a NoGrad in scope?)");
+    std::vector<std::shared_ptr<Node>> order = reachable();
+    accumulate(std::move(dy));
+    for (auto& node : order) {
+      node->visited = false;
+      if (!node->backward) continue;
+      const auto function = std::exchange(node->backward, nullptr);
+      const Tensor<T, D> grad = std::exchange(node->grad, {});
+      if (!grad.empty()) function(grad);
+      node->released = true;
+      Node::dismantle({}, std::exchange(node->inputs, {}));
+      node.reset();
+    }
+  }
+
+  [[nodiscard]] bool is_leaf() const { return !node_->backward; }
+  /// The identity of the value: equal for two handles of the same parameter.
+  [[nodiscard]] const void* id() const { return node_.get(); }
+
+  template <class U, Device E, class F>
+  friend Var<U, E> record(Tensor<U, E> value, std::vector<Var<U, E>> inputs, F&& backward);
+
+ private:
+  void own_grad() const {
+    if (!node_->fixed_grad && !node_->grad.unique()) node_->grad = node_->grad.clone();
+  }
+  std::vector<std::shared_ptr<Node>> reachable() const {
+    std::vector<std::shared_ptr<Node>> found;
+    if (is_leaf()) return found;
+    node_->visited = true;
+    found.push_back(node_);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      for (std::size_t j = 0; j < found[i]->inputs.size(); ++j) {
+        const auto& input = found[i]->inputs[j];
+        if (!input->backward || input->visited) continue;
+        input->visited = true;
+        found.push_back(input);
+      }
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a->order > b->order; });
+    return found;
+  }
+
+  std::shared_ptr<Node> node_;
+};
+
+/// Makes `value`, computed from `inputs`, part of the graph. `backward(dy)` is called once with d(loss)/d(value) and must hand
+/// each input its share by `input.accumulate(dx)` or `input.accumulate_with(...)`. It may keep the inputs and what it needs
+/// besides, never the returned Var itself, which would own itself. With NoGrad in scope, or where no input requires a
+/// gradient, nothing is kept.
+template <class T, Device D, class F>
+Var<T, D> record(Tensor<T, D> value, std::vector<Var<T, D>> inputs, F&& backward) {
+  Var<T, D> result(std::move(value));
+  if (!grad_enabled()) return result;
+  auto& node = *result.node_;
+  for (const auto& input : inputs) node.requires_grad = node.requires_grad || input.requires_grad();
+  if (!node.requires_grad) return result;
+  node.inputs.reserve(inputs.size());
+  for (auto& input : inputs) {
+    if (input.node_->released) throw Error("record: an input's graph was freed by an earlier backward pass; compute it again");
+    if (input.requires_grad()) node.inputs.push_back(input.node_);
+  }
+  node.backward = std::forward<F>(backward);
+  node.order = detail::Node<T, D>::next_order();
+  return result;
+}
+
+}  // namespace attend

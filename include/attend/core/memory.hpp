@@ -1,0 +1,175 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include "attend/core/error.hpp"
+#include "attend/core/types.hpp"
+
+// Under the address sanitizer every tensor is a heap block of its own, so that a read past its end is seen.
+#if defined(__SANITIZE_ADDRESS__)
+#define ATTEND_NO_POOL 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ATTEND_NO_POOL 1
+#endif
+#endif
+
+namespace attend {
+
+/// Every tensor begins on a cache line, which is also the widest vector register.
+inline constexpr std::size_t memory_alignment = 64;
+
+/// What the pool holds at the moment, in bytes.
+struct MemoryUse {
+  std::size_t in_use = 0;  ///< handed out to tensors
+  std::size_t cached = 0;  ///< kept for the next tensor of that size
+  std::size_t peak = 0;    ///< the largest `in_use` since the program began or `reset_peak`
+};
+
+/// Keeps freed blocks by size class and hands them out again, so that a training step in its steady state asks the operating
+/// system for nothing. Safe to use from several threads.
+class MemoryPool {
+ public:
+  /// The pool of the process. It is never destroyed, so that tensors of static duration may outlive `main`.
+  static MemoryPool& instance() {
+    static MemoryPool* pool = new MemoryPool;
+    return *pool;
+  }
+
+  /// `bytes` rounded up to its size class: four classes between one power of two and the next, at most a fifth of it unused.
+  static std::size_t size_class(std::size_t bytes) {
+    if (bytes <= memory_alignment) return memory_alignment;
+    const std::size_t step = std::max<std::size_t>(std::bit_floor(bytes - 1) / 4, memory_alignment);
+    return (bytes + step - 1) / step * step;
+  }
+
+  /// Throws Error where the system has no memory left, with the size that was asked for.
+  void* allocate(std::size_t bytes) {
+    const std::size_t size = size_class(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      use_.in_use += size;
+      use_.peak = std::max(use_.peak, use_.in_use);
+      auto& blocks = free_[size];
+      if (!blocks.empty()) {
+        void* block = blocks.back();
+        blocks.pop_back();
+        use_.cached -= size;
+        return block;
+      }
+    }
+    if (void* block = from_system(size)) return block;
+    release_cached();
+    if (void* block = from_system(size)) return block;
+    {
+      const std::lock_guard lock(mutex_);
+      use_.in_use -= size;
+    }
+    throw Error("memory: " + std::to_string(size) +
+                " bytes were asked for and are not to be had (in use: " + std::to_string(use().in_use) + ")");
+  }
+
+  void deallocate(void* block, std::size_t bytes) noexcept {
+    const std::size_t size = size_class(bytes);
+    const std::lock_guard lock(mutex_);
+    use_.in_use -= size;
+#if defined(ATTEND_NO_POOL)
+    to_system(block, size);
+#else
+    try {
+      free_[size].push_back(block);
+      use_.cached += size;
+    } catch (...) {
+      to_system(block, size);
+    }
+#endif
+  }
+
+  /// Gives all cached blocks back to the system.
+  void release_cached() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (auto& [size, blocks] : free_) {
+      for (void* block : blocks) to_system(block, size);
+      blocks.clear();
+    }
+    use_.cached = 0;
+  }
+
+  [[nodiscard]] MemoryUse use() const {
+    const std::lock_guard lock(mutex_);
+    return use_;
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    use_.peak = use_.in_use;
+  }
+
+ private:
+  static constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+  static std::size_t alignment(std::size_t size) { return size >= 2 * huge_page ? huge_page : memory_alignment; }
+
+  static void* from_system(std::size_t size) noexcept {
+    void* block = ::operator new(size, std::align_val_t(alignment(size)), std::nothrow);
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    // Large tensors in large pages: fewer address translations to miss. A refusal costs nothing.
+    if (block && size >= 2 * huge_page) (void)madvise(block, size, MADV_HUGEPAGE);
+#endif
+    return block;
+  }
+  static void to_system(void* block, std::size_t size) noexcept { ::operator delete(block, std::align_val_t(alignment(size))); }
+
+  mutable std::mutex mutex_;
+  std::unordered_map<std::size_t, std::vector<void*>> free_;
+  MemoryUse use_;
+};
+
+inline void* allocate(Cpu, std::size_t bytes) { return MemoryPool::instance().allocate(bytes); }
+inline void deallocate(Cpu, void* block, std::size_t bytes) noexcept { MemoryPool::instance().deallocate(block, bytes); }
+
+/// y[i] = value.
+template <class T>
+void fill(Cpu, index_t n, T value, T* y) {
+  std::fill(y, y + n, value);
+}
+
+/// y[i] = x[i]; the ranges do not overlap.
+template <class T>
+void copy(Cpu, index_t n, const T* x, T* y) {
+  if (n > 0) std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
+}
+
+/// A block of device memory with its size; freed when the last tensor that looks into it goes.
+template <class T, Device D>
+class Storage {
+ public:
+  explicit Storage(index_t count) : bytes_(static_cast<std::size_t>(count) * sizeof(T)) {
+    if (bytes_ > 0) data_ = static_cast<T*>(allocate(D{}, bytes_));
+  }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+  ~Storage() {
+    if (data_) deallocate(D{}, data_, bytes_);
+  }
+  T* data() { return data_; }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+}  // namespace attend

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/core/shape.hpp"
+
+namespace attend {
+
+/// Where the sentences of a batch stand among its rows. Sentence i occupies `length(i)` rows from row `begin(i)`; of these the
+/// first `keys(i)` may be attended to.
+///
+/// A ragged batch (`ragged`) holds the tokens of all sentences end to end: no padding, and every row is a key. The dense batch
+/// of other frameworks, `[batch, length]` with a padding mask, is the same thing with equal lengths (`dense`); padded rows are
+/// then computed but not attended to.
+///
+/// Cheap to copy; the tables are shared and never change.
+class Segments {
+ public:
+  Segments() : Segments(std::vector<index_t>{}, {}, {}, 0) {}
+
+  /// Sentences end to end: begin(i) is the sum of the lengths before i. Throws ValueError for a negative length.
+  static Segments ragged(std::span<const index_t> lengths) {
+    std::vector<index_t> begin, length(lengths.begin(), lengths.end());
+    index_t rows = 0;
+    for (const index_t n : lengths) {
+      check_value(n >= 0, "Segments::ragged", "a length is negative: " + std::to_string(n));
+      begin.push_back(rows);
+      rows += n;
+    }
+    return Segments(std::move(begin), length, length, rows);
+  }
+  static Segments ragged(std::initializer_list<index_t> lengths) {
+    return ragged(std::span<const index_t>(lengths.begin(), lengths.size()));
+  }
+  /// `batch` sentences of `length` rows each. `key_lengths[i]`, where given, is how many rows of sentence i are not padding.
+  /// Throws ShapeError where their count is not `batch`, ValueError where one is beyond `length`.
+  static Segments dense(index_t batch, index_t length, std::span<const index_t> key_lengths = {}) {
+    check_value(batch >= 0 && length >= 0, "Segments::dense", "negative size");
+    std::vector<index_t> begin(static_cast<std::size_t>(batch)), lengths(begin.size(), length), keys = lengths;
+    for (std::size_t i = 0; i < begin.size(); ++i) begin[i] = static_cast<index_t>(i) * length;
+    if (!key_lengths.empty()) {
+      check_shape("Segments::dense", "key_lengths", Shape{static_cast<index_t>(key_lengths.size())}, Shape{batch});
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        check_value(key_lengths[i] >= 0 && key_lengths[i] <= length, "Segments::dense",
+                    "key length " + std::to_string(key_lengths[i]) + " is outside [0, " + std::to_string(length) + "]");
+        keys[i] = key_lengths[i];
+      }
+    }
+    return Segments(std::move(begin), std::move(lengths), std::move(keys), batch * length);
+  }
+
+  /// The number of sentences.
+  [[nodiscard]] index_t count() const { return static_cast<index_t>(tables_->begin.size()); }
+  /// The number of rows of all sentences together.
+  [[nodiscard]] index_t rows() const { return tables_->rows; }
+  [[nodiscard]] index_t begin(index_t i) const { return tables_->begin[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] index_t length(index_t i) const { return tables_->length[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] index_t keys(index_t i) const { return tables_->keys[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] const std::vector<index_t>& lengths() const { return tables_->length; }
+  /// The longest sentence, in rows.
+  [[nodiscard]] index_t longest() const { return tables_->longest; }
+  /// The most keys that a sentence has.
+  [[nodiscard]] index_t most_keys() const { return tables_->most_keys; }
+
+  /// Throws ShapeError unless a tensor of this many rows is what these segments describe.
+  void check_rows(const char* operation, const char* name, index_t rows) const {
+    if (rows != this->rows())
+      throw ShapeError(std::string(operation) + ": " + name + " has " + std::to_string(rows) + " rows, expected " +
+                       std::to_string(this->rows()) + " of " + std::to_string(count()) + " sentences");
+  }
+
+  friend bool operator==(const Segments& a, const Segments& b) {
+    return a.tables_ == b.tables_ ||
+           (a.tables_->begin == b.tables_->begin && a.tables_->length == b.tables_->length && a.tables_->keys == b.tables_->keys);
+  }
+
+ private:
+  struct Tables {
+    std::vector<index_t> begin, length, keys;
+    index_t rows = 0, longest = 0, most_keys = 0;
+  };
+  Segments(std::vector<index_t> begin, std::vector<index_t> length, std::vector<index_t> keys, index_t rows) {
+    auto t = std::make_shared<Tables>();
+    for (const index_t n : length) t->longest = std::max(t->longest, n);
+    for (const index_t n : keys) t->most_keys = std::max(t->most_keys, n);
+    t->begin = std::move(begin), t->length = std::move(length), t->keys = std::move(keys), t->rows = rows;
+    tables_ = std::move(t);
+  }
+  std::shared_ptr<const Tables> tables_;
+};
+
+}  // namespace attend

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "attend/core/memory.hpp"
+#include "attend/core/shape.hpp"
+#include "attend/core/types.hpp"
+
+namespace attend {
+
+/// A dense array of `T` on device `D`: a shape and a view into shared storage, contiguous, last dimension fastest.
+/// Copying a Tensor copies the handle, not the elements (`clone` copies those). A tensor made from a shape is not initialised.
+template <class T, Device D = Cpu>
+class Tensor {
+ public:
+  using value_type = T;
+  using device_type = D;
+
+  /// No elements and no storage: shape [0].
+  Tensor() : shape_{0} {}
+  explicit Tensor(const Shape& shape)
+      : shape_(checked(shape)), storage_(std::make_shared<Storage<T, D>>(shape.size())), data_(storage_->data()) {}
+  Tensor(const Shape& shape, T value) : Tensor(shape) { fill(value); }
+  /// The given values, row by row. Throws ShapeError where their count is not the shape's.
+  Tensor(const Shape& shape, std::span<const T> values) requires std::same_as<D, Cpu> : Tensor(shape) {
+    if (static_cast<index_t>(values.size()) != size())
+      throw ShapeError("tensor: got " + std::to_string(values.size()) + " values for shape " + shape.text());
+    copy(D{}, size(), values.data(), data_);
+  }
+  Tensor(const Shape& shape, std::initializer_list<T> values) requires std::same_as<D, Cpu>
+      : Tensor(shape, std::span<const T>(values.begin(), values.size())) {}
+
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  [[nodiscard]] index_t rank() const { return shape_.rank(); }
+  [[nodiscard]] index_t size() const { return shape_.size(); }
+  /// The size of dimension `i`; negative `i` counts from the end.
+  [[nodiscard]] index_t dim(index_t i) const { return shape_[i]; }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+
+  /// The elements. A tensor is a handle, so a constant handle does not make the elements constant.
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::span<T> span() const { return {data_, static_cast<std::size_t>(size())}; }
+
+  /// The element at the given indices, counted from 0. Throws IndexError.
+  template <class... I>
+  requires(std::same_as<D, Cpu> && (std::convertible_to<I, index_t> && ...)) T& operator()(I... indices) const {
+    const std::array<index_t, sizeof...(I)> at{static_cast<index_t>(indices)...};
+    if (static_cast<index_t>(at.size()) != rank())
+      throw IndexError("tensor: " + std::to_string(at.size()) + " indices into shape " + shape_.text());
+    index_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      const index_t n = shape_[static_cast<index_t>(d)];
+      if (at[d] < 0 || at[d] >= n) throw IndexError("tensor: index " + std::to_string(at[d]) + " into shape " + shape_.text());
+      offset = offset * n + at[d];
+    }
+    return data_[offset];
+  }
+
+  /// The only element of a tensor of size 1, brought to the host. Throws ShapeError.
+  [[nodiscard]] T item() const {
+    if (size() != 1) throw ShapeError("item: shape " + shape_.text() + " does not hold exactly one element");
+    return to_host().data()[0];
+  }
+  [[nodiscard]] std::vector<T> values() const {
+    const auto host = to_host();
+    return std::vector<T>(host.data(), host.data() + size());
+  }
+
+  /// The same elements under another shape of the same size; shares storage. Throws ShapeError.
+  [[nodiscard]] Tensor reshape(const Shape& shape) const {
+    if (shape.size() != size()) throw ShapeError("reshape: " + shape_.text() + " to " + shape.text() + " changes the size");
+    Tensor t = *this;
+    t.shape_ = shape;
+    return t;
+  }
+  /// Rows `first` to `first + count` of the outermost dimension; shares storage. Throws IndexError.
+  [[nodiscard]] Tensor rows(index_t first, index_t count) const {
+    if (rank() == 0 || first < 0 || count < 0 || first > shape_[0] - count)
+      throw IndexError("rows: " + std::to_string(count) + " rows from " + std::to_string(first) + " of shape " + shape_.text());
+    Tensor t = *this;
+    t.shape_ = shape_.with(0, count);
+    if (shape_[0] > 0) t.data_ = data_ + first * (size() / shape_[0]);
+    return t;
+  }
+
+  void fill(T value) const {
+    using attend::fill;
+    fill(D{}, size(), value, data_);
+  }
+  /// Copies the elements of `other` here. Throws ShapeError where the shapes differ.
+  void assign(const Tensor& other) const {
+    check_shape("assign", "source", other.shape(), shape_);
+    if (other.data_ != data_) copy(D{}, size(), other.data_, data_);
+  }
+  [[nodiscard]] Tensor clone() const {
+    Tensor t(shape_);
+    copy(D{}, size(), data_, t.data_);
+    return t;
+  }
+  [[nodiscard]] Tensor<T, Cpu> to_host() const {
+    if constexpr (std::same_as<D, Cpu>) {
+      return *this;
+    } else {
+      Tensor<T, Cpu> t(shape_);
+      copy_to_host(D{}, size(), data_, t.data());
+      return t;
+    }
+  }
+
+  /// True where no other tensor looks into this tensor's storage, so that it may be written in place.
+  [[nodiscard]] bool unique() const { return storage_.use_count() == 1; }
+
+ private:
+  static const Shape& checked(const Shape& shape) {
+    if (shape.size() > std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T)))
+      throw ShapeError("tensor: " + shape.text() + " has too many elements");
+    return shape;
+  }
+
+  Shape shape_;
+  std::shared_ptr<Storage<T, D>> storage_;
+  T* data_ = nullptr;
+};
+
+}  // namespace attend

@@ -1,0 +1,224 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+#include "attend/core/types.hpp"
+
+namespace attend {
+
+/// The processors that this process may use.
+inline int available_processors() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+/// Worker threads that stay. A loop is cut into chunks which the workers and the caller take one by one. Which thread takes a
+/// chunk never changes a result, because a chunk writes only what belongs to its own indices.
+class ThreadPool {
+ public:
+  static ThreadPool& instance() {
+    static ThreadPool pool(default_threads());
+    return pool;
+  }
+
+  explicit ThreadPool(int threads) { start(threads); }
+  ~ThreadPool() { stop(); }
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  [[nodiscard]] int threads() const { return threads_.load(std::memory_order_relaxed); }
+
+  /// Not while a loop runs in another thread.
+  void resize(int threads) {
+    const std::lock_guard running(running_);
+    if (threads == this->threads()) return;
+    stop();
+    start(threads);
+  }
+
+  /// Calls body(begin, end) on consecutive parts of [0, n), each `chunk` long but for the last. Runs here alone where there is
+  /// one chunk, where this is itself part of such a loop, or where another thread keeps the workers busy.
+  /// An exception of the body is thrown here once all parts have ended; later parts are then left out.
+  template <class F>
+  void run(index_t n, index_t chunk, F& body) {
+    const index_t chunks = (n + chunk - 1) / chunk;
+    if (chunks > 1 && threads() > 1 && !inside()) {
+      const std::unique_lock running(running_, std::try_to_lock);
+      if (running.owns_lock() && chunks <= max_chunks) {
+        run_shared(n, chunk, chunks, body);
+        return;
+      }
+    }
+    if (n > 0) body(index_t{0}, n);
+  }
+
+ private:
+  // One word says which loop this is, how many chunks it has and which is next, so that a worker takes a chunk by one
+  // compare-and-swap that cannot succeed on a loop that has ended.
+  static constexpr int chunk_bits = 20;
+  static constexpr index_t max_chunks = (index_t{1} << chunk_bits) - 2;
+  static constexpr std::uint64_t mask = (std::uint64_t{1} << chunk_bits) - 1;
+
+  static int default_threads() {
+    if (const char* text = std::getenv("ATTEND_THREADS")) {
+      const int n = std::atoi(text);
+      if (n >= 1) return std::min(n, 1024);
+    }
+    return available_processors();
+  }
+
+  static bool& inside() {
+    thread_local bool value = false;
+    return value;
+  }
+
+  template <class F>
+  void run_shared(index_t n, index_t chunk, index_t chunks, F& body) {
+    error_ = nullptr;
+    failed_.store(false, std::memory_order_relaxed);
+    completed_.store(0, std::memory_order_relaxed);
+    body_.store(&body, std::memory_order_relaxed);
+    call_.store([](void* f, index_t begin, index_t end) { (*static_cast<F*>(f))(begin, end); }, std::memory_order_relaxed);
+    n_.store(n, std::memory_order_relaxed);
+    chunk_.store(chunk, std::memory_order_relaxed);
+    const std::uint64_t loop = (state_.load(std::memory_order_relaxed) >> (2 * chunk_bits)) + 1;
+    state_.store((loop << (2 * chunk_bits)) | (static_cast<std::uint64_t>(chunks) << chunk_bits), std::memory_order_release);
+    if (sleeping_.load(std::memory_order_seq_cst) > 0) {
+      { const std::lock_guard lock(mutex_); }
+      wake_.notify_all();
+    }
+    inside() = true;
+    while (take()) {
+    }
+    inside() = false;
+    for (int spins = 0; completed_.load(std::memory_order_acquire) < chunks; ++spins) pause(spins);
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+  bool take() {
+    std::uint64_t state = state_.load(std::memory_order_acquire);
+    while (true) {
+      const std::uint64_t next = state & mask, chunks = (state >> chunk_bits) & mask;
+      if (next >= chunks) return false;
+      void* body = body_.load(std::memory_order_relaxed);
+      auto call = call_.load(std::memory_order_relaxed);
+      const index_t n = n_.load(std::memory_order_relaxed), chunk = chunk_.load(std::memory_order_relaxed);
+      if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      if (!failed_.load(std::memory_order_relaxed)) {
+        try {
+          const index_t begin = static_cast<index_t>(next) * chunk;
+          call(body, begin, std::min(begin + chunk, n));
+        } catch (...) {
+          const std::lock_guard lock(mutex_);
+          if (!error_) error_ = std::current_exception();
+          failed_.store(true, std::memory_order_relaxed);
+        }
+      }
+      completed_.fetch_add(1, std::memory_order_acq_rel);
+      return true;
+    }
+  }
+
+  static void pause(int spins) {
+    // A short wait is cheaper than a sleep; a long one gives the processor away, for the machine may be shared.
+    if (spins < 4000) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    } else {
+      std::this_thread::yield();
+    }
+  }
+
+  [[nodiscard]] bool work_waits() const {
+    const std::uint64_t state = state_.load(std::memory_order_seq_cst);
+    return (state & mask) < ((state >> chunk_bits) & mask);
+  }
+
+  void worker() {
+    inside() = true;
+    int idle = 0;
+    while (!stop_.load(std::memory_order_acquire)) {
+      if (take()) {
+        idle = 0;
+      } else if (++idle < 4000) {
+        pause(0);
+      } else {
+        std::unique_lock lock(mutex_);
+        sleeping_.fetch_add(1, std::memory_order_seq_cst);
+        wake_.wait(lock, [&] { return stop_.load(std::memory_order_acquire) || work_waits(); });
+        sleeping_.fetch_sub(1, std::memory_order_relaxed);
+        idle = 0;
+      }
+    }
+  }
+
+  void start(int threads) {
+    threads_.store(std::max(1, threads), std::memory_order_relaxed);
+    stop_.store(false, std::memory_order_relaxed);
+    for (int i = 1; i < this->threads(); ++i) workers_.emplace_back([this] { worker(); });
+  }
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_.store(true, std::memory_order_release);
+    }
+    wake_.notify_all();
+    for (auto& w : workers_) w.join();
+    workers_.clear();
+  }
+
+  std::atomic<int> threads_{1};
+  std::vector<std::thread> workers_;
+  std::mutex running_, mutex_;
+  std::condition_variable wake_;
+  std::atomic<int> sleeping_{0};
+  std::atomic<bool> stop_{false}, failed_{false};
+  std::exception_ptr error_;
+  std::atomic<std::uint64_t> state_{0};
+  std::atomic<index_t> completed_{0}, n_{0}, chunk_{0};
+  std::atomic<void*> body_{nullptr};
+  std::atomic<void (*)(void*, index_t, index_t)> call_{nullptr};
+};
+
+/// The number of threads that loops are split over: ATTEND_THREADS in the environment, else the processors there are.
+inline int threads() { return ThreadPool::instance().threads(); }
+/// Sets that number (at least 1). Not while another thread computes.
+inline void set_threads(int n) { ThreadPool::instance().resize(n); }
+
+/// body(begin, end) over parts of [0, n), in parallel. A part has at least `grain` indices (but for the last); choose it so
+/// that a part is worth some ten microseconds. The parts' bounds change with the number of threads, so the body must treat
+/// each index on its own.
+template <class F>
+void parallel_for(index_t n, index_t grain, F&& body) {
+  if (n <= 0) return;
+  const index_t share = (n + threads() * 2 - 1) / (threads() * 2);
+  ThreadPool::instance().run(n, std::max({grain, share, index_t{1}}), body);
+}
+
+/// body(row_begin, row_end) over rows of `width` elements each, in parts large enough to be worth a thread.
+template <class F>
+void parallel_rows(index_t rows, index_t width, F&& body) {
+  constexpr index_t elements = 8192;
+  parallel_for(rows, std::max<index_t>(1, elements / std::max<index_t>(1, width)), body);
+}
+
+}  // namespace attend

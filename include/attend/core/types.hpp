@@ -1,0 +1,28 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+namespace attend {
+
+/// Sizes and positions. Signed, so that differences and reverse loops are safe.
+using index_t = std::int64_t;
+
+/// Token ids and class labels.
+using token_t = std::int32_t;
+
+/// The processor, with Eigen for matrix products. Kernels are plain functions overloaded on this tag.
+struct Cpu {};
+
+/// An NVIDIA GPU. Only the tag stands here; its kernels come with `attend/cuda.hpp`.
+struct Cuda;
+
+/// A place where tensors live and kernels run.
+template <class D>
+concept Device = std::same_as<D, Cpu> || std::same_as<D, Cuda>;
+
+/// A number type that networks compute with.
+template <class T>
+concept Scalar = std::floating_point<T>;
+
+}  // namespace attend

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "attend/core/threads.hpp"
+#include "attend/core/types.hpp"
+#include "attend/cpu/vector.hpp"
+
+/// Passes over whole arrays that everything else needs.
+namespace attend {
+
+/// y[i] += x[i].
+template <class T>
+void add_into(Cpu, index_t n, const T* x, T* y) {
+  parallel_rows(n, 1, [=](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) y[i] += x[i];
+  });
+}
+
+/// y[i] = a * x[i] + b * y[i]; with b = 0, y need not hold anything yet. x may be y.
+template <class T>
+void scale_add(Cpu, index_t n, T a, const T* x, T b, T* y) {
+  parallel_rows(n, 1, [=](index_t begin, index_t end) {
+    if (b == T(0))
+      for (index_t i = begin; i < end; ++i) y[i] = a * x[i];
+    else
+      for (index_t i = begin; i < end; ++i) y[i] = a * x[i] + b * y[i];
+  });
+}
+
+/// y[j] = beta * y[j] + sum over the rows of x[., j]; x is [rows, width] with `stride` elements from row to row.
+template <class T>
+void sum_rows(Cpu, index_t rows, index_t width, const T* x, index_t stride, T beta, T* y) {
+  parallel_for(width, std::max<index_t>(64, 8192 / std::max<index_t>(1, rows)), [=](index_t begin, index_t end) {
+    for (index_t j = begin; j < end; ++j) y[j] = beta == T(0) ? T(0) : beta * y[j];
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t j = begin; j < end; ++j) y[j] += x[i * stride + j];
+  });
+}
+
+/// The sum of x[i]^2, in double, in parts of fixed size so that the number of threads does not show.
+template <class T>
+double sum_of_squares(Cpu, index_t n, const T* x) {
+  constexpr index_t part = 16384;
+  const index_t parts = (n + part - 1) / part;
+  std::vector<double> sums(static_cast<std::size_t>(parts));
+  parallel_for(parts, 1, [&](index_t begin, index_t end) {
+    for (index_t p = begin; p < end; ++p) {
+      const T* first = x + p * part;
+      sums[static_cast<std::size_t>(p)] = cpu::sum_over<double>(std::min(part, n - p * part), [=](index_t i) {
+        const auto v = static_cast<double>(first[i]);
+        return v * v;
+      });
+    }
+  });
+  double sum = 0;
+  for (const double s : sums) sum += s;
+  return sum;
+}
+
+}  // namespace attend
