@@ -1,0 +1,69 @@
+#pragma once
+
+#include <vector>
+
+#include "attend/core/segments.hpp"
+#include "attend/core/threads.hpp"
+#include "attend/core/types.hpp"
+#include "attend/cpu/attention.hpp"
+#include "attend/cpu/gemm.hpp"
+#include "attend/cpu/vector.hpp"
+
+namespace attend {
+
+/// weights = softmax(score . tanh(q + k)), out = weights v, sentence by sentence, as laid out by `a` with one head whose d_k is
+/// the width of q, k and score.
+template <class T>
+void additive_attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, const T* score, const T* v, T* weights,
+                                T* out) {
+  cpu::attention_tasks(a, [&](index_t s, index_t) {
+    const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
+    T* w = weights + a.weight_offset[static_cast<std::size_t>(s)];
+    for (index_t i = 0; i < queries; ++i)
+      for (index_t j = 0; j < keys; ++j) {
+        const T *qi = q + (a.queries.begin(s) + i) * n, *kj = k + (a.keys.begin(s) + j) * n;
+        w[i * keys + j] = cpu::sum_over<T>(n, [=](index_t c) { return score[c] * cpu::tanh(qi[c] + kj[c]); });
+      }
+    cpu::attention_softmax<T>(a, queries, keys, nullptr, w);
+    cpu::gemm_block(false, false, queries, a.d_v, keys, T(1), w, keys, v + a.keys.begin(s) * a.d_v, a.d_v, T(0),
+                    out + a.queries.begin(s) * a.d_v, a.d_v);
+  });
+}
+
+/// With e = tanh(q_i + k_j) and ds from the softmax: dscore = sum ds e, dq_i = sum_j ds_ij score (1 - e^2), dk_j likewise over i.
+/// dq, dk, dv are written at the rows of the sentences; dscores [sentences, d_k] receives each sentence's share of dscore.
+template <class T>
+void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* score, const T* v,
+                                 const T* weights, T* dq, T* dk, T* dv, T* dscores) {
+  cpu::attention_tasks(a, [&](index_t s, index_t) {
+    const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
+    const index_t query_row = a.queries.begin(s), key_row = a.keys.begin(s);
+    const T* w = weights + a.weight_offset[static_cast<std::size_t>(s)];
+    const T* doutput = dout + query_row * a.d_v;
+    std::vector<T> ds(static_cast<std::size_t>(queries * keys));
+    cpu::gemm_block(true, false, keys, a.d_v, queries, T(1), w, keys, doutput, a.d_v, T(0), dv + key_row * a.d_v, a.d_v);
+    cpu::gemm_block(false, true, queries, keys, a.d_v, T(1), doutput, a.d_v, v + key_row * a.d_v, a.d_v, T(0), ds.data(), keys);
+    std::fill(dq + query_row * n, dq + (query_row + queries) * n, T(0));
+    std::fill(dk + key_row * n, dk + (key_row + keys) * n, T(0));
+    T* dscore = dscores + s * n;
+    std::fill(dscore, dscore + n, T(0));
+    for (index_t i = 0; i < queries; ++i) {
+      T* row = ds.data() + i * keys;
+      const T* weight = w + i * keys;
+      const T sum = cpu::sum_over<T>(keys, [=](index_t j) { return row[j] * weight[j]; });
+      for (index_t j = 0; j < keys; ++j) {
+        const T d = weight[j] * (row[j] - sum);
+        const T *qi = q + (query_row + i) * n, *kj = k + (key_row + j) * n;
+        T *dqi = dq + (query_row + i) * n, *dkj = dk + (key_row + j) * n;
+        for (index_t c = 0; c < n; ++c) {
+          const T e = cpu::tanh(qi[c] + kj[c]), slope = d * score[c] * (T(1) - e * e);
+          dscore[c] += d * e;
+          dqi[c] += slope;
+          dkj[c] += slope;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace attend

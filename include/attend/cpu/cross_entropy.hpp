@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cmath>
+
+#include "attend/core/threads.hpp"
+#include "attend/core/types.hpp"
+#include "attend/cpu/vector.hpp"
+
+namespace attend {
+
+/// How a row of logits is scored.
+struct CrossEntropyOptions {
+  double smoothing = 0;         ///< the share of the target that is spread evenly over all classes, in [0, 1)
+  token_t ignore_index = -100;  ///< rows with this label count for nothing
+  bool mean = true;             ///< the mean over the rows that count (0 where none does), else their sum
+};
+
+namespace cpu {
+
+/// log(sum(exp(x))) of one row.
+template <class T>
+T log_sum_exp(index_t n, const T* x) {
+  const T top = max_over<T>(n, [=](index_t i) { return x[i]; });
+  return top + std::log(sum_over<T>(n, [=](index_t i) { return cpu::exp(x[i] - top); }));
+}
+
+/// -(1 - e) log p[label] - e mean(log p), from a row and its log-sum-exp.
+template <class T>
+T cross_entropy_row(index_t n, const T* x, token_t label, T smoothing, T log_sum) {
+  const T nll = log_sum - x[label];
+  if (smoothing == T(0)) return nll;
+  const T mean = sum_over<T>(n, [=](index_t i) { return x[i]; }) / static_cast<T>(n);
+  return (T(1) - smoothing) * nll + smoothing * (log_sum - mean);
+}
+
+/// g = scale * (p - (1 - e) onehot(label) - e / n); g may be x.
+template <class T>
+void cross_entropy_row_gradient(index_t n, const T* x, token_t label, T smoothing, T log_sum, T scale, T* g) {
+  const T even = smoothing / static_cast<T>(n) * scale;
+  for (index_t i = 0; i < n; ++i) g[i] = cpu::exp(x[i] - log_sum) * scale - even;
+  g[label] -= (T(1) - smoothing) * scale;
+}
+
+}  // namespace cpu
+
+/// losses[r]: the cross-entropy of row r, 0 where its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
+template <class T>
+void cross_entropy_forward(Cpu, index_t rows, index_t classes, const CrossEntropyOptions& options, const T* logits,
+                           const token_t* labels, T* losses, T* log_sums) {
+  parallel_rows(rows, classes, [=](index_t begin, index_t end) {
+    for (index_t r = begin; r < end; ++r) {
+      const T* x = logits + r * classes;
+      const bool counts = labels[r] != options.ignore_index;
+      log_sums[r] = counts ? cpu::log_sum_exp(classes, x) : T(0);
+      losses[r] = counts ? cpu::cross_entropy_row(classes, x, labels[r], static_cast<T>(options.smoothing), log_sums[r]) : T(0);
+    }
+  });
+}
+
+/// dlogits = scale * (softmax - target) per row, 0 for ignored rows.
+template <class T>
+void cross_entropy_backward(Cpu, index_t rows, index_t classes, const CrossEntropyOptions& options, const T* logits,
+                            const token_t* labels, const T* log_sums, T scale, T* dlogits) {
+  parallel_rows(rows, classes, [=](index_t begin, index_t end) {
+    for (index_t r = begin; r < end; ++r) {
+      T* g = dlogits + r * classes;
+      if (labels[r] == options.ignore_index) std::fill(g, g + classes, T(0));
+      else
+        cpu::cross_entropy_row_gradient(classes, logits + r * classes, labels[r], static_cast<T>(options.smoothing), log_sums[r],
+                                        scale, g);
+    }
+  });
+}
+
+/// Both at once: `logits` becomes the gradient.
+template <class T>
+void cross_entropy_in_place(Cpu, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels,
+                            T scale, T* logits, T* losses) {
+  parallel_rows(rows, classes, [=](index_t begin, index_t end) {
+    for (index_t r = begin; r < end; ++r) {
+      T* x = logits + r * classes;
+      if (labels[r] == options.ignore_index) {
+        losses[r] = T(0);
+        std::fill(x, x + classes, T(0));
+        continue;
+      }
+      const T smoothing = static_cast<T>(options.smoothing), log_sum = cpu::log_sum_exp(classes, x);
+      losses[r] = cpu::cross_entropy_row(classes, x, labels[r], smoothing, log_sum);
+      cpu::cross_entropy_row_gradient(classes, x, labels[r], smoothing, log_sum, scale, x);
+    }
+  });
+}
+
+/// The sum of n losses, in double and in their order.
+template <class T>
+double sum_losses(Cpu, index_t n, const T* losses) {
+  double sum = 0;
+  for (index_t i = 0; i < n; ++i) sum += static_cast<double>(losses[i]);
+  return sum;
+}
+
+/// The position of the first label that is neither `ignore_index` nor in [0, classes); -1 where all are good.
+inline index_t find_bad_label(Cpu, index_t rows, index_t classes, token_t ignore_index, const token_t* labels) {
+  for (index_t r = 0; r < rows; ++r)
+    if (labels[r] != ignore_index && (labels[r] < 0 || labels[r] >= classes)) return r;
+  return -1;
+}
+
+/// How many labels are not `ignore_index`.
+inline index_t count_labels(Cpu, index_t rows, token_t ignore_index, const token_t* labels) {
+  index_t count = 0;
+  for (index_t r = 0; r < rows; ++r) count += labels[r] != ignore_index;
+  return count;
+}
+
+}  // namespace attend

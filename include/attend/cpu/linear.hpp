@@ -1,0 +1,38 @@
+#pragma once
+
+#include "attend/core/threads.hpp"
+#include "attend/core/types.hpp"
+#include "attend/cpu/basic.hpp"
+#include "attend/cpu/gemm.hpp"
+
+namespace attend {
+
+/// y [rows, out] = x [rows, in] * weight^T + bias; weight is [out, in], bias [out] or null.
+template <class T>
+void linear_forward(Cpu, index_t rows, index_t in, index_t out, const T* x, const T* weight, const T* bias, T* y) {
+  if (bias)  // laid out first, so that the product adds to it and y is not gone over again
+    parallel_rows(rows, out, [=](index_t begin, index_t end) {
+      for (index_t r = begin; r < end; ++r) std::copy(bias, bias + out, y + r * out);
+    });
+  gemm(Cpu{}, false, true, rows, out, in, T(1), x, in, weight, in, bias ? T(1) : T(0), y, out);
+}
+
+/// dx = keep * dx + dy * weight.
+template <class T>
+void linear_backward_input(Cpu, index_t rows, index_t in, index_t out, const T* dy, const T* weight, T keep, T* dx) {
+  gemm(Cpu{}, false, false, rows, in, out, T(1), dy, out, weight, in, keep, dx, in);
+}
+
+/// dweight = keep * dweight + dy^T * x, over all rows at once.
+template <class T>
+void linear_backward_weight(Cpu, index_t rows, index_t in, index_t out, const T* dy, const T* x, T keep, T* dweight) {
+  gemm(Cpu{}, true, false, out, in, rows, T(1), dy, out, x, in, keep, dweight, in);
+}
+
+/// dbias = keep * dbias + the sum of dy's rows.
+template <class T>
+void linear_backward_bias(Cpu, index_t rows, index_t out, const T* dy, T keep, T* dbias) {
+  sum_rows(Cpu{}, rows, out, dy, out, keep, dbias);
+}
+
+}  // namespace attend

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "attend/cpu/additive_attention.hpp"
+#include "attend/cpu/basic.hpp"
+#include "attend/ops/attention.hpp"
+
+namespace attend {
+
+/// Additive attention on projected queries and keys: softmax_j(score . tanh(q_i + k_j)) v.
+/// ds = w * (dw - sum_j(w dw)),  dw = dy v^T,  dv = w^T dy; with e = tanh(q_i + k_j): dscore = sum ds e,
+/// dq_i = sum_j ds_ij score * (1 - e^2), dk_j = sum_i of the same.
+/// Shapes: q [query rows, a], k [key rows, a], score [a] or [1, a], v [key rows, d_v], y [query rows, d_v]. A query with nothing
+/// to attend to gets zeros. `weights`, where given, receives the weights. Throws ShapeError.
+/// Source: Bahdanau et al. 2015, appendix A.1.2.
+template <class T, Device D>
+Var<T, D> additive_attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T, D>& score, const Var<T, D>& v,
+                             const Segments& queries, const Segments& keys, AttentionWeights<T, D>* weights_out = nullptr) {
+  const index_t width = q.dim(-1);
+  queries.check_rows("additive_attention", "q", rows_and_width(q.shape()).rows);
+  keys.check_rows("additive_attention", "k", rows_and_width(k.shape()).rows);
+  keys.check_rows("additive_attention", "v", rows_and_width(v.shape()).rows);
+  if (k.dim(-1) != width || score.size() != width)
+    throw ShapeError("additive_attention: q " + q.shape().text() + ", k " + k.shape().text() + " and score " +
+                     score.shape().text() + " differ in width");
+  if (queries.count() != keys.count())
+    throw ShapeError("additive_attention: queries of " + std::to_string(queries.count()) + " sentences, keys of " +
+                     std::to_string(keys.count()));
+  AttentionLayout a;
+  a.queries = queries, a.keys = keys, a.d_k = width, a.d_v = v.dim(-1);
+  index_t size = 0;
+  for (index_t s = 0; s < queries.count(); ++s) {
+    a.weight_offset.push_back(size);
+    size += queries.length(s) * keys.keys(s);
+  }
+  a.weight_offset.push_back(size);
+  Tensor<T, D> weights({size}), out(q.shape().with(-1, a.d_v));
+  additive_attention_forward(D{}, a, q.data(), k.data(), score.data(), v.data(), weights.data(), out.data());
+  if (weights_out) *weights_out = AttentionWeights<T, D>(weights, a);
+  return record(std::move(out), {q, k, score, v}, [=](const Tensor<T, D>& dout) {
+    // Padding is no key: its rows keep the zeros.
+    Tensor<T, D> dq(q.shape(), T(0)), dk(k.shape(), T(0)), dv(v.shape(), T(0)), dscores({queries.count(), width});
+    additive_attention_backward(D{}, a, dout.data(), q.data(), k.data(), score.data(), v.data(), weights.data(), dq.data(),
+                                dk.data(), dv.data(), dscores.data());
+    q.accumulate(std::move(dq));
+    k.accumulate(std::move(dk));
+    v.accumulate(std::move(dv));
+    score.accumulate_with([&](T* g, T keep) { sum_rows(D{}, queries.count(), width, dscores.data(), width, keep, g); });
+  });
+}
+
+}  // namespace attend

@@ -1,0 +1,213 @@
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+#include "attend/cpu/attention.hpp"
+
+namespace attend {
+
+/// What an attention looked at: for each sentence and head a matrix [queries, keys] whose rows add up to 1 (or are all 0).
+template <class T, Device D = Cpu>
+class AttentionWeights {
+ public:
+  AttentionWeights() = default;
+  AttentionWeights(Tensor<T, D> packed, AttentionLayout layout) : packed_(std::move(packed)), layout_(std::move(layout)) {}
+
+  [[nodiscard]] index_t sentences() const { return layout_.queries.count(); }
+  [[nodiscard]] index_t heads() const { return layout_.heads; }
+  /// The weights of one head in one sentence, [queries, keys]. Throws IndexError.
+  [[nodiscard]] Tensor<T, D> matrix(index_t sentence, index_t head) const {
+    if (sentence < 0 || sentence >= sentences() || head < 0 || head >= heads())
+      throw IndexError("attention weights: sentence " + std::to_string(sentence) + ", head " + std::to_string(head) + " of " +
+                       std::to_string(sentences()) + " sentences with " + std::to_string(heads()) + " heads");
+    const index_t queries = layout_.queries.length(sentence), keys = layout_.keys.keys(sentence), n = queries * keys;
+    return packed_.rows(layout_.weight_offset[static_cast<std::size_t>(sentence)] + head * n, n).reshape({queries, keys});
+  }
+  /// All of them, [sentences, heads, longest query, longest sentence of keys], with 0 beyond a sentence's end.
+  [[nodiscard]] Tensor<T, Cpu> dense() const {
+    const index_t rows = layout_.queries.longest(), width = layout_.keys.longest();
+    Tensor<T, Cpu> all({sentences(), heads(), rows, width}, T(0));
+    for (index_t s = 0; s < sentences(); ++s)
+      for (index_t h = 0; h < heads(); ++h) {
+        const auto part = matrix(s, h).to_host();
+        for (index_t i = 0; i < part.dim(0); ++i)
+          copy(Cpu{}, part.dim(1), part.data() + i * part.dim(1), all.data() + ((s * heads() + h) * rows + i) * width);
+      }
+    return all;
+  }
+
+ private:
+  Tensor<T, D> packed_;  // [sum over sentences of heads * queries * keys]
+  AttentionLayout layout_;
+};
+
+/// How an attention looks.
+template <class T, Device D = Cpu>
+struct AttentionOptions {
+  index_t heads = 1;
+  bool causal = false;                        ///< query i sees keys 0 to i of its sentence
+  double scale = 0;                           ///< what q k^T is multiplied by; 0 stands for 1 / sqrt(d_k)
+  double dropout = 0;                         ///< the chance that a weight is dropped, in [0, 1)
+  std::optional<Var<T, D>> bias = {};         ///< added before the softmax: [queries, keys], [heads, queries, keys] or
+                                              ///< [sentences, heads, queries, keys], at least as large as the longest sentence
+  AttentionWeights<T, D>* weights = nullptr;  ///< where given, receives the weights (before dropout)
+};
+
+namespace detail {
+
+/// Columns of a row matrix: from `first` on, in rows of the Var's width.
+template <class T, Device D>
+struct Columns {
+  Var<T, D> x;
+  index_t first;
+  [[nodiscard]] index_t stride() const { return x.dim(-1); }
+  [[nodiscard]] const T* data() const { return x.data() + first; }
+};
+
+template <class T, Device D>
+void set_bias_strides(AttentionLayout& a, const Shape& bias) {
+  const index_t queries = a.queries.longest(), keys = a.keys.most_keys();
+  const bool fits = bias.rank() >= 2 && bias.rank() <= 4 && bias[-1] >= keys && bias[-2] >= queries &&
+                    (bias.rank() < 3 || bias[-3] == a.heads) && (bias.rank() < 4 || bias[0] == a.queries.count());
+  if (!fits)
+    throw ShapeError("attention: bias has shape " + bias.text() + ", expected [" + std::to_string(queries) + ", " +
+                     std::to_string(keys) + "], with " + std::to_string(a.heads) + " heads and " +
+                     std::to_string(a.queries.count()) + " sentences before it or without");
+  a.bias_query = bias[-1];
+  a.bias_head = bias.rank() >= 3 ? bias[-1] * bias[-2] : 0;
+  a.bias_sentence = bias.rank() == 4 ? bias[0] == 0 ? 0 : bias.size() / bias[0] : 0;
+}
+
+template <class T, Device D>
+Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Columns<T, D>& v, index_t d_k, index_t d_v,
+                    const Segments& queries, const Segments& keys, const AttentionOptions<T, D>& options) {
+  check_value(options.dropout >= 0 && options.dropout < 1, "attention",
+              "dropout " + std::to_string(options.dropout) + " is outside [0, 1)");
+  queries.check_rows("attention", "q", rows_and_width(q.x.shape()).rows);
+  keys.check_rows("attention", "k", rows_and_width(k.x.shape()).rows);
+  keys.check_rows("attention", "v", rows_and_width(v.x.shape()).rows);
+  if (queries.count() != keys.count())
+    throw ShapeError("attention: queries of " + std::to_string(queries.count()) + " sentences, keys of " +
+                     std::to_string(keys.count()));
+
+  AttentionLayout a;
+  a.queries = queries, a.keys = keys, a.heads = options.heads, a.d_k = d_k, a.d_v = d_v;
+  a.scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(std::max<index_t>(1, d_k)));
+  a.causal = options.causal;
+  a.q_stride = q.stride(), a.k_stride = k.stride(), a.v_stride = v.stride(), a.out_stride = options.heads * d_v;
+  if (options.bias) set_bias_strides<T, D>(a, options.bias->shape());
+  if (options.dropout > 0) a.dropout = options.dropout, a.random = default_generator().next();
+  index_t size = 0;
+  for (index_t s = 0; s < queries.count(); ++s) {
+    a.weight_offset.push_back(size);
+    size += options.heads * queries.length(s) * keys.keys(s);
+  }
+  a.weight_offset.push_back(size);
+
+  Tensor<T, D> weights({size}), out(q.x.shape().with(-1, options.heads * d_v));
+  const auto bias = options.bias;
+  attention_forward(D{}, a, q.data(), k.data(), v.data(), bias ? bias->data() : nullptr, weights.data(), out.data());
+  if (options.weights) *options.weights = AttentionWeights<T, D>(weights, a);
+  std::vector<Var<T, D>> inputs{q.x, k.x, v.x};
+  if (bias) inputs.push_back(*bias);
+  return record(std::move(out), inputs, [=](const Tensor<T, D>& dout) {
+    // One gradient tensor for each distinct input, so that packed projections get theirs in one piece.
+    struct Gradient {
+      Var<T, D> x;
+      Tensor<T, D> dx;
+    };
+    std::vector<Gradient> gradients;
+    const auto place = [&](const Columns<T, D>& c, bool all_rows) -> T* {
+      if (!c.x.requires_grad()) return nullptr;
+      for (const auto& g : gradients)
+        if (g.x.id() == c.x.id()) return g.dx.data() + c.first;
+      gradients.push_back({c.x, Tensor<T, D>(c.x.shape())});
+      if (!all_rows) gradients.back().dx.fill(T(0));  // padding is no key and gets no gradient
+      return gradients.back().dx.data() + c.first;
+    };
+    const auto same = [](const Columns<T, D>& one, const Columns<T, D>& other) {
+      return one.x.id() == other.x.id() && one.first == other.first;
+    };
+    const bool aliased = same(q, k) || same(k, v) || same(q, v);
+    bool all_keys = true;
+    for (index_t s = 0; s < keys.count(); ++s) all_keys = all_keys && keys.keys(s) == keys.length(s);
+    Tensor<T, D> ds;
+    if (bias && bias->requires_grad()) ds = Tensor<T, D>(weights.shape());
+    T* ds_out = bias && bias->requires_grad() ? ds.data() : nullptr;
+    if (aliased) {  // the same tensor in two roles: each role gets a gradient of its own, and they are added
+      const auto own = [&](const Columns<T, D>& c) {
+        return c.x.requires_grad() ? Tensor<T, D>(c.x.shape(), T(0)) : Tensor<T, D>();
+      };
+      const auto dq = own(q), dk = own(k), dv = own(v);
+      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), weights.data(),
+                         dq.empty() ? nullptr : dq.data() + q.first, dk.empty() ? nullptr : dk.data() + k.first,
+                         dv.empty() ? nullptr : dv.data() + v.first, ds_out);
+      for (const auto& [c, dx] : {std::pair{&q, &dq}, std::pair{&k, &dk}, std::pair{&v, &dv}})
+        if (c->x.requires_grad()) c->x.accumulate(*dx);
+    } else {
+      T* dq = place(q, all_keys);
+      T* dk = place(k, all_keys);
+      T* dv = place(v, all_keys);
+      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), weights.data(), dq, dk, dv, ds_out);
+      for (auto& g : gradients) g.x.accumulate(std::move(g.dx));
+    }
+    if (ds_out)
+      bias->accumulate_with([&](T* dbias, T keep) { attention_backward_bias(D{}, a, bias->size(), ds.data(), keep, dbias); });
+  });
+}
+
+inline index_t head_width(const char* name, index_t width, index_t heads) {
+  check_value(heads > 0, "attention", "heads is " + std::to_string(heads));
+  if (width % heads != 0)
+    throw ShapeError(std::string("attention: ") + name + " has " + std::to_string(width) + " columns, not a multiple of " +
+                     std::to_string(heads) + " heads");
+  return width / heads;
+}
+
+}  // namespace detail
+
+/// Scaled dot-product attention: softmax(q k^T / sqrt(d_k) + bias) v, for every head of every sentence.
+/// A query that has nothing to attend to gets zeros.
+/// With w = softmax(s): dv = w^T dy,  ds = w * (dw - sum_j(w dw)),  dw = dy v^T,  dq = ds k / sqrt(d_k),  dk = ds^T q /
+/// sqrt(d_k). Shapes: q [query rows, heads * d_k], k [key rows, heads * d_k], v [key rows, heads * d_v], y [query rows, heads *
+/// d_v]; leading dimensions such as [batch, length] are taken together as rows. `queries` and `keys` say which rows form a
+/// sentence. Throws ShapeError, ValueError. Source: Vaswani et al. 2017, eq. 1.
+template <class T, Device D>
+Var<T, D> attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T, D>& v, const Segments& queries, const Segments& keys,
+                    const AttentionOptions<T, D>& options = {}) {
+  const index_t d_k = detail::head_width("q", q.dim(-1), options.heads), d_v = detail::head_width("v", v.dim(-1), options.heads);
+  if (k.dim(-1) != q.dim(-1))
+    throw ShapeError("attention: k has shape " + k.shape().text() + ", expected [..., " + std::to_string(q.dim(-1)) + "]");
+  return detail::attention<T, D>({q, 0}, {k, 0}, {v, 0}, d_k, d_v, queries, keys, options);
+}
+
+/// Self-attention on one packed projection: qkv [rows, heads * (2 d_k + d_v)], the columns of q, then k, then v.
+/// Nothing is copied apart, and the gradient comes back in one piece. Throws ShapeError, ValueError.
+template <class T, Device D>
+Var<T, D> self_attention(const Var<T, D>& qkv, index_t d_k, index_t d_v, const Segments& segments,
+                         const AttentionOptions<T, D>& options) {
+  const index_t h = options.heads;
+  if (qkv.dim(-1) != h * (2 * d_k + d_v))
+    throw ShapeError("self_attention: qkv has shape " + qkv.shape().text() + ", expected [..., " +
+                     std::to_string(h * (2 * d_k + d_v)) + "]");
+  return detail::attention<T, D>({qkv, 0}, {qkv, h * d_k}, {qkv, 2 * h * d_k}, d_k, d_v, segments, segments, options);
+}
+
+/// Cross-attention with packed keys and values: kv [key rows, heads * (d_k + d_v)]. Throws ShapeError, ValueError.
+template <class T, Device D>
+Var<T, D> cross_attention(const Var<T, D>& q, const Var<T, D>& kv, index_t d_k, index_t d_v, const Segments& queries,
+                          const Segments& keys, const AttentionOptions<T, D>& options) {
+  const index_t h = options.heads;
+  if (q.dim(-1) != h * d_k)
+    throw ShapeError("cross_attention: q has shape " + q.shape().text() + ", expected [..., " + std::to_string(h * d_k) + "]");
+  if (kv.dim(-1) != h * (d_k + d_v))
+    throw ShapeError("cross_attention: kv has shape " + kv.shape().text() + ", expected [..., " +
+                     std::to_string(h * (d_k + d_v)) + "]");
+  return detail::attention<T, D>({q, 0}, {kv, 0}, {kv, h * d_k}, d_k, d_v, queries, keys, options);
+}
+
+}  // namespace attend
