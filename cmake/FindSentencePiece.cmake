@@ -1,0 +1,27 @@
+# Finds SentencePiece, which installs no CMake package of its own, with its training library.
+#
+# Defines the target SentencePiece::SentencePiece and the variables SentencePiece_FOUND and SentencePiece_VERSION (empty where
+# pkg-config is not there to ask). Hints: CMAKE_PREFIX_PATH, SentencePiece_ROOT.
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(PC_SentencePiece QUIET sentencepiece)
+  set(SentencePiece_VERSION "${PC_SentencePiece_VERSION}")
+endif()
+
+find_path(SentencePiece_INCLUDE_DIR sentencepiece_trainer.h HINTS ${PC_SentencePiece_INCLUDE_DIRS})
+find_library(SentencePiece_LIBRARY sentencepiece HINTS ${PC_SentencePiece_LIBRARY_DIRS})
+find_library(SentencePiece_TRAIN_LIBRARY sentencepiece_train HINTS ${PC_SentencePiece_LIBRARY_DIRS})
+mark_as_advanced(SentencePiece_INCLUDE_DIR SentencePiece_LIBRARY SentencePiece_TRAIN_LIBRARY)
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(
+  SentencePiece
+  REQUIRED_VARS SentencePiece_LIBRARY SentencePiece_TRAIN_LIBRARY SentencePiece_INCLUDE_DIR
+  VERSION_VAR SentencePiece_VERSION)
+
+if(SentencePiece_FOUND AND NOT TARGET SentencePiece::SentencePiece)
+  add_library(SentencePiece::SentencePiece INTERFACE IMPORTED)
+  target_include_directories(SentencePiece::SentencePiece INTERFACE "${SentencePiece_INCLUDE_DIR}")
+  # The training library first: a static one takes what it lacks from the other.
+  target_link_libraries(SentencePiece::SentencePiece INTERFACE "${SentencePiece_TRAIN_LIBRARY}" "${SentencePiece_LIBRARY}")
+endif()

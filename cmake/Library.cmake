@@ -1,0 +1,58 @@
+# The library's targets. Every header lies in one include folder; what a target adds is the packages that its headers need.
+#
+#   attend::core     tensors, autograd, operations, modules, optimizers      Eigen
+#   attend::io       safetensors and model folders                           + nlohmann-json
+#   attend::text     corpora, SentencePiece, BLEU, chrF                      + SentencePiece
+#   attend::attend   all of it: training, decoding, <attend/attend.hpp>
+#
+# A device's back end (cuda/, cuda.hpp) is a target of its own and stays out of these lists.
+
+# attend_library(<name> FLOORS <folder>... [FILES <glob>] LINK <target>...)
+function(attend_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FLOORS;LINK")
+  set(include "${PROJECT_SOURCE_DIR}/include")
+  set(globs)
+  foreach(floor IN LISTS arg_FLOORS)
+    list(APPEND globs "${include}/attend/${floor}*.hpp")
+  endforeach()
+  file(GLOB headers CONFIGURE_DEPENDS ${globs})
+  list(FILTER headers EXCLUDE REGEX "/attend/cuda\\.hpp$")
+
+  if(name STREQUAL "attend")
+    set(target attend)
+  else()
+    set(target attend_${name})
+  endif()
+  add_library(${target} INTERFACE)
+  add_library(attend::${name} ALIAS ${target})
+  target_sources(${target} INTERFACE FILE_SET HEADERS BASE_DIRS "${include}" FILES ${headers})
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  target_link_libraries(${target} INTERFACE ${arg_LINK})
+  # Not INTERFACE: these reach only the targets that compile each header alone (CMAKE_VERIFY_INTERFACE_HEADER_SETS).
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} COMPILE_OPTIONS "${ATTEND_WARNINGS}")
+endfunction()
+
+attend_library(
+  core
+  FLOORS core/ autograd/ cpu/ ops/ nn/ optim/
+  LINK Eigen3::Eigen Threads::Threads)
+set(ATTEND_LIBRARIES core)
+if(ATTEND_IO)
+  attend_library(
+    io
+    FLOORS io/
+    LINK attend_core nlohmann_json::nlohmann_json)
+  list(APPEND ATTEND_LIBRARIES io)
+endif()
+if(ATTEND_TEXT)
+  attend_library(
+    text
+    FLOORS text/
+    LINK attend_io SentencePiece::SentencePiece)
+  # The trailing "" stands for the headers above the floors.
+  attend_library(
+    attend
+    FLOORS decode/ train/ ""
+    LINK attend_text)
+  list(APPEND ATTEND_LIBRARIES text attend)
+endif()

@@ -1,0 +1,21 @@
+# Settings of attend's own programs: tests, examples, benchmarks. Nothing here reaches a program that uses attend.
+
+set(ATTEND_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+if(ATTEND_WERROR)
+  list(APPEND ATTEND_WARNINGS -Werror)
+endif()
+
+# attend_own(<target>): warnings, and this processor's instructions with ATTEND_NATIVE.
+function(attend_own target)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${ATTEND_WARNINGS}>")
+  if(ATTEND_NATIVE)
+    attend_optimise(${target})
+  endif()
+endfunction()
+
+# attend_program(<name> <source>...): an executable in bin/.
+function(attend_program name)
+  add_executable(${name} ${ARGN})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+  attend_own(${name})
+endfunction()
