@@ -1,0 +1,53 @@
+#pragma once
+
+#include <concepts>
+#include <span>
+#include <string>
+
+#include "attend/core/tensor.hpp"
+
+namespace attend::decode {
+
+/// What the searches need of a model. A State holds one row for each prefix under way; a search starts from a state with one
+/// row a sentence, in the sentences' order and with empty prefixes. How it is made (by encoding sources, or from nothing) is
+/// the model's own business.
+///
+/// - `vocabulary()`: the number of tokens V.
+/// - `step(state, tokens)`: appends tokens[i] to the prefix of row i (the first one is the begin token) and gives the
+///   log-probabilities of the token after that, [rows, V]: none above 0, minus infinity where a token cannot follow. The search
+///   may write into the tensor, so a model does not hand out one that it keeps.
+/// - `reorder(state, rows)`: row i of the state from now on continues what was row rows[i]. Rows may repeat (a beam splits) or
+///   be left out (a sentence is finished). Not called where nothing changes.
+///
+/// For a sentence's result not to depend on its batch, each row's log-probabilities must depend on that row's prefix alone.
+template <class M>
+concept StepModel = Device<typename M::device_type> && Scalar<typename M::value_type> &&
+    requires(M& model, typename M::State& state, std::span<const token_t> tokens, std::span<const index_t> rows) {
+  { model.vocabulary() } -> std::convertible_to<index_t>;
+  { model.step(state, tokens) } -> std::same_as<Tensor<typename M::value_type, typename M::device_type>>;
+  model.reorder(state, rows);
+};
+
+namespace detail {
+
+/// model.step, with the shape of what it gives checked. Throws ShapeError.
+template <StepModel M>
+Tensor<typename M::value_type, typename M::device_type> checked_step(const char* search, M& model, typename M::State& state,
+                                                                     std::span<const token_t> tokens) {
+  auto log_probabilities = model.step(state, tokens);
+  check_shape(search, "the model's step", log_probabilities.shape(),
+              {static_cast<index_t>(tokens.size()), static_cast<index_t>(model.vocabulary())});
+  return log_probabilities;
+}
+
+/// Throws ValueError for a value that is no log-probability. A little above 0 is rounding.
+inline double checked_log_probability(const char* search, double value, token_t token) {
+  check_value(value <= 0.01, search,
+              "the model's step gives token " + std::to_string(token) + " the log-probability " + std::to_string(value) +
+                  ", expected at most 0 (is a log-softmax missing?)");
+  return value;
+}
+
+}  // namespace detail
+
+}  // namespace attend::decode

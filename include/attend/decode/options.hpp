@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/core/shape.hpp"
+#include "attend/core/types.hpp"
+
+namespace attend::decode {
+
+/// The most tokens that a hypothesis may have, begin and end token not counted: one number for all sentences, or one for each.
+class LengthLimit {
+ public:
+  LengthLimit(index_t all) : all_(all) {}                                                  // NOLINT: `.max_length = 50`
+  LengthLimit(std::vector<index_t> each) : each_(std::move(each)), per_sentence_(true) {}  // NOLINT
+
+  [[nodiscard]] index_t operator[](index_t sentence) const {
+    return per_sentence_ ? each_[static_cast<std::size_t>(sentence)] : all_;
+  }
+  /// Throws ValueError where their count is not `sentences` or one is below `least` (or negative).
+  void check(const char* search, index_t sentences, index_t least) const {
+    check_value(!per_sentence_ || static_cast<index_t>(each_.size()) == sentences, search,
+                "max_length has " + std::to_string(each_.size()) + " values for " + std::to_string(sentences) + " sentences");
+    const index_t count = per_sentence_ ? sentences : 1;
+    for (index_t i = 0; i < count; ++i) {
+      const std::string name = per_sentence_ ? "max_length of sentence " + std::to_string(i) : "max_length";
+      check_value((*this)[i] >= 0, search, name + " is negative: " + std::to_string((*this)[i]));
+      check_value((*this)[i] >= least, search,
+                  name + " is " + std::to_string((*this)[i]) + ", below min_length " + std::to_string(least));
+    }
+  }
+
+ private:
+  index_t all_ = 0;
+  std::vector<index_t> each_;
+  bool per_sentence_ = false;
+};
+
+struct GreedyOptions {
+  token_t bos = 1;                  ///< stands before every hypothesis
+  token_t eos = 2;                  ///< ends it
+  LengthLimit max_length = 256;     ///< tokens, without bos and eos
+  index_t min_length = 0;           ///< eos is not allowed before this many tokens
+  std::vector<token_t> suppressed;  ///< never produced: padding, bos, the unknown token
+};
+
+/// What a sum of log-probabilities is divided by to give the score of a hypothesis of n tokens, the end token counted.
+enum class LengthNormalization {
+  google,  ///< ((5 + n) / 6)^alpha. Source: Wu et al. 2016, "Google's neural machine translation system", eq. 14
+  marian,  ///< n^alpha, as in Marian, fairseq and transformers
+};
+
+/// When a sentence's beam search ends (besides when all hypotheses have reached the length limit).
+enum class Stop {
+  /// When no continuation of a live hypothesis, up to max_length, can enter the n-best list: nothing better is ever missed.
+  exact,
+  /// When `beam` hypotheses have finished and no live one could replace one of them if it ended at its present length and
+  /// log-probability (`early_stopping = False` of transformers). Quicker where alpha > 0, and may miss a longer, better one.
+  present_length,
+  /// As soon as `beam` hypotheses have finished (`early_stopping = True` of transformers).
+  first,
+};
+
+struct BeamOptions {
+  token_t bos = 1;                  ///< stands before every hypothesis
+  token_t eos = 2;                  ///< ends it
+  LengthLimit max_length = 256;     ///< tokens, without bos and eos
+  index_t min_length = 0;           ///< eos is not allowed before this many tokens
+  std::vector<token_t> suppressed;  ///< never produced: padding, bos, the unknown token
+  index_t beam = 4;                 ///< hypotheses kept per sentence and step
+  index_t n_best = 1;               ///< at most this many come back per sentence, at most `beam`
+  double alpha = 0.6;               ///< strength of the length penalty; 0: the score is the sum; larger favours longer ones
+  LengthNormalization normalization = LengthNormalization::google;
+  Stop stop = Stop::exact;
+};
+
+struct SampleOptions {
+  token_t bos = 1;                  ///< stands before every hypothesis
+  token_t eos = 2;                  ///< ends it
+  LengthLimit max_length = 256;     ///< tokens, without bos and eos
+  index_t min_length = 0;           ///< eos is not allowed before this many tokens
+  std::vector<token_t> suppressed;  ///< never produced: padding, bos, the unknown token
+  index_t samples = 1;              ///< drawn per sentence, independently
+  double temperature = 1;           ///< log-probabilities are divided by it; above 0; below 1 sharpens
+  index_t top_k = 0;                ///< draw among the k most probable tokens only; 0: among all
+  double top_p = 1;                 ///< draw among the fewest most probable tokens that together have this share of the mass
+  std::uint64_t seed = 0;
+  /// The number of each sentence in the random stream; empty: its place in the batch. With numbers of its own, a sentence's
+  /// samples stay the same in whatever batch it stands.
+  std::vector<std::uint64_t> sentence_ids;
+};
+
+namespace detail {
+
+inline void check_token(const char* search, const char* name, token_t token, index_t vocabulary) {
+  if (token < 0 || token >= vocabulary)
+    throw IndexError(std::string(search) + ": " + name + " is " + std::to_string(token) + ", outside the vocabulary of " +
+                     std::to_string(vocabulary));
+}
+
+/// Checks what all searches have in common. Throws ValueError, IndexError.
+template <class Options>
+void check_options(const char* search, const Options& options, index_t vocabulary, index_t sentences) {
+  check_value(sentences >= 0, search, "the number of sentences is negative: " + std::to_string(sentences));
+  check_value(vocabulary > 0 && vocabulary <= std::numeric_limits<token_t>::max(), search,
+              "a model with a vocabulary of " + std::to_string(vocabulary));
+  check_token(search, "bos", options.bos, vocabulary);
+  check_token(search, "eos", options.eos, vocabulary);
+  check_value(options.min_length >= 0, search, "min_length is negative: " + std::to_string(options.min_length));
+  options.max_length.check(search, sentences, options.min_length);
+  std::vector<bool> seen(static_cast<std::size_t>(vocabulary), false);
+  index_t distinct = 0;
+  for (const token_t token : options.suppressed) {
+    check_token(search, "a suppressed token", token, vocabulary);
+    if (!seen[static_cast<std::size_t>(token)]) ++distinct;
+    seen[static_cast<std::size_t>(token)] = true;
+  }
+  check_value(distinct < vocabulary, search, "all " + std::to_string(vocabulary) + " tokens are suppressed");
+}
+
+}  // namespace detail
+
+}  // namespace attend::decode
