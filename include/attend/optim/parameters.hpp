@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+#include "attend/core/tensor.hpp"
+#include "attend/cpu/basic.hpp"
+
+namespace attend::optim {
+
+/// All parameters of a model end to end in one buffer and all their gradients in another, so that an optimizer's step, the
+/// norm of the gradients and a save are one pass each. The parameters stay what they were to everybody else: their values and
+/// gradients become views into the buffers.
+///
+/// Each parameter begins on a cache line; the gap before the next one holds zeros and stays so. A parameter that is given
+/// twice (tied weights) is taken once, one that requires no gradient (frozen) not at all. Copies share the buffers.
+template <class T, Device D = Cpu>
+class FlatParameters {
+ public:
+  /// Throws ValueError where nothing is left to train, or where a Var is the result of a computation and no parameter.
+  explicit FlatParameters(const std::vector<Var<T, D>>& parameters) : state_(std::make_shared<State>()) {
+    State& s = *state_;
+    for (const auto& p : parameters) {
+      check_value(p.is_leaf(), "FlatParameters", "a Var of shape " + p.shape().text() + " was computed and is no parameter");
+      const bool known = std::any_of(s.slots.begin(), s.slots.end(), [&](const Slot& slot) { return slot.var.id() == p.id(); });
+      if (known || !p.requires_grad()) continue;
+      s.slots.push_back({p, s.size});
+      s.size += (p.size() + unit - 1) / unit * unit;
+      s.count += p.size();
+    }
+    check_value(!s.slots.empty(), "FlatParameters", "none of " + std::to_string(parameters.size()) + " parameters is trainable");
+    s.values = Tensor<T, D>({s.size}, T(0));
+    s.gradients = Tensor<T, D>({s.size}, T(0));
+    gather();
+  }
+
+  /// [size()]: the parameters with the gaps between them.
+  [[nodiscard]] const Tensor<T, D>& values() const { return state_->values; }
+  /// [size()]: their gradients, in the same places.
+  [[nodiscard]] const Tensor<T, D>& gradients() const { return state_->gradients; }
+  /// Elements of a buffer, gaps included.
+  [[nodiscard]] index_t size() const { return state_->size; }
+  /// Elements of the parameters alone.
+  [[nodiscard]] index_t count() const { return state_->count; }
+  /// `[512, 512] [512] ...`: the shapes in their order. Buffers of an equal layout may be copied into each other.
+  [[nodiscard]] std::string layout() const {
+    std::string text;
+    for (const Slot& slot : state_->slots) text += (text.empty() ? "" : " ") + slot.var.shape().text();
+    return text;
+  }
+
+  /// Sets all gradients to zero, and forgets that they were not finite.
+  void zero_grad() const {
+    gather();
+    state_->gradients.fill(T(0));
+    state_->finite = true;
+  }
+
+  /// Takes parameters whose value or gradient was replaced meanwhile (a model was loaded into them, another optimizer took
+  /// them over) back into the buffers, with what they hold now. Whoever works on the buffers calls it first; it costs nothing
+  /// where nothing was replaced.
+  void gather() const {
+    const State& s = *state_;
+    for (const Slot& slot : s.slots) {
+      const Var<T, D>& p = slot.var;
+      const auto view = [&](const Tensor<T, D>& buffer) { return buffer.rows(slot.begin, p.size()).reshape(p.shape()); };
+      if (p.data() != s.values.data() + slot.begin) {
+        const auto value = view(s.values);
+        value.assign(p.value());
+        p.set_value(value);
+      }
+      if (p.grad().data() != s.gradients.data() + slot.begin) {
+        const auto gradient = view(s.gradients);
+        if (p.grad().empty()) gradient.fill(T(0));
+        else gradient.assign(p.grad());
+        p.set_grad_buffer(gradient);
+      }
+    }
+  }
+
+  /// Says that the gradients hold an infinity or a NaN: optimizers then leave the weights as they are until `zero_grad`.
+  void mark_not_finite() const { state_->finite = false; }
+  [[nodiscard]] bool finite() const { return state_->finite; }
+
+ private:
+  static constexpr index_t unit = static_cast<index_t>(memory_alignment / sizeof(T));
+  struct Slot {
+    Var<T, D> var;
+    index_t begin;
+  };
+  struct State {
+    std::vector<Slot> slots;
+    Tensor<T, D> values, gradients;
+    index_t size = 0, count = 0;
+    bool finite = true;
+  };
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace attend::optim
