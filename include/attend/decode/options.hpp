@@ -40,11 +40,11 @@ class LengthLimit {
 };
 
 struct GreedyOptions {
-  token_t bos = 1;                  ///< stands before every hypothesis
-  token_t eos = 2;                  ///< ends it
-  LengthLimit max_length = 256;     ///< tokens, without bos and eos
-  index_t min_length = 0;           ///< eos is not allowed before this many tokens
-  std::vector<token_t> suppressed;  ///< never produced: padding, bos, the unknown token
+  token_t bos = 1;                       ///< stands before every hypothesis
+  token_t eos = 2;                       ///< ends it
+  LengthLimit max_length = 256;          ///< tokens, without bos and eos
+  index_t min_length = 0;                ///< eos is not allowed before this many tokens
+  std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
 };
 
 /// What a sum of log-probabilities is divided by to give the score of a hypothesis of n tokens, the end token counted.
@@ -65,32 +65,32 @@ enum class Stop {
 };
 
 struct BeamOptions {
-  token_t bos = 1;                  ///< stands before every hypothesis
-  token_t eos = 2;                  ///< ends it
-  LengthLimit max_length = 256;     ///< tokens, without bos and eos
-  index_t min_length = 0;           ///< eos is not allowed before this many tokens
-  std::vector<token_t> suppressed;  ///< never produced: padding, bos, the unknown token
-  index_t beam = 4;                 ///< hypotheses kept per sentence and step
-  index_t n_best = 1;               ///< at most this many come back per sentence, at most `beam`
-  double alpha = 0.6;               ///< strength of the length penalty; 0: the score is the sum; larger favours longer ones
+  token_t bos = 1;                       ///< stands before every hypothesis
+  token_t eos = 2;                       ///< ends it
+  LengthLimit max_length = 256;          ///< tokens, without bos and eos
+  index_t min_length = 0;                ///< eos is not allowed before this many tokens
+  std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
+  index_t beam = 4;                      ///< hypotheses kept per sentence and step
+  index_t n_best = 1;                    ///< at most this many come back per sentence, at most `beam`
+  double alpha = 0.6;                    ///< strength of the length penalty; 0: the score is the sum; larger favours longer ones
   LengthNormalization normalization = LengthNormalization::google;
   Stop stop = Stop::exact;
 };
 
 struct SampleOptions {
-  token_t bos = 1;                  ///< stands before every hypothesis
-  token_t eos = 2;                  ///< ends it
-  LengthLimit max_length = 256;     ///< tokens, without bos and eos
-  index_t min_length = 0;           ///< eos is not allowed before this many tokens
-  std::vector<token_t> suppressed;  ///< never produced: padding, bos, the unknown token
-  index_t samples = 1;              ///< drawn per sentence, independently
-  double temperature = 1;           ///< log-probabilities are divided by it; above 0; below 1 sharpens
-  index_t top_k = 0;                ///< draw among the k most probable tokens only; 0: among all
-  double top_p = 1;                 ///< draw among the fewest most probable tokens that together have this share of the mass
+  token_t bos = 1;                       ///< stands before every hypothesis
+  token_t eos = 2;                       ///< ends it
+  LengthLimit max_length = 256;          ///< tokens, without bos and eos
+  index_t min_length = 0;                ///< eos is not allowed before this many tokens
+  std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
+  index_t samples = 1;                   ///< drawn per sentence, independently
+  double temperature = 1;                ///< log-probabilities are divided by it; above 0; below 1 sharpens
+  index_t top_k = 0;                     ///< draw among the k most probable tokens only; 0: among all
+  double top_p = 1;                      ///< draw among the fewest most probable tokens that together have this share of the mass
   std::uint64_t seed = 0;
   /// The number of each sentence in the random stream; empty: its place in the batch. With numbers of its own, a sentence's
   /// samples stay the same in whatever batch it stands.
-  std::vector<std::uint64_t> sentence_ids;
+  std::vector<std::uint64_t> sentence_ids = {};
 };
 
 namespace detail {

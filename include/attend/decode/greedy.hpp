@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+#include "attend/decode/adjust.hpp"
+#include "attend/decode/hypothesis.hpp"
+#include "attend/decode/model.hpp"
+#include "attend/decode/options.hpp"
+
+namespace attend::decode {
+
+/// For each of the `sentences` rows of `state`: the most probable token again and again, of equal ones the lowest, until that is
+/// eos or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos is what follows.
+/// A finished sentence leaves the state at once. The state is used up.
+/// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+template <StepModel M>
+std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences, const GreedyOptions& options = {}) {
+  using T = typename M::value_type;
+  using D = typename M::device_type;
+  const index_t vocabulary = model.vocabulary();
+  detail::check_options("greedy", options, vocabulary, sentences);
+  const NoGrad no_grad;
+
+  std::vector<Hypothesis> results(static_cast<std::size_t>(sentences));
+  std::vector<index_t> sentence_of_row(results.size()), kept;
+  for (std::size_t i = 0; i < results.size(); ++i) sentence_of_row[i] = static_cast<index_t>(i);
+  std::vector<token_t> tokens(results.size(), options.bos);
+  Tensor<T, D> best({sentences});              // [rows at first]
+  Tensor<token_t, D> best_token({sentences});  // [rows at first]
+
+  for (index_t length = 0; !tokens.empty(); ++length) {
+    const auto rows = static_cast<index_t>(tokens.size());
+    const auto log_probabilities = detail::checked_step("greedy", model, state, tokens);  // [rows, vocabulary]
+    detail::adjust(options, length, log_probabilities);
+    argmax(D{}, rows, vocabulary, log_probabilities.data(), best.data(), best_token.data());
+    const auto values = best.rows(0, rows).to_host();
+    const auto choices = best_token.rows(0, rows).to_host();
+
+    kept.clear();
+    for (index_t row = 0; row < rows; ++row) {
+      const index_t sentence = sentence_of_row[static_cast<std::size_t>(row)];
+      Hypothesis& result = results[static_cast<std::size_t>(sentence)];
+      const token_t token = choices.data()[row];
+      const double value = detail::checked_log_probability("greedy", static_cast<double>(values.data()[row]), token);
+      const bool end = token == options.eos;
+      if (std::isinf(value) || (!end && length == options.max_length[sentence])) continue;
+      result.log_probability += value;
+      result.token_log_probabilities.push_back(static_cast<float>(value));
+      result.finished = end;
+      if (end) continue;
+      result.tokens.push_back(token);
+      sentence_of_row[kept.size()] = sentence;  // rows only move forward, so this one has been read
+      tokens[kept.size()] = token;
+      kept.push_back(row);
+    }
+    sentence_of_row.resize(kept.size());
+    tokens.resize(kept.size());
+    if (!kept.empty() && static_cast<index_t>(kept.size()) < rows) model.reorder(state, std::span<const index_t>(kept));
+  }
+  for (auto& result : results) result.score = result.log_probability;
+  return results;
+}
+
+}  // namespace attend::decode
