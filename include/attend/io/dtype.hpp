@@ -166,17 +166,21 @@ index_t decode_from(const std::byte* in, std::span<T> out) {
     else if constexpr (std::same_as<Stored, StoredBool>) return static_cast<std::uint8_t>(stored.byte != 0);
     else return stored;
   };
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    Stored stored;
-    std::memcpy(&stored, in + i * sizeof(Stored), sizeof(Stored));  // offsets in files need not be aligned
-    const auto value = value_of(stored);
-    if constexpr (std::integral<T> && !std::same_as<T, bool>) {
-      if constexpr (std::integral<decltype(value)>)
+  using Value = decltype(value_of(Stored{}));
+  if constexpr (std::integral<T> &&
+                (std::floating_point<Value> || (std::same_as<T, bool> && !std::same_as<Stored, StoredBool>))) {
+    return 0;  // what can_decode refuses
+  } else {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      Stored stored;
+      std::memcpy(&stored, in + i * sizeof(Stored), sizeof(Stored));  // offsets in files need not be aligned
+      const Value value = value_of(stored);
+      if constexpr (std::integral<T> && !std::same_as<T, bool>)
         if (!std::in_range<T>(value)) return static_cast<index_t>(i);
+      out[i] = static_cast<T>(value);
     }
-    out[i] = static_cast<T>(value);
+    return static_cast<index_t>(out.size());
   }
-  return static_cast<index_t>(out.size());
 }
 
 }  // namespace attend::detail
@@ -184,8 +188,8 @@ index_t decode_from(const std::byte* in, std::span<T> out) {
 namespace attend::io {
 
 /// Converts `out.size()` numbers at `in` (unaligned is fine) to `T`, and returns how many went: fewer where an integer does
-/// not fit into `T`, which is then the one at that position. Floats round to nearest, and to infinity where they must.
-/// Only where `can_decode<T>(dtype)`.
+/// not fit into `T`, which is then the one at that position, and none where not `can_decode<T>(dtype)`. Floats round to
+/// nearest, and to infinity where they must.
 template <Storable T>
 index_t decode(DType dtype, const std::byte* in, std::span<T> out) {
   switch (dtype) {
