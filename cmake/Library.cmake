@@ -28,8 +28,7 @@ function(attend_library name)
   target_sources(${target} INTERFACE FILE_SET HEADERS BASE_DIRS "${include}" FILES ${headers})
   target_compile_features(${target} INTERFACE cxx_std_20)
   target_link_libraries(${target} INTERFACE ${arg_LINK})
-  # Not INTERFACE: these reach only the targets that compile each header alone (CMAKE_VERIFY_INTERFACE_HEADER_SETS).
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} COMPILE_OPTIONS "${ATTEND_WARNINGS}")
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
 endfunction()
 
 attend_library(
