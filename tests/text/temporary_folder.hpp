@@ -1,0 +1,35 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+/// A new folder of one's own, removed with all that is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "attend-text-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::filesystem::filesystem_error("mkdtemp", name, {});
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  /// Writes a file and returns its path.
+  std::filesystem::path write(const std::string& name, std::string_view contents) const {
+    std::ofstream(path_ / name, std::ios::binary) << contents;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
