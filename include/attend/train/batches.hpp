@@ -1,0 +1,240 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/core/random.hpp"
+#include "attend/core/shape.hpp"
+#include "attend/nn/batch.hpp"
+
+namespace attend::train {
+
+/// Sentence pairs as token ids, end to end in two arrays; no begin or end tokens among them.
+class EncodedPairs {
+ public:
+  void add(std::span<const token_t> source, std::span<const token_t> target) {
+    source_.add(source);
+    target_.add(target);
+  }
+  [[nodiscard]] index_t size() const { return static_cast<index_t>(source_.begin.size()) - 1; }
+  [[nodiscard]] std::span<const token_t> source(index_t i) const { return source_.at(i); }
+  [[nodiscard]] std::span<const token_t> target(index_t i) const { return target_.at(i); }
+
+  /// A number that changes with any token of any pair and with their order (FNV-1a).
+  [[nodiscard]] std::uint64_t fingerprint() const {
+    std::uint64_t hash = 0xcbf29ce484222325;
+    const auto mix = [&](std::uint64_t word) {
+      for (int byte = 0; byte < 8; ++byte) hash = (hash ^ (word >> (8 * byte) & 0xff)) * 0x100000001b3;
+    };
+    for (const Side* side : {&source_, &target_}) {
+      for (const index_t begin : side->begin) mix(static_cast<std::uint64_t>(begin));
+      for (const token_t token : side->tokens) mix(static_cast<std::uint32_t>(token));
+    }
+    return hash;
+  }
+
+ private:
+  struct Side {
+    std::vector<token_t> tokens;
+    std::vector<index_t> begin = {0};  // of each sentence, and the end of the last
+
+    void add(std::span<const token_t> sentence) {
+      tokens.insert(tokens.end(), sentence.begin(), sentence.end());
+      begin.push_back(static_cast<index_t>(tokens.size()));
+    }
+    [[nodiscard]] std::span<const token_t> at(index_t i) const {
+      const auto first = begin[static_cast<std::size_t>(i)], last = begin[static_cast<std::size_t>(i) + 1];
+      return {tokens.data() + first, static_cast<std::size_t>(last - first)};
+    }
+  };
+  Side source_, target_;
+};
+
+/// All pairs of a corpus through a tokenizer.
+template <class Corpus, class Tokenizer>
+EncodedPairs encode_pairs(const Corpus& corpus, const Tokenizer& tokenizer) {
+  EncodedPairs pairs;
+  for (const auto& pair : corpus) pairs.add(tokenizer.encode(pair.source), tokenizer.encode(pair.target));
+  return pairs;
+}
+
+struct BatchOptions {
+  /// The most tokens that one pass through the model gets on either side, end tokens included: a batch has at most so many
+  /// source tokens and at most so many target tokens.
+  index_t tokens_per_batch = 4096;
+  /// An update is made of this many such passes: as one batch of accumulate * tokens_per_batch, in less memory.
+  index_t accumulate = 1;
+  /// Pairs with more tokens on a side, end token included, are left out and counted; so are those beyond tokens_per_batch.
+  index_t max_length = 256;
+  /// Sentences whose lengths fall into one bucket of this width share batches; 0: all lengths do.
+  index_t bucket_width = 8;
+  std::uint64_t seed = 1;  ///< of the shuffling
+};
+
+/// Batches of sentence pairs by their number of tokens. Each epoch shuffles the pairs, sorts them into buckets by the longer
+/// of their two lengths, fills batches bucket after bucket, and shuffles the batches. Every pair that is not left out comes
+/// exactly once an epoch; what comes when depends on the pairs, the options and the number of the epoch alone.
+class Batches {
+ public:
+  /// Which pairs make up which batch in one epoch.
+  struct Epoch {
+    std::vector<index_t> pairs;        // batch after batch
+    std::vector<index_t> begin = {0};  // of each batch in `pairs`, and the end of the last
+
+    [[nodiscard]] index_t size() const { return static_cast<index_t>(begin.size()) - 1; }
+    [[nodiscard]] std::span<const index_t> operator[](index_t batch) const {
+      const auto first = begin[static_cast<std::size_t>(batch)], last = begin[static_cast<std::size_t>(batch) + 1];
+      return {pairs.data() + first, static_cast<std::size_t>(last - first)};
+    }
+  };
+
+  /// `bos` begins the decoder's inputs, `eos` ends sources and labels. Throws ValueError for an option out of range, and where
+  /// no pair is short enough.
+  Batches(EncodedPairs pairs, token_t bos, token_t eos, const BatchOptions& options = {})
+      : pairs_(std::move(pairs)), bos_(bos), eos_(eos), options_(options) {
+    const auto at_least = [](index_t value, index_t least, const char* name) {
+      check_value(value >= least, "Batches",
+                  std::string(name) + " is " + std::to_string(value) + ", expected " + std::to_string(least) + " or more");
+    };
+    at_least(options.tokens_per_batch, 1, "tokens_per_batch");
+    at_least(options.accumulate, 1, "accumulate");
+    at_least(options.max_length, 1, "max_length");
+    at_least(options.bucket_width, 0, "bucket_width");
+    check_value(options.tokens_per_batch <= largest / options.accumulate, "Batches",
+                "tokens_per_batch * accumulate is more than " + std::to_string(largest));
+    const index_t longest = std::min(options.max_length, options.tokens_per_batch);
+    for (index_t i = 0; i < pairs_.size(); ++i)
+      if (length(i) <= longest) kept_.push_back(i);
+    check_value(
+        !kept_.empty(), "Batches",
+        "none of " + std::to_string(pairs_.size()) + " pairs has at most " + std::to_string(longest) + " tokens on each side");
+    check_value(size() <= largest, "Batches", "more than " + std::to_string(largest) + " pairs");
+  }
+
+  [[nodiscard]] const EncodedPairs& pairs() const { return pairs_; }
+  [[nodiscard]] const BatchOptions& options() const { return options_; }
+  /// Pairs that an epoch has.
+  [[nodiscard]] index_t size() const { return static_cast<index_t>(kept_.size()); }
+  /// Pairs that were left out because a side is too long.
+  [[nodiscard]] index_t dropped() const { return pairs_.size() - size(); }
+
+  /// The batches of epoch 0, 1, 2, ...
+  [[nodiscard]] Epoch epoch(index_t number) const {
+    // A key of its own, so that the order of batches has nothing to do with weights and dropout drawn from the same seed.
+    Generator random(options_.seed ^ 0x62617463686573);
+    random.restore(random.seed(), static_cast<std::uint64_t>(number) * 2);
+    std::vector<index_t> order = kept_;
+    shuffle(order, random.next());
+    return shuffled(fill(std::move(order)), random.next());
+  }
+  /// The same batches in an order that is always the same, for validation.
+  [[nodiscard]] Epoch in_order() const { return fill(kept_); }
+
+  /// Cuts a batch into `accumulate` parts of about the same number of tokens; fewer where it has few pairs.
+  [[nodiscard]] std::vector<std::span<const index_t>> parts(std::span<const index_t> batch) const {
+    index_t total = 0, before = 0, part = 0;
+    for (const index_t i : batch) total += tokens(i);
+    std::vector<std::span<const index_t>> list;
+    std::size_t first = 0;
+    for (std::size_t k = 0; k < batch.size(); ++k) {
+      const index_t n = tokens(batch[k]);
+      const index_t mine = (2 * before + n) * options_.accumulate / (2 * total);  // the part in which the pair's middle lies
+      if (mine != part && k > first) list.push_back(batch.subspan(first, k - first)), first = k;
+      part = mine;
+      before += n;
+    }
+    if (!batch.empty()) list.push_back(batch.subspan(first));
+    return list;
+  }
+
+  /// The pairs as one ragged batch: source ids and eos; bos and target ids; and as labels target ids and eos.
+  template <Device D = Cpu>
+  [[nodiscard]] nn::Batch<D> make(std::span<const index_t> pairs) const {
+    std::vector<token_t> source, target, labels;
+    std::vector<index_t> source_lengths, target_lengths;
+    for (const index_t i : pairs) {
+      const auto from = pairs_.source(i), to = pairs_.target(i);
+      source.insert(source.end(), from.begin(), from.end());
+      source.push_back(eos_);
+      target.push_back(bos_);
+      target.insert(target.end(), to.begin(), to.end());
+      labels.insert(labels.end(), to.begin(), to.end());
+      labels.push_back(eos_);
+      source_lengths.push_back(static_cast<index_t>(from.size()) + 1);
+      target_lengths.push_back(static_cast<index_t>(to.size()) + 1);
+    }
+    return {.source = on_device<D>(source),
+            .source_segments = Segments::ragged(source_lengths),
+            .target = on_device<D>(target),
+            .target_segments = Segments::ragged(target_lengths),
+            .labels = on_device<D>(labels)};
+  }
+
+ private:
+  static constexpr index_t largest = index_t{1} << 30;  // products of two of these fit into index_t
+
+  [[nodiscard]] index_t source_length(index_t i) const { return static_cast<index_t>(pairs_.source(i).size()) + 1; }
+  [[nodiscard]] index_t target_length(index_t i) const { return static_cast<index_t>(pairs_.target(i).size()) + 1; }
+  [[nodiscard]] index_t length(index_t i) const { return std::max(source_length(i), target_length(i)); }
+  [[nodiscard]] index_t tokens(index_t i) const { return source_length(i) + target_length(i); }
+
+  /// Fisher and Yates's; the standard library's shuffle is another on each platform.
+  static void shuffle(std::vector<index_t>& list, const Generator::Stream& random) {
+    for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[random.below(i, i)]);
+  }
+
+  [[nodiscard]] Epoch fill(std::vector<index_t> order) const {
+    const auto bucket = [&](index_t i) { return options_.bucket_width == 0 ? 0 : (length(i) - 1) / options_.bucket_width; };
+    std::stable_sort(order.begin(), order.end(), [&](index_t a, index_t b) { return bucket(a) < bucket(b); });
+    const index_t limit = options_.tokens_per_batch * options_.accumulate;
+    Epoch epoch;
+    index_t source = 0, target = 0;
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      source += source_length(order[k]), target += target_length(order[k]);
+      if (std::max(source, target) <= limit) continue;
+      epoch.begin.push_back(static_cast<index_t>(k));
+      source = source_length(order[k]), target = target_length(order[k]);
+    }
+    epoch.begin.push_back(static_cast<index_t>(order.size()));
+    epoch.pairs = std::move(order);
+    return epoch;
+  }
+
+  static Epoch shuffled(const Epoch& epoch, const Generator::Stream& random) {
+    std::vector<index_t> order(static_cast<std::size_t>(epoch.size()));
+    std::iota(order.begin(), order.end(), index_t{0});
+    shuffle(order, random);
+    Epoch result;
+    result.pairs.reserve(epoch.pairs.size());
+    for (const index_t b : order) {
+      const auto batch = epoch[b];
+      result.pairs.insert(result.pairs.end(), batch.begin(), batch.end());
+      result.begin.push_back(static_cast<index_t>(result.pairs.size()));
+    }
+    return result;
+  }
+
+  template <Device D>
+  static Tensor<token_t, D> on_device(const std::vector<token_t>& tokens) {
+    const Shape shape{static_cast<index_t>(tokens.size())};
+    if constexpr (std::same_as<D, Cpu>) {
+      return Tensor<token_t>(shape, std::span<const token_t>(tokens));
+    } else {
+      Tensor<token_t, D> result(shape);
+      copy_to_device(D{}, result.size(), tokens.data(), result.data());
+      return result;
+    }
+  }
+
+  EncodedPairs pairs_;
+  std::vector<index_t> kept_;
+  token_t bos_, eos_;
+  BatchOptions options_;
+};
+
+}  // namespace attend::train
