@@ -1,0 +1,196 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attend/core/error.hpp"
+#include "attend/io/file.hpp"
+
+/// JSON files: read strictly, queried by type, written atomically.
+
+namespace attend::io {
+
+/// Any JSON value. Objects keep their keys sorted.
+using Json = nlohmann::json;
+
+}  // namespace attend::io
+
+namespace attend::detail {
+
+/// Text of a file for a message of one line: UTF-8 cut to a bearable length, control characters replaced.
+inline std::string printable(std::string_view text) {
+  constexpr std::size_t longest = 200;
+  std::size_t length = std::min(text.size(), longest);
+  while (length > 0 && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // not within a character
+  std::string shown(text.substr(0, length));
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return length < text.size() ? shown + "..." : shown;
+}
+
+/// What the JSON library says of a fault, without its bookkeeping and without quoting bytes of the file, which may be anything.
+inline std::string json_fault(std::string_view what) {
+  if (const std::size_t end = what.find("] "); what.starts_with('[') && end != what.npos) what.remove_prefix(end + 2);
+  return printable(what.substr(0, what.find("; last read")));
+}
+
+/// `"text"` as JSON writes it. Throws ValueError `operation: ...` where it is not UTF-8.
+inline std::string json_quoted(const char* operation, const std::string& text) {
+  try {
+    return io::Json(text).dump();
+  } catch (const io::Json::exception&) {
+    throw ValueError(std::string(operation) + ": a string of " + std::to_string(text.size()) + " bytes is not UTF-8");
+  }
+}
+
+/// For messages: the value, or its beginning.
+inline std::string json_excerpt(const io::Json& value) {
+  if (value.is_structured()) return std::string(value.is_array() ? "an array" : "an object");
+  return printable(value.dump(-1, ' ', false, io::Json::error_handler_t::replace));
+}
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T>
+inline constexpr bool is_vector<std::vector<T>> = true;
+
+}  // namespace attend::detail
+
+namespace attend::io {
+
+/// Parses UTF-8 text strictly: a key given twice, a nesting deeper than 100, bytes after the value are errors. `name` is what
+/// messages call the text. Throws FormatError `config.json: parse error at line 3, column 5: ...`.
+inline Json parse_json(std::string_view text, const std::string& name) {
+  constexpr int deepest = 100;
+  if (text.find('\0') != text.npos) throw FormatError(name + ": has a zero byte, expected JSON");
+  std::vector<std::set<std::string>> keys;  // of each open object and array
+  const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) {
+      keys.emplace_back();
+      if (keys.size() > deepest) throw FormatError(name + ": is nested more than " + std::to_string(deepest) + " deep");
+    } else if (event == Event::object_end || event == Event::array_end) {
+      keys.pop_back();
+    } else if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
+      throw FormatError(name + ": has the key " + detail::json_excerpt(parsed) + " twice in one object");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), check);
+  } catch (const Json::exception& error) {
+    throw FormatError(name + ": " + detail::json_fault(error.what()));
+  }
+}
+
+/// The JSON file at `path`. Throws IoError, FormatError.
+inline Json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
+
+/// Writes indented JSON by `write_file_atomically`. Throws IoError, ValueError where a string is not UTF-8.
+inline void write_json(const std::filesystem::path& path, const Json& value) {
+  std::string text;
+  try {
+    text = value.dump(2) + "\n";
+  } catch (const Json::exception& error) {
+    throw ValueError("write: " + path.string() + ": " + detail::json_fault(error.what()));
+  }
+  write_file_atomically(path, text);
+}
+
+/// A JSON object seen through the types that its reader expects. Every fault is a FormatError that names file, key, what is
+/// there and what was expected: `config.json: d_model is "wide", expected a whole number`.
+///
+/// `T` is bool, an integer type, float, double, std::string, or a std::vector of these. Nothing is converted silently: 3.5 and
+/// 300 are no `int8_t`, 1 is no bool, but 1 is a double.
+class JsonObject {
+ public:
+  /// `name` is what messages call the object. `value` is not copied and must live as long.
+  JsonObject(const Json& value, std::string name) : value_(&value), name_(std::move(name)) {
+    if (!value.is_object()) throw FormatError(name_ + ": is " + detail::json_excerpt(value) + ", expected an object");
+  }
+  JsonObject(Json&&, std::string) = delete;
+
+  /// Whether the key is there with a value other than null.
+  [[nodiscard]] bool contains(const std::string& key) const { return find(key) != nullptr; }
+  /// The value of a key that must be there.
+  template <class T>
+  [[nodiscard]] T get(const std::string& key) const {
+    const Json* value = find(key);
+    if (value == nullptr) throw FormatError(name_ + ": has no " + prefix_ + key);
+    return convert<T>(key, *value);
+  }
+  /// The value of a key, or `fallback` where it is missing or null.
+  template <class T>
+  [[nodiscard]] T get(const std::string& key, T fallback) const {
+    const Json* value = find(key);
+    return value == nullptr ? std::move(fallback) : convert<T>(key, *value);
+  }
+  /// An object inside this one.
+  [[nodiscard]] JsonObject object(const std::string& key) const {
+    const Json* value = find(key);
+    if (value == nullptr) throw FormatError(name_ + ": has no " + prefix_ + key);
+    if (!value->is_object()) fail(key, *value, "an object");
+    JsonObject inner = *this;
+    inner.value_ = value;
+    inner.prefix_ += key + ".";
+    return inner;
+  }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const Json& json() const { return *value_; }
+
+ private:
+  [[nodiscard]] const Json* find(const std::string& key) const {
+    const auto found = value_->find(key);
+    return found == value_->end() || found->is_null() ? nullptr : &*found;
+  }
+
+  [[noreturn]] void fail(const std::string& key, const Json& value, const std::string& expected) const {
+    throw FormatError(name_ + ": " + prefix_ + key + " is " + detail::json_excerpt(value) + ", expected " + expected);
+  }
+
+  template <class T>
+  T convert(const std::string& key, const Json& value) const {
+    if constexpr (std::same_as<T, bool>) {
+      if (!value.is_boolean()) fail(key, value, "true or false");
+      return value.get<bool>();
+    } else if constexpr (std::integral<T>) {
+      if (!value.is_number_integer()) fail(key, value, "a whole number");
+      const bool fits =
+          value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>()) : std::in_range<T>(value.get<std::int64_t>());
+      if (!fits)
+        fail(key, value,
+             "a number from " + std::to_string(std::numeric_limits<T>::min()) + " to " +
+                 std::to_string(std::numeric_limits<T>::max()));
+      return value.get<T>();
+    } else if constexpr (std::floating_point<T>) {
+      if (!value.is_number()) fail(key, value, "a number");
+      return value.get<T>();
+    } else if constexpr (detail::is_vector<T>) {
+      if (!value.is_array()) fail(key, value, "an array");
+      T items;
+      for (std::size_t i = 0; i < value.size(); ++i)
+        items.push_back(convert<typename T::value_type>(key + "[" + std::to_string(i) + "]", value[i]));
+      return items;
+    } else {
+      static_assert(std::same_as<T, std::string>,
+                    "JsonObject: T is bool, an integer, float, double, std::string or a std::vector");
+      if (!value.is_string()) fail(key, value, "a string");
+      return value.get<std::string>();
+    }
+  }
+
+  const Json* value_;
+  std::string name_, prefix_;  // `config.json`, `decoder.`
+};
+
+}  // namespace attend::io
