@@ -18,18 +18,37 @@ Shape linear_shape(const char* operation, const Var<T, D>& x, const Var<T, D>& w
   return x.shape().with(-1, weight.dim(0));
 }
 
+/// The product with rows `first` to `first + out` of weight and bias.
 template <class T, Device D>
-Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias) {
-  Tensor<T, D> y(linear_shape("linear", x, weight, bias));
-  const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1), out = weight.dim(0);
-  linear_forward(D{}, rows, in, out, x.data(), weight.data(), bias ? bias->data() : nullptr, y.data());
+Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias, index_t first, index_t out) {
+  const Shape shape = linear_shape("linear", x, weight, bias);
+  if (first < 0 || out < 0 || first > weight.dim(0) - out)
+    throw IndexError("linear: " + std::to_string(out) + " rows from " + std::to_string(first) + " of weight " +
+                     weight.shape().text());
+  Tensor<T, D> y(shape.with(-1, out));
+  const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1);
+  const bool whole = out == weight.dim(0);
+  linear_forward(D{}, rows, in, out, x.data(), weight.data() + first * in, bias ? bias->data() + first : nullptr, y.data());
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   return record(std::move(y), inputs, [=](const Tensor<T, D>& dy) {
-    x.accumulate_with([&](T* dx, T keep) { linear_backward_input(D{}, rows, in, out, dy.data(), weight.data(), keep, dx); });
-    weight.accumulate_with([&](T* dw, T keep) { linear_backward_weight(D{}, rows, in, out, dy.data(), x.data(), keep, dw); });
+    // A fresh gradient of which only some rows are written starts from zeros.
+    const auto start = [&](const Var<T, D>& v, T* g, T keep) {
+      if (whole || keep != T(0)) return keep;
+      fill(D{}, v.size(), T(0), g);
+      return T(1);
+    };
+    x.accumulate_with(
+        [&](T* dx, T keep) { linear_backward_input(D{}, rows, in, out, dy.data(), weight.data() + first * in, keep, dx); });
+    weight.accumulate_with([&](T* dw, T keep) {
+      keep = start(weight, dw, keep);
+      linear_backward_weight(D{}, rows, in, out, dy.data(), x.data(), keep, dw + first * in);
+    });
     if (inputs.size() == 3)
-      inputs[2].accumulate_with([&](T* db, T keep) { linear_backward_bias(D{}, rows, out, dy.data(), keep, db); });
+      inputs[2].accumulate_with([&](T* db, T keep) {
+        keep = start(inputs[2], db, keep);
+        linear_backward_bias(D{}, rows, out, dy.data(), keep, db + first);
+      });
   });
 }
 
@@ -39,13 +58,20 @@ Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* b
 /// Shapes: x [..., in], weight [out, in], bias [out], y [..., out]. Throws ShapeError.
 template <class T, Device D>
 Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>& bias) {
-  return detail::linear(x, weight, &bias);
+  return detail::linear(x, weight, &bias, 0, weight.shape().rank() > 0 ? weight.dim(0) : 0);
 }
 
 /// y = x W^T.
 template <class T, Device D>
 Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight) {
-  return detail::linear<T, D>(x, weight, nullptr);
+  return detail::linear<T, D>(x, weight, nullptr, 0, weight.shape().rank() > 0 ? weight.dim(0) : 0);
+}
+
+/// The columns `first` to `first + count` of linear(x, weight, bias) alone: a part of a packed projection.
+/// `bias` may be null. Throws ShapeError, IndexError.
+template <class T, Device D>
+Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias, index_t first, index_t count) {
+  return detail::linear(x, weight, bias, first, count);
 }
 
 }  // namespace attend

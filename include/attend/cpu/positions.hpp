@@ -1,0 +1,30 @@
+#pragma once
+
+#include "attend/core/segments.hpp"
+#include "attend/core/threads.hpp"
+#include "attend/core/types.hpp"
+
+namespace attend {
+
+/// y = x + table[position], where the rows of each sentence count from 0. x, y [rows, width]; y may be x.
+template <class T>
+void add_positions_forward(Cpu, const Segments& segments, index_t width, const T* x, const T* table, T* y) {
+  parallel_for(segments.count(), 1 + 8192 / std::max<index_t>(1, width * segments.longest()), [&](index_t begin, index_t end) {
+    for (index_t s = begin; s < end; ++s) {
+      const index_t first = segments.begin(s) * width, n = segments.length(s) * width;
+      for (index_t i = 0; i < n; ++i) y[first + i] = x[first + i] + table[i];
+    }
+  });
+}
+
+/// dtable = keep * dtable + the sum over the sentences of dy at each position; `size`: elements of dtable.
+template <class T>
+void add_positions_backward_table(Cpu, const Segments& segments, index_t width, index_t size, const T* dy, T keep, T* dtable) {
+  if (keep == T(0)) std::fill(dtable, dtable + size, T(0));
+  for (index_t s = 0; s < segments.count(); ++s) {
+    const index_t first = segments.begin(s) * width, n = segments.length(s) * width;
+    for (index_t i = 0; i < n; ++i) dtable[i] += dy[first + i];
+  }
+}
+
+}  // namespace attend

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "attend/io/safetensors.hpp"
+#include "attend/io/safetensors_writer.hpp"
+#include "attend/io/tensors.hpp"
+#include "attend/nn/fields.hpp"
+
+/// A model's parameters in a safetensors file, under the names that its `fields` give.
+namespace attend::detail {
+
+/// Where the rows of q, k or v of a projection stand in a file that packs them.
+struct PackedRows {
+  std::string name;   ///< of the tensor in the file
+  bool head_by_head;  ///< for each head its q, k and v rows; else all of q, then all of k, then all of v
+  bool with_q;        ///< false: the tensor holds k and v only
+};
+
+/// The packed tensors that may hold `....q_proj.weight` and its like.
+inline std::vector<PackedRows> packed_names(const std::string& name, char& part) {
+  for (const char* suffix : {"q_proj.weight", "k_proj.weight", "v_proj.weight", "q_proj.bias", "k_proj.bias", "v_proj.bias"}) {
+    const std::string_view end = suffix;
+    if (name.size() < end.size() || name.compare(name.size() - end.size(), end.size(), end) != 0) continue;
+    part = end[0];
+    const std::string prefix = name.substr(0, name.size() - end.size()), kind(end.substr(7));
+    std::vector<PackedRows> list{{prefix + "in_proj_" + kind, false, true}, {prefix + "qkv_proj." + kind, true, true}};
+    if (part != 'q') list.push_back({prefix + "kv_proj." + kind, true, false});
+    return list;
+  }
+  return {};
+}
+
+/// Copies the rows of one part of a packed tensor over `out`, [heads * width, ...]. Returns false where the sizes do not fit.
+template <class T>
+bool unpack(const Tensor<T>& packed, const PackedRows& how, char part, index_t heads, const Tensor<T>& out) {
+  if (packed.rank() != out.rank() || packed.rank() == 0 || heads < 1) return false;
+  const index_t rows = packed.dim(0), count = out.dim(0), row_size = count == 0 ? 0 : out.size() / count;
+  if (rows == 0 || packed.size() / rows != row_size || rows % heads != 0 || count % heads != 0 || rows < count) return false;
+  const index_t group = how.head_by_head ? rows / heads : rows, width = how.head_by_head ? count / heads : count;
+  // q comes first and v last, each as wide as the part itself; k comes after q, which is as wide as k.
+  const index_t first = part == 'q' ? 0 : part == 'v' ? group - width : how.with_q ? width : 0;
+  if (first < 0 || first + width > group) return false;
+  for (index_t begin = 0, to = 0; to < count; begin += group, to += width)
+    copy(Cpu{}, width * row_size, packed.data() + (begin + first) * row_size, out.data() + to * row_size);
+  return true;
+}
+
+template <class T, Device D>
+void to_device(const Tensor<T, Cpu>& from, const Tensor<T, D>& to) {
+  if constexpr (std::same_as<D, Cpu>) to.assign(from);
+  else copy_to_device(D{}, from.size(), from.data(), to.data());
+}
+
+inline void list_names(std::string& message, const char* what, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  message += std::string(message.empty() ? "" : "; ") + what + " ";
+  constexpr std::size_t shown = 8;
+  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i) message += (i ? ", " : "") + names[i];
+  if (names.size() > shown) message += " and " + std::to_string(names.size() - shown) + " more";
+}
+
+}  // namespace attend::detail
+
+namespace attend::io {
+
+/// Reads every parameter of `model` from the file, converted to the model's type. A shared parameter may stand in the file
+/// under any of its names. q, k and v projections may be packed: `in_proj_weight` (q, k, v one after the other, as
+/// torch.nn.MultiheadAttention has them), `qkv_proj.weight` and `kv_proj.weight` (head by head); biases likewise.
+/// Nothing of the model changes unless all of it fits. Throws FormatError with all names that are missing, unexpected or of
+/// another shape; IoError.
+template <class M>
+void load_state(const M& model, const SafetensorsFile& file) {
+  using T = typename M::value_type;
+  using D = typename M::device_type;
+  const auto all = nn::named_tensors(model);
+  std::unordered_map<const void*, std::vector<const nn::NamedTensor<T, D>*>> names_of;  // by where the tensor lives
+  for (const auto& t : all) names_of[t.value.data()].push_back(&t);
+
+  std::vector<std::string> missing, shapes;
+  std::unordered_set<std::string> used;
+  std::vector<std::pair<Tensor<T, Cpu>, Tensor<T, D>>> loaded;
+  for (const auto& t : nn::state(model)) {
+    bool found = false;
+    const auto accept = [&](const std::string& name) {
+      used.insert(name);
+      found = true;
+    };
+    for (const auto* alias : names_of[t.value.data()]) {
+      if (!file.contains(alias->name)) continue;
+      if (found) {  // a second copy of a shared parameter is known, and the first one counts
+        used.insert(alias->name);
+        continue;
+      }
+      accept(alias->name);
+      const Shape shape = file.info(alias->name).shape;
+      if (shape == t.value.shape()) loaded.emplace_back(read_tensor<T>(file, alias->name), t.value);
+      else shapes.push_back(alias->name + " has shape " + shape.text() + ", expected " + t.value.shape().text());
+    }
+    char part = 0;
+    if (!found && t.heads > 0)
+      for (const auto& packed : detail::packed_names(t.name, part)) {
+        if (!file.contains(packed.name)) continue;
+        accept(packed.name);
+        Tensor<T, Cpu> value(t.value.shape());
+        const auto whole = read_tensor<T>(file, packed.name);
+        if (detail::unpack(whole, packed, part, t.heads, value)) loaded.emplace_back(value, t.value);
+        else
+          shapes.push_back(packed.name + " has shape " + whole.shape().text() + ", which does not hold " + t.name + " " +
+                           t.value.shape().text());
+        break;
+      }
+    if (!found) missing.push_back(t.name);
+  }
+  std::vector<std::string> unexpected;
+  for (const auto& info : file.tensors())
+    if (!used.contains(info.name)) unexpected.push_back(info.name);
+  std::string faults;
+  detail::list_names(faults, "missing", missing);
+  detail::list_names(faults, "unexpected", unexpected);
+  detail::list_names(faults, "mis-shaped:", shapes);
+  if (!faults.empty()) throw FormatError("load: " + file.path().string() + " does not fit the model: " + faults);
+  for (const auto& [from, to] : loaded) detail::to_device(from, to);
+}
+
+/// Adds every parameter of `model` once, stored as `stored`.
+template <class M>
+void add_state(SafetensorsWriter& writer, const M& model, DType stored = dtype_of<typename M::value_type>()) {
+  for (const auto& t : nn::state(model)) add_tensor(writer, t.name, t.value, stored);
+}
+
+}  // namespace attend::io

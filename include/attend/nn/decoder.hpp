@@ -1,0 +1,146 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attend/nn/encoder.hpp"
+
+namespace attend::nn {
+
+/// What a decoder attends to: an encoder's output and its sentences.
+template <class T, Device D = Cpu>
+struct Memory {
+  Var<T, D> x;  // [rows, d_memory]
+  Segments segments;
+};
+
+/// One cross-attention of a decoder block with what stands around it.
+template <class T, Device D = Cpu>
+struct CrossAttention {
+  MultiHeadAttention<T, D> attention;
+  Sublayer<T, D> around;
+  explicit CrossAttention(const StackOptions& o) : attention(detail::attention_options(o, true)), around(o) {}
+};
+
+/// One block of a decoder: masked self-attention, one cross-attention for each source, feed-forward.
+template <class T, Device D = Cpu>
+struct DecoderLayer {
+  using value_type = T;
+  using device_type = D;
+  MultiHeadAttention<T, D> self_attn;
+  Sublayer<T, D> around_self_attn;
+  std::vector<CrossAttention<T, D>> cross;
+  FeedForward<T, D> feed_forward;
+  Sublayer<T, D> around_feed_forward;
+  Dropout feed_forward_dropout, block_dropout;
+  bool causal;
+
+  explicit DecoderLayer(const StackOptions& o)
+      : self_attn(detail::attention_options(o, false)),
+        around_self_attn(o),
+        feed_forward(o.d_model, o.d_ff, o.activation, o.dropout.activation),
+        around_feed_forward(o),
+        feed_forward_dropout(make_dropout("feed-forward dropout", o.dropout.feed_forward)),
+        block_dropout(make_dropout("block dropout", o.dropout.block)),
+        causal(o.causal) {
+    cross.reserve(static_cast<std::size_t>(o.cross_attentions));
+    for (index_t i = 0; i < o.cross_attentions; ++i) cross.emplace_back(o);
+  }
+
+  /// x [rows, d_model] -> [rows, d_model]. One memory serves all cross-attentions; else there is one for each.
+  /// `cross_weights`, where given, receives each cross-attention's weights. Throws ShapeError for another number of memories.
+  Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, std::span<const Memory<T, D>> memories,
+                       AttentionWeights<T, D>* self_weights = nullptr,
+                       std::vector<AttentionWeights<T, D>>* cross_weights = nullptr) const {
+    check_memories(memories.size());
+    auto y = around_self_attn(
+        x, [&](const Var<T, D>& z) { return self_attn(z, segments, {.causal = causal, .weights = self_weights}); });
+    for (std::size_t i = 0; i < cross.size(); ++i) {
+      const auto& memory = memories[memories.size() == 1 ? 0 : i];
+      y = cross[i].around(y, [&](const Var<T, D>& z) {
+        return cross[i].attention(z, segments, memory.x, memory.segments, {.weights = detail::next_weights(cross_weights)});
+      });
+    }
+    return finish(y);
+  }
+  /// The last part of the block, from the last attention's output on.
+  [[nodiscard]] Var<T, D> finish(const Var<T, D>& y) const {
+    return apply(block_dropout,
+                 around_feed_forward(y, [&](const Var<T, D>& z) { return apply(feed_forward_dropout, feed_forward(z)); }));
+  }
+  void check_memories(std::size_t count) const {
+    if (count != cross.size() && !(count == 1 && !cross.empty()))
+      throw ShapeError("DecoderLayer: " + std::to_string(count) + " memories for " + std::to_string(cross.size()) +
+                       " cross-attentions");
+  }
+  template <class F>
+  void fields(F&& field) {
+    field("self_attn", self_attn);
+    field("self_attn_layer_norm", around_self_attn);
+    for (std::size_t i = 0; i < cross.size(); ++i) {
+      const std::string name = "encoder_attn" + (i == 0 ? std::string() : std::to_string(i + 1));
+      field(name, cross[i].attention);
+      field(name + "_layer_norm", cross[i].around);
+    }
+    field("", feed_forward);
+    field("final_layer_norm", around_feed_forward);
+    field("feed_forward_dropout", feed_forward_dropout);
+    field("block_dropout", block_dropout);
+  }
+};
+
+/// Embedding, positions, blocks, and a last norm where wanted.
+template <class T, Device D = Cpu>
+struct Decoder {
+  using value_type = T;
+  using device_type = D;
+  StackOptions options;
+  std::optional<Embedding<T, D>> embed_tokens;
+  Positions<T, D> positions;
+  std::vector<DecoderLayer<T, D>> layers;
+  std::optional<LayerNorm<T, D>> layer_norm;
+  Dropout embedding_dropout;
+
+  /// Throws ValueError where the options do not fit together.
+  explicit Decoder(const StackOptions& o)
+      : options((check(o, "Decoder"), o)),
+        positions(o.positions, o.max_length, o.d_model, o.position_base),
+        embedding_dropout(make_dropout("embedding dropout", o.dropout.embedding)) {
+    if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, o.scale_embedding);
+    layers.reserve(static_cast<std::size_t>(o.layers));
+    for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o);
+    if (o.final_norm) layer_norm.emplace(o.d_model, o.norm);
+  }
+
+  /// tokens [rows] -> [rows, d_model]. Throws Error where the stack has no embedding, IndexError for an unknown token,
+  /// ShapeError for a sentence longer than the positions.
+  Var<T, D> operator()(const Tensor<token_t, D>& tokens, const Segments& segments, std::span<const Memory<T, D>> memories,
+                       const StackCall<T, D>& call = {}) const {
+    if (!embed_tokens) throw Error("Decoder: built without a vocabulary, it takes vectors and no tokens");
+    segments.check_rows("Decoder", "tokens", tokens.size());
+    return (*this)((*embed_tokens)(tokens.reshape({tokens.size()})), segments, memories, call);
+  }
+  /// The same from vectors in the place of embedded tokens, x [rows, d_model].
+  Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, std::span<const Memory<T, D>> memories,
+                       const StackCall<T, D>& call = {}) const {
+    auto y = apply(embedding_dropout, positions(x, segments));
+    for (const auto& layer : layers) {
+      std::vector<AttentionWeights<T, D>> cross;
+      y = layer(y, segments, memories, detail::next_weights(call.self_weights), call.cross_weights ? &cross : nullptr);
+      if (call.cross_weights && !cross.empty()) call.cross_weights->push_back(cross.front());
+    }
+    return layer_norm ? (*layer_norm)(y) : y;
+  }
+  template <class F>
+  void fields(F&& field) {
+    field("embed_tokens", embed_tokens);
+    field("embed_positions", positions);
+    field("layers", layers);
+    field("layer_norm", layer_norm);
+    field("embedding_dropout", embedding_dropout);
+  }
+};
+
+}  // namespace attend::nn

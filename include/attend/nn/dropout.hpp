@@ -1,0 +1,20 @@
+#pragma once
+
+#include "attend/nn/fields.hpp"
+#include "attend/ops/dropout.hpp"
+
+namespace attend::nn {
+
+/// x with values dropped at `d.p` in training, x itself in evaluation.
+template <class T, Device D>
+Var<T, D> apply(const Dropout& d, const Var<T, D>& x) {
+  return d.training && d.p > 0 ? dropout(x, d.p) : x;
+}
+
+/// A dropout of rate p. Throws ValueError unless 0 <= p < 1.
+inline Dropout make_dropout(const char* name, double p) {
+  check_value(p >= 0 && p < 1, "Dropout", std::string(name) + " is " + std::to_string(p) + ", outside [0, 1)");
+  return {p};
+}
+
+}  // namespace attend::nn

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "attend/nn/dropout.hpp"
+#include "attend/nn/linear.hpp"
+#include "attend/ops/activations.hpp"
+
+namespace attend::nn {
+
+/// fc2(dropout(activation(fc1(x)))), each row on its own. Source: Vaswani et al. 2017, eq. 2.
+template <class T, Device D = Cpu>
+struct FeedForward {
+  using value_type = T;
+  using device_type = D;
+  Linear<T, D> fc1, fc2;  // [d_ff, d_model], [d_model, d_ff]
+  Activation activation;
+  Dropout dropout;  // between the two
+
+  FeedForward(index_t d_model, index_t d_ff, Activation f = Activation::relu, double activation_dropout = 0)
+      : fc1(d_model, d_ff), fc2(d_ff, d_model), activation(f), dropout(make_dropout("activation dropout", activation_dropout)) {}
+  Var<T, D> operator()(const Var<T, D>& x) const { return fc2(apply(dropout, activate(fc1(x), activation))); }
+  template <class F>
+  void fields(F&& field) {
+    field("fc1", fc1);
+    field("fc2", fc2);
+    field("activation_dropout", dropout);
+  }
+};
+
+}  // namespace attend::nn

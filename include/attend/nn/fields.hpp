@@ -1,0 +1,187 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+
+/// What can be done to any model by way of its `fields`: one function template per struct that names its parts,
+///
+///     template <class F> void fields(F&& field) { field("weight", weight); field("bias", bias); }
+///
+/// A part is a Var, a `Rows`, a `Dropout`, another such struct, or a vector or an optional of these.
+namespace attend::nn {
+
+/// Some rows of a packed parameter, which checkpoints store under a name of its own: q_proj of a matrix that holds q, k and v.
+template <class T, Device D>
+struct Rows {
+  Var<T, D> packed;
+  index_t first, count;
+  index_t heads = 1;  ///< how many heads share these rows
+};
+
+/// Drops values in training and does nothing in evaluation.
+struct Dropout {
+  double p = 0;
+  bool training = true;
+};
+
+namespace detail {
+
+template <class X>
+struct is_var : std::false_type {};
+template <class T, Device D>
+struct is_var<Var<T, D>> : std::true_type {};
+template <class X>
+struct is_rows : std::false_type {};
+template <class T, Device D>
+struct is_rows<Rows<T, D>> : std::true_type {};
+template <class X>
+struct is_vector : std::false_type {};
+template <class X>
+struct is_vector<std::vector<X>> : std::true_type {};
+template <class X>
+struct is_optional : std::false_type {};
+template <class X>
+struct is_optional<std::optional<X>> : std::true_type {};
+
+inline std::string join(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
+}
+
+}  // namespace detail
+
+/// Calls visit(name, leaf) for every Var, Rows and Dropout below `part`, names joined by dots:
+/// `decoder.layers.0.encoder_attn.q_proj.weight`.
+template <class P, class F>
+void for_each_field(const std::string& name, P& part, F&& visit) {
+  using X = std::remove_const_t<P>;
+  if constexpr (detail::is_var<X>::value || detail::is_rows<X>::value || std::is_same_v<X, Dropout>) {
+    visit(name, part);
+  } else if constexpr (detail::is_vector<X>::value) {
+    for (std::size_t i = 0; i < part.size(); ++i) for_each_field(detail::join(name, std::to_string(i)), part[i], visit);
+  } else if constexpr (detail::is_optional<X>::value) {
+    if (part) for_each_field(name, *part, visit);
+  } else {
+    // Handles are not constant in depth, so the one `fields` serves constant models too.
+    const_cast<X&>(part).fields(
+        [&](const std::string& child, auto&& value) { for_each_field(detail::join(name, child), value, visit); });
+  }
+}
+
+/// A stored tensor of a model: its name, its value, and the parameter that it is a part of.
+template <class T, Device D>
+struct NamedTensor {
+  std::string name;
+  Tensor<T, D> value;  // a view: writing to it changes the model
+  Var<T, D> parameter;
+  index_t first_row;  // of `value` in the parameter
+  index_t heads = 0;  // where this is q, k or v of a packed projection: how many heads share its rows
+
+  /// The same part of the parameter's gradient. Throws Error where there is none yet.
+  [[nodiscard]] Tensor<T, D> grad() const {
+    if (parameter.grad().empty()) throw Error("grad: " + name + " has no gradient");
+    return value.rank() == 0 ? parameter.grad() : parameter.grad().rows(first_row, value.dim(0));
+  }
+};
+
+/// Every stored tensor of a model with all the names it goes by, in the order of the fields. A parameter that several modules
+/// share stands once for each of them.
+template <class M>
+auto named_tensors(const M& model) {
+  using T = typename M::value_type;
+  using D = typename M::device_type;
+  std::vector<NamedTensor<T, D>> list;
+  for_each_field("", model, [&](const std::string& name, auto& leaf) {
+    using X = std::remove_cvref_t<decltype(leaf)>;
+    if constexpr (detail::is_var<X>::value) list.push_back({name, leaf.value(), leaf, 0, 0});
+    else if constexpr (detail::is_rows<X>::value)
+      list.push_back({name, leaf.packed.value().rows(leaf.first, leaf.count), leaf.packed, leaf.first, leaf.heads});
+  });
+  return list;
+}
+
+/// Every stored tensor of a model once, under the first of its names: what a checkpoint holds.
+template <class M>
+auto state(const M& model) {
+  auto all = named_tensors(model);
+  decltype(all) list;
+  std::unordered_set<const void*> seen;
+  for (auto& t : all)
+    if (t.value.empty() || seen.insert(t.value.data()).second) list.push_back(std::move(t));
+  return list;
+}
+
+/// Every parameter of a model once, shared ones and packed ones too.
+template <class M>
+auto parameters(const M& model) {
+  std::vector<Var<typename M::value_type, typename M::device_type>> list;
+  std::unordered_set<const void*> seen;
+  for (const auto& t : named_tensors(model))
+    if (seen.insert(t.parameter.id()).second) list.push_back(t.parameter);
+  return list;
+}
+
+/// The number of values that training may change.
+template <class M>
+index_t parameter_count(const M& model) {
+  index_t count = 0;
+  for (const auto& p : parameters(model)) count += p.requires_grad() ? p.size() : 0;
+  return count;
+}
+
+/// Forgets all gradients.
+template <class M>
+void zero_grad(const M& model) {
+  for (const auto& p : parameters(model)) p.zero_grad();
+}
+
+/// Training mode (dropout on, as a new model has it) or evaluation mode (off).
+template <class M>
+void set_training(M& model, bool training) {
+  for_each_field("", model, [&](const std::string&, auto& leaf) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Dropout>) leaf.training = training;
+  });
+}
+
+/// True where any dropout of the model is in training mode.
+template <class M>
+bool is_training(const M& model) {
+  bool training = false;
+  for_each_field("", model, [&](const std::string&, auto& leaf) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Dropout>) training = training || leaf.training;
+  });
+  return training;
+}
+
+/// Evaluation mode while it stands in scope; afterwards the mode from before.
+template <class M>
+class EvaluationScope {
+ public:
+  explicit EvaluationScope(M& model) : model_(model), before_(is_training(model)) { set_training(model_, false); }
+  ~EvaluationScope() {
+    if (before_) set_training(model_, true);
+  }
+  EvaluationScope(const EvaluationScope&) = delete;
+  EvaluationScope& operator=(const EvaluationScope&) = delete;
+
+ private:
+  M& model_;
+  bool before_;
+};
+
+/// Copies all values of `from` into `to`, a model of the same structure. Throws ShapeError.
+template <class M>
+void copy_parameters(const M& from, const M& to) {
+  const auto source = parameters(from), target = parameters(to);
+  if (source.size() != target.size())
+    throw ShapeError("copy_parameters: " + std::to_string(source.size()) + " parameters into " + std::to_string(target.size()));
+  for (std::size_t i = 0; i < source.size(); ++i) target[i].value().assign(source[i].value());
+}
+
+}  // namespace attend::nn

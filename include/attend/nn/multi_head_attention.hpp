@@ -1,0 +1,130 @@
+#pragma once
+
+#include <optional>
+
+#include "attend/nn/dropout.hpp"
+#include "attend/nn/linear.hpp"
+#include "attend/ops/attention.hpp"
+
+namespace attend::nn {
+
+struct MultiHeadAttentionOptions {
+  index_t d_model = 512;
+  index_t heads = 8;
+  index_t d_k = 0;       ///< width of a head's queries and keys; 0 stands for d_model / heads
+  index_t d_v = 0;       ///< width of a head's values; 0 stands for d_k
+  index_t d_memory = 0;  ///< width of what keys and values are made from; 0 stands for d_model
+  bool bias = true;      ///< of the q, k and v projections
+  bool out_bias = true;
+  double dropout = 0;  ///< on the attention weights
+};
+
+/// What one call of an attention may ask for besides its inputs.
+template <class T, Device D = Cpu>
+struct AttentionCall {
+  bool causal = false;
+  std::optional<Var<T, D>> bias = {};         ///< added to the scores; see attend::AttentionOptions
+  AttentionWeights<T, D>* weights = nullptr;  ///< where given, receives the weights
+};
+
+/// Multi-head attention, for self-, masked and cross-attention: concat(head_1 ... head_h) W_out,
+/// head_i = attention(x W_q_i, memory W_k_i, memory W_v_i). Source: Vaswani et al. 2017, section 3.2.2.
+///
+/// q, k and v are the rows of one matrix, so that a self-attention is one product. Checkpoints see them apart, as
+/// `q_proj`, `k_proj` and `v_proj`. Where the memory has a width of its own, its two projections have a matrix of their own.
+template <class T, Device D = Cpu>
+struct MultiHeadAttention {
+  using value_type = T;
+  using device_type = D;
+  index_t heads, d_k, d_v;
+  Var<T, D> weight;                        // [heads * (2 d_k + d_v), d_model], or [heads * d_k, d_model] with a memory_weight
+  std::optional<Var<T, D>> bias;           // as many
+  std::optional<Var<T, D>> memory_weight;  // [heads * (d_k + d_v), d_memory]
+  std::optional<Var<T, D>> memory_bias;    // as many
+  Linear<T, D> out_proj;                   // [d_model, heads * d_v]
+  Dropout dropout;
+
+  /// Throws ValueError where a size is not positive, or d_model is no multiple of heads and d_k is not given.
+  explicit MultiHeadAttention(const MultiHeadAttentionOptions& o)
+      : heads(o.heads),
+        d_k(head_width(o)),
+        d_v(o.d_v ? o.d_v : d_k),
+        out_proj(heads * d_v, o.d_model, o.out_bias),
+        dropout(make_dropout("attention dropout", o.dropout)) {
+    check_value(d_v > 0 && o.d_memory >= 0, "MultiHeadAttention", "d_v and d_memory must be positive");
+    const bool own_memory = o.d_memory != 0 && o.d_memory != o.d_model;
+    const index_t q_rows = heads * d_k, kv_rows = heads * (d_k + d_v);
+    weight = constant_parameter<T, D>({own_memory ? q_rows : q_rows + kv_rows, o.d_model}, 0);
+    if (o.bias) bias = constant_parameter<T, D>({weight.dim(0)}, 0);
+    if (own_memory) {
+      memory_weight = constant_parameter<T, D>({kv_rows, o.d_memory}, 0);
+      if (o.bias) memory_bias = constant_parameter<T, D>({kv_rows}, 0);
+    }
+    for (const auto& rows : {weight_rows(0), weight_rows(1), weight_rows(2)})
+      xavier_uniform(rows.packed.value().rows(rows.first, rows.count));
+  }
+
+  /// Self-attention over the sentences of x, [rows, d_model].
+  Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, const AttentionCall<T, D>& call = {}) const {
+    if (memory_weight)
+      throw ShapeError("MultiHeadAttention: keys are made from a memory of width " + std::to_string(memory_weight->dim(1)) +
+                       "; pass it");
+    const auto qkv = bias ? linear(x, weight, *bias) : linear(x, weight);  // [rows, heads * (2 d_k + d_v)]
+    return out_proj(self_attention(qkv, d_k, d_v, segments, options(call)));
+  }
+  /// Attention of x [query rows, d_model] to memory [key rows, d_memory].
+  Var<T, D> operator()(const Var<T, D>& x, const Segments& queries, const Var<T, D>& memory, const Segments& keys,
+                       const AttentionCall<T, D>& call = {}) const {
+    return out_proj(cross_attention(project_q(x), project_kv(memory), d_k, d_v, queries, keys, options(call)));
+  }
+
+  /// The queries of x, [rows, heads * d_k].
+  [[nodiscard]] Var<T, D> project_q(const Var<T, D>& x) const {
+    return linear_rows(x, weight, bias ? &*bias : nullptr, 0, heads * d_k);
+  }
+  /// The keys and values of a memory side by side, [rows, heads * (d_k + d_v)].
+  [[nodiscard]] Var<T, D> project_kv(const Var<T, D>& memory) const {
+    if (memory_weight) return memory_bias ? linear(memory, *memory_weight, *memory_bias) : linear(memory, *memory_weight);
+    return linear_rows(memory, weight, bias ? &*bias : nullptr, heads * d_k, heads * (d_k + d_v));
+  }
+
+  template <class F>
+  void fields(F&& field) {
+    field("q_proj.weight", weight_rows(0));
+    if (bias) field("q_proj.bias", bias_rows(0));
+    field("k_proj.weight", weight_rows(1));
+    if (bias) field("k_proj.bias", bias_rows(1));
+    field("v_proj.weight", weight_rows(2));
+    if (bias) field("v_proj.bias", bias_rows(2));
+    field("out_proj", out_proj);
+    field("attention_dropout", dropout);
+  }
+
+ private:
+  static index_t head_width(const MultiHeadAttentionOptions& o) {
+    check_value(o.d_model > 0 && o.heads > 0 && o.d_k >= 0 && o.d_v >= 0, "MultiHeadAttention",
+                "d_model and heads must be positive");
+    if (o.d_k) return o.d_k;
+    check_value(o.d_model % o.heads == 0, "MultiHeadAttention",
+                "d_model " + std::to_string(o.d_model) + " is no multiple of " + std::to_string(o.heads) + " heads; give d_k");
+    return o.d_model / o.heads;
+  }
+  /// Where the rows of q (0), k (1) or v (2) stand.
+  Rows<T, D> part_rows(const Var<T, D>& own, const std::optional<Var<T, D>>& memory, int part) const {
+    const index_t q = heads * d_k, v = heads * d_v;
+    if (part == 0) return {own, 0, q, heads};
+    if (memory) return {*memory, part == 1 ? 0 : q, part == 1 ? q : v, heads};
+    return {own, part == 1 ? q : 2 * q, part == 1 ? q : v, heads};
+  }
+  [[nodiscard]] Rows<T, D> weight_rows(int part) const { return part_rows(weight, memory_weight, part); }
+  [[nodiscard]] Rows<T, D> bias_rows(int part) const { return part_rows(*bias, memory_bias, part); }
+  [[nodiscard]] AttentionOptions<T, D> options(const AttentionCall<T, D>& call) const {
+    return {.heads = heads,
+            .causal = call.causal,
+            .dropout = dropout.training ? dropout.p : 0,
+            .bias = call.bias,
+            .weights = call.weights};
+  }
+};
+
+}  // namespace attend::nn

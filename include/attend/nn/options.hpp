@@ -1,0 +1,80 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "attend/nn/layer_norm.hpp"
+#include "attend/nn/multi_head_attention.hpp"
+#include "attend/nn/positions.hpp"
+#include "attend/ops/activations.hpp"
+
+namespace attend::nn {
+
+/// post: norm(x + f(x)), as in the paper. pre: x + f(norm(x)).
+enum class NormOrder { post, pre };
+
+/// Where values are dropped in training, each with its rate.
+struct DropoutRates {
+  double embedding = 0;     ///< on embedding + position
+  double attention = 0;     ///< on the attention weights
+  double activation = 0;    ///< between the two layers of the feed-forward
+  double feed_forward = 0;  ///< at the end of the feed-forward
+  double residual = 0;      ///< on each sublayer before it is added
+  double norm = 0;          ///< on each norm's output
+  double block = 0;         ///< on each block's output
+};
+
+/// An encoder or a decoder stack.
+struct StackOptions {
+  index_t vocabulary = 0;  ///< 0: the stack takes vectors and has no embedding
+  index_t d_model = 512;
+  index_t heads = 8;
+  index_t d_k = 0;  ///< width of a head; 0 stands for d_model / heads
+  index_t d_v = 0;  ///< width of a head's values; 0 stands for d_k
+  index_t d_ff = 2048;
+  index_t layers = 6;
+  Activation activation = Activation::relu;
+  NormOrder norm_order = NormOrder::post;
+  NormOptions norm = {};
+  bool final_norm = false;      ///< a layer norm after the last layer
+  bool attention_bias = true;   ///< biases of q, k and v
+  bool scale_embedding = true;  ///< embeddings times sqrt(d_model)
+  PositionKind positions = PositionKind::sinusoidal;
+  double position_base = 10000;  ///< of the sinusoids
+  index_t max_length = 1024;     ///< the longest sentence, in tokens
+  DropoutRates dropout = {};
+  index_t cross_attentions = 1;  ///< of a decoder layer, one for each source
+  index_t d_memory = 0;          ///< width of what a decoder attends to; 0 stands for d_model
+  bool causal = true;            ///< a decoder's token sees itself and those before it
+};
+
+/// What the head of a model gives.
+enum class Output { logits, log_probabilities, probabilities };
+
+/// Throws ValueError where a stack cannot be built from these.
+inline void check(const StackOptions& o, const char* stack) {
+  const auto positive = [&](index_t value, const char* name) {
+    check_value(value > 0, stack, std::string(name) + " is " + std::to_string(value) + ", expected a positive number");
+  };
+  positive(o.d_model, "d_model"), positive(o.heads, "heads"), positive(o.d_ff, "d_ff"), positive(o.max_length, "max_length");
+  check_value(o.layers >= 0, stack, "layers is negative");
+  check_value(o.vocabulary >= 0 && o.cross_attentions >= 0 && o.d_memory >= 0, stack, "a size is negative");
+  check_value(o.d_k > 0 || o.d_model % o.heads == 0, stack,
+              "d_model " + std::to_string(o.d_model) + " is no multiple of " + std::to_string(o.heads) + " heads; give d_k");
+}
+
+namespace detail {
+
+inline MultiHeadAttentionOptions attention_options(const StackOptions& o, bool cross) {
+  return {.d_model = o.d_model,
+          .heads = o.heads,
+          .d_k = o.d_k,
+          .d_v = o.d_v,
+          .d_memory = cross ? o.d_memory : 0,
+          .bias = o.attention_bias,
+          .dropout = o.dropout.attention};
+}
+
+}  // namespace detail
+
+}  // namespace attend::nn

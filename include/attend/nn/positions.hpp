@@ -1,0 +1,41 @@
+#pragma once
+
+#include "attend/nn/init.hpp"
+#include "attend/ops/positions.hpp"
+
+namespace attend::nn {
+
+enum class PositionKind { sinusoidal, learned, none };
+
+/// Adds to each row of a sentence what says where in the sentence it stands: fixed sinusoids or a learned table.
+template <class T, Device D = Cpu>
+struct Positions {
+  using value_type = T;
+  using device_type = D;
+  PositionKind kind;
+  Var<T, D> table;  // [max_length, width]; for sinusoids a constant, computed and not stored
+
+  Positions(PositionKind kind_, index_t max_length, index_t width, double base = 10000) : kind(kind_) {
+    if (kind == PositionKind::none) return;
+    check_value(max_length > 0, "Positions", "max_length " + std::to_string(max_length) + " is not positive");
+    if (kind == PositionKind::sinusoidal) {
+      const auto values = sinusoid<T>(max_length, width, base);
+      Tensor<T, D> on_device(values.shape());
+      detail::set_from(on_device, [&](std::uint64_t i) { return values.data()[i]; });
+      table = Var<T, D>(on_device);
+    } else {
+      table = constant_parameter<T, D>({max_length, width}, 0);
+      normal(table.value(), 0.02);
+    }
+  }
+  /// Shapes: x [rows, width]. Throws ShapeError where a sentence has more rows than there are positions.
+  Var<T, D> operator()(const Var<T, D>& x, const Segments& segments) const {
+    return kind == PositionKind::none ? x : add_positions(x, table, segments);
+  }
+  template <class F>
+  void fields(F&& field) {
+    if (kind == PositionKind::learned) field("weight", table);
+  }
+};
+
+}  // namespace attend::nn

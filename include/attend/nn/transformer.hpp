@@ -1,0 +1,87 @@
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "attend/nn/batch.hpp"
+#include "attend/nn/decoder.hpp"
+#include "attend/nn/encoder.hpp"
+#include "attend/nn/transformer_options.hpp"
+#include "attend/ops/cross_entropy.hpp"
+#include "attend/ops/softmax.hpp"
+
+namespace attend::nn {
+
+/// The encoder-decoder Transformer. Source: Vaswani et al. 2017.
+///
+/// Copies are handles to the same parameters; build a second model and `copy_parameters` for one of its own.
+template <class T, Device D = Cpu>
+struct Transformer {
+  using value_type = T;
+  using device_type = D;
+  ModelOptions options;
+  Encoder<T, D> encoder;
+  Decoder<T, D> decoder;
+  std::optional<Var<T, D>> head_weight;  // [target vocabulary, d_model]; absent where it is the decoder's embedding
+  std::optional<Var<T, D>> head_bias;    // [target vocabulary]
+
+  explicit Transformer(const TransformerOptions& o) : Transformer(model_options(o)) {}
+  /// Encoder and decoder that differ. Throws ValueError where the two do not fit together.
+  explicit Transformer(const ModelOptions& o) : options((check(o), o)), encoder(o.encoder), decoder(o.decoder) {
+    if (o.share_embeddings) decoder.embed_tokens->weight = encoder.embed_tokens->weight;
+    if (!o.tie_head) {
+      head_weight = constant_parameter<T, D>({o.decoder.vocabulary, o.decoder.d_model}, 0);
+      xavier_uniform(head_weight->value());
+    } else if (!o.decoder.scale_embedding) {
+      // Rows of size 1 make a good unscaled embedding and far too large logits.
+      normal(decoder.embed_tokens->weight.value(), 1 / std::sqrt(static_cast<double>(o.decoder.d_model)));
+    }
+    if (o.head_bias) head_bias = constant_parameter<T, D>({o.decoder.vocabulary}, 0);
+  }
+
+  /// The encoder's view of the sources: tokens [rows] -> [rows, d_model].
+  [[nodiscard]] Memory<T, D> encode(const Tensor<token_t, D>& source, const Segments& segments,
+                                    const StackCall<T, D>& call = {}) const {
+    return {encoder(source, segments, call), segments};
+  }
+  /// The decoder's last layer for targets that attend to `memory`: tokens [rows] -> [rows, d_model].
+  [[nodiscard]] Var<T, D> decode(const Tensor<token_t, D>& target, const Segments& segments, const Memory<T, D>& memory,
+                                 const StackCall<T, D>& call = {}) const {
+    return decoder(target, segments, std::span<const Memory<T, D>>(&memory, 1), call);
+  }
+  /// [rows, d_model] -> logits [rows, target vocabulary].
+  [[nodiscard]] Var<T, D> logits(const Var<T, D>& x) const {
+    return head_bias ? linear(x, output_weight(), *head_bias) : linear(x, output_weight());
+  }
+  /// What `options.output` asks for, at every row of the targets: [target rows, target vocabulary].
+  Var<T, D> operator()(const Batch<D>& batch, const StackCall<T, D>& call = {}) const {
+    const auto memory = encode(batch.source, batch.source_segments);
+    const auto x = logits(decode(batch.target, batch.target_segments, memory, call));
+    switch (options.output) {
+      case Output::log_probabilities:
+        return log_softmax(x);
+      case Output::probabilities:
+        return softmax(x);
+      case Output::logits:
+        break;
+    }
+    return x;
+  }
+  /// The cross-entropy of the batch's labels, without ever holding the logits of all rows: [1].
+  [[nodiscard]] Var<T, D> loss(const Batch<D>& batch, const CrossEntropyOptions& how = {}) const {
+    const auto x = decode(batch.target, batch.target_segments, encode(batch.source, batch.source_segments));
+    return head_bias ? linear_cross_entropy(x, output_weight(), *head_bias, batch.labels, how)
+                     : linear_cross_entropy(x, output_weight(), batch.labels, how);
+  }
+  [[nodiscard]] const Var<T, D>& output_weight() const { return head_weight ? *head_weight : decoder.embed_tokens->weight; }
+
+  template <class F>
+  void fields(F&& field) {
+    field("encoder", encoder);
+    field("decoder", decoder);
+    field("lm_head.weight", head_weight);
+    field("lm_head.bias", head_bias);
+  }
+};
+
+}  // namespace attend::nn

@@ -1,0 +1,134 @@
+#pragma once
+
+#include "attend/nn/options.hpp"
+
+namespace attend::nn {
+
+/// A whole encoder-decoder, stack by stack.
+struct ModelOptions {
+  StackOptions encoder, decoder;
+  bool share_embeddings = false;  ///< encoder and decoder have one embedding
+  bool tie_head = false;          ///< the head's matrix is the decoder's embedding
+  bool head_bias = true;
+  Output output = Output::logits;
+};
+
+/// A whole encoder-decoder whose stacks are alike but for what is given apart. The defaults are the paper's base model.
+struct TransformerOptions {
+  index_t vocabulary = 0;         ///< of both sides
+  index_t source_vocabulary = 0;  ///< 0 stands for `vocabulary`
+  index_t target_vocabulary = 0;  ///< 0 stands for `vocabulary`
+  index_t d_model = 512;
+  index_t heads = 8;
+  index_t d_k = 0;   ///< 0 stands for d_model / heads
+  index_t d_v = 0;   ///< 0 stands for d_k
+  index_t d_ff = 0;  ///< 0 stands for 4 * d_model
+  index_t layers = 6;
+  index_t encoder_layers = -1, decoder_layers = -1;  ///< -1 stands for `layers`
+  index_t encoder_heads = 0, decoder_heads = 0;      ///< 0 stands for `heads`
+  index_t encoder_d_ff = 0, decoder_d_ff = 0;        ///< 0 stands for `d_ff`
+  double dropout = 0.1;  ///< on embedding + position and on each sublayer before it is added, as in the paper
+  double attention_dropout = 0;
+  double activation_dropout = 0;
+  Activation activation = Activation::relu;
+  NormOrder norm_order = NormOrder::post;
+  NormOptions norm = {};
+  bool final_norm = false;
+  bool attention_bias = true;
+  bool scale_embedding = true;
+  PositionKind positions = PositionKind::sinusoidal;
+  double position_base = 10000;
+  index_t max_length = 1024;
+  bool share_embeddings = false;
+  bool tie_head = false;
+  bool head_bias = true;
+  Output output = Output::logits;
+
+  /// 4 + 4 layers, 128 / 256, 4 heads: for some ten thousand sentence pairs. Source: Wu et al. 2021, "Good for Misconceived
+  /// Reasons", table 1.
+  static TransformerOptions tiny(index_t vocabulary) {
+    return {.vocabulary = vocabulary, .d_model = 128, .heads = 4, .d_ff = 256, .layers = 4, .dropout = 0.3};
+  }
+  /// 6 + 6 layers, 512 / 1024, 4 heads: for some hundred thousand pairs. Source: the same, and fairseq's
+  /// `transformer_iwslt_de_en`.
+  static TransformerOptions small(index_t vocabulary) {
+    return {.vocabulary = vocabulary, .d_model = 512, .heads = 4, .d_ff = 1024, .layers = 6, .dropout = 0.3};
+  }
+  /// 6 + 6 layers, 512 / 2048, 8 heads. Source: Vaswani et al. 2017, table 3.
+  static TransformerOptions base(index_t vocabulary) {
+    return {.vocabulary = vocabulary,
+            .d_model = 512,
+            .heads = 8,
+            .d_ff = 2048,
+            .layers = 6,
+            .dropout = 0.1,
+            .share_embeddings = true,
+            .tie_head = true};
+  }
+  /// 6 + 6 layers, 1024 / 4096, 16 heads. Source: Vaswani et al. 2017, table 3.
+  static TransformerOptions big(index_t vocabulary) {
+    return {.vocabulary = vocabulary,
+            .d_model = 1024,
+            .heads = 16,
+            .d_ff = 4096,
+            .layers = 6,
+            .dropout = 0.3,
+            .share_embeddings = true,
+            .tie_head = true};
+  }
+};
+
+/// The stacks that these options stand for.
+inline ModelOptions model_options(const TransformerOptions& o) {
+  StackOptions stack{.d_model = o.d_model,
+                     .heads = o.heads,
+                     .d_k = o.d_k,
+                     .d_v = o.d_v,
+                     .d_ff = o.d_ff ? o.d_ff : 4 * o.d_model,
+                     .layers = o.layers,
+                     .activation = o.activation,
+                     .norm_order = o.norm_order,
+                     .norm = o.norm,
+                     .final_norm = o.final_norm,
+                     .attention_bias = o.attention_bias,
+                     .scale_embedding = o.scale_embedding,
+                     .positions = o.positions,
+                     .position_base = o.position_base,
+                     .max_length = o.max_length};
+  stack.dropout.embedding = stack.dropout.residual = o.dropout;
+  stack.dropout.attention = o.attention_dropout;
+  stack.dropout.activation = o.activation_dropout;
+  const auto side = [&](index_t vocabulary, index_t layers, index_t heads, index_t d_ff) {
+    StackOptions s = stack;
+    s.vocabulary = vocabulary ? vocabulary : o.vocabulary;
+    if (layers >= 0) s.layers = layers;
+    if (heads) s.heads = heads;
+    if (d_ff) s.d_ff = d_ff;
+    return s;
+  };
+  return {.encoder = side(o.source_vocabulary, o.encoder_layers, o.encoder_heads, o.encoder_d_ff),
+          .decoder = side(o.target_vocabulary, o.decoder_layers, o.decoder_heads, o.decoder_d_ff),
+          .share_embeddings = o.share_embeddings,
+          .tie_head = o.tie_head,
+          .head_bias = o.head_bias,
+          .output = o.output};
+}
+
+/// Throws ValueError where encoder, decoder and head do not fit together.
+inline void check(const ModelOptions& o) {
+  check(o.encoder, "Transformer encoder");
+  check(o.decoder, "Transformer decoder");
+  check_value(o.encoder.vocabulary > 0 && o.decoder.vocabulary > 0, "Transformer",
+              "vocabularies are " + std::to_string(o.encoder.vocabulary) + " and " + std::to_string(o.decoder.vocabulary) +
+                  ", expected positive numbers");
+  check_value(o.decoder.cross_attentions == 1, "Transformer", "the decoder must have one cross-attention, for the one encoder");
+  const index_t memory = o.decoder.d_memory ? o.decoder.d_memory : o.decoder.d_model;
+  check_value(
+      memory == o.encoder.d_model, "Transformer",
+      "the encoder's d_model is " + std::to_string(o.encoder.d_model) + ", the decoder attends to " + std::to_string(memory));
+  if (o.share_embeddings)
+    check_value(o.encoder.vocabulary == o.decoder.vocabulary && o.encoder.d_model == o.decoder.d_model, "Transformer",
+                "a shared embedding needs equal vocabularies and widths");
+}
+
+}  // namespace attend::nn

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cmath>
+
+#include "attend/autograd/var.hpp"
+#include "attend/cpu/positions.hpp"
+
+namespace attend {
+
+/// PE[pos, 2i] = sin(pos / base^(2i / width)),  PE[pos, 2i + 1] = cos of the same angle, for pos from 0; any width, odd too.
+/// Shape: [length, width]. PE(pos + k) is a fixed linear map of PE(pos): each pair of columns turns by an angle.
+/// Throws ValueError. Source: Vaswani et al. 2017, section 3.5.
+template <class T>
+Tensor<T, Cpu> sinusoid(index_t length, index_t width, double base = 10000) {
+  check_value(length >= 0 && width > 0, "sinusoid", "length " + std::to_string(length) + ", width " + std::to_string(width));
+  check_value(base > 0, "sinusoid", "base " + std::to_string(base) + " is not positive");
+  Tensor<T, Cpu> table({length, width});
+  for (index_t pos = 0; pos < length; ++pos)
+    for (index_t j = 0; j < width; ++j) {
+      const double angle = static_cast<double>(pos) / std::pow(base, static_cast<double>(j - j % 2) / static_cast<double>(width));
+      table.data()[pos * width + j] = static_cast<T>(j % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  return table;
+}
+
+/// y = x + table[position]; the rows of each sentence count from 0.  dx = dy,  dtable[p] = the sum of dy over rows at p.
+/// Shapes: x, y [rows, width], table [at least the longest sentence, width]. Throws ShapeError.
+template <class T, Device D>
+Var<T, D> add_positions(const Var<T, D>& x, const Var<T, D>& table, const Segments& segments) {
+  const auto [rows, width_of_rows] = rows_and_width(x.shape());
+  const index_t width = width_of_rows;
+  segments.check_rows("add_positions", "x", rows);
+  if (table.shape().rank() != 2 || table.dim(1) != width)
+    throw ShapeError("add_positions: table has shape " + table.shape().text() + ", expected [positions, " +
+                     std::to_string(width) + "]");
+  if (segments.longest() > table.dim(0))
+    throw ShapeError("add_positions: a sentence of " + std::to_string(segments.longest()) + " tokens is longer than the " +
+                     std::to_string(table.dim(0)) + " positions of the model");
+  Tensor<T, D> y(x.shape());
+  add_positions_forward(D{}, segments, width, x.data(), table.data(), y.data());
+  return record(std::move(y), {x, table}, [=](const Tensor<T, D>& dy) {
+    x.accumulate(dy);
+    table.accumulate_with(
+        [&](T* g, T keep) { add_positions_backward_table(D{}, segments, width, table.size(), dy.data(), keep, g); });
+  });
+}
+
+}  // namespace attend
