@@ -1,0 +1,133 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attend/core/error.hpp"
+#include "attend/core/shape.hpp"
+#include "attend/io/dtype.hpp"
+#include "attend/io/file.hpp"
+#include "attend/io/safetensors_header.hpp"
+
+/// Reading safetensors files: eight bytes that give the header's length, the header, the tensors' bytes.
+
+namespace attend::io {
+
+/// An open safetensors file. Opening reads and checks the header alone; a tensor's bytes are read when asked for, straight to
+/// where they are wanted, and may be asked for by several threads at once. Offsets in the file need no alignment.
+///
+///     const auto file = io::SafetensorsFile::open("model.safetensors");
+///     std::vector<float> gamma = file.read<float>("encoder.layer_norm.weight");
+class SafetensorsFile {
+ public:
+  /// Throws IoError where the file cannot be read, FormatError `safetensors: path: ...` where anything in it is not as the
+  /// format has it: each header field is checked against the size of the file before it is relied on.
+  static SafetensorsFile open(const std::filesystem::path& path) { return SafetensorsFile(InputFile(path)); }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
+  /// All tensors, in the order of their names.
+  [[nodiscard]] std::span<const TensorInfo> tensors() const { return header_.tensors; }
+  /// The strings of `__metadata__`.
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+  [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// Type, shape and place of a tensor. Throws FormatError where there is none of that name.
+  [[nodiscard]] const TensorInfo& info(std::string_view name) const {
+    const TensorInfo* found = find(name);
+    if (found == nullptr)
+      throw FormatError(where_ + "has no tensor '" + std::string(name) + "' (it has " + std::to_string(header_.tensors.size()) +
+                        ")");
+    return *found;
+  }
+
+  /// The numbers of a tensor as `T`, in C order. Floats take every type, rounding to nearest (and to infinity what is too
+  /// large); integers take integers and truth values; `bool` takes truth values.
+  /// Throws ShapeError where `out` has another number of elements, FormatError where the type is not for `T` or a number does
+  /// not fit, IoError.
+  template <Storable T>
+  void read_as(std::string_view name, std::span<T> out) const {
+    const TensorInfo& tensor = info(name);
+    if (static_cast<index_t>(out.size()) != tensor.shape.size())
+      throw ShapeError(where_ + quoted(tensor) + " has shape " + tensor.shape.text() + ", expected " +
+                       std::to_string(out.size()) + " elements");
+    if (!can_decode<T>(tensor.dtype))
+      throw FormatError(where_ + quoted(tensor) + " has the dtype " + std::string(dtype_name(tensor.dtype)) + ", expected " +
+                        (std::same_as<T, bool> ? "BOOL" : "integers"));
+    if constexpr (!std::same_as<T, bool>)
+      if (tensor.dtype == dtype_of<T>()) return file_.read_at(data_begin_ + tensor.begin, std::as_writable_bytes(out));
+    const std::size_t each = dtype_bytes(tensor.dtype);
+    std::array<std::byte, 1 << 15> buffer;
+    std::size_t offset = data_begin_ + tensor.begin;
+    for (std::size_t done = 0; done < out.size();) {
+      const std::span<T> part = out.subspan(done, std::min(buffer.size() / each, out.size() - done));
+      file_.read_at(offset, std::span(buffer).first(part.size() * each));
+      const auto converted = static_cast<std::size_t>(decode<T>(tensor.dtype, buffer.data(), part));
+      done += converted;
+      if (converted < part.size())
+        throw FormatError(where_ + quoted(tensor) + " has at " + std::to_string(done) + " a number that does not fit into " +
+                          std::string(dtype_name(dtype_of<T>())));
+      offset += part.size() * each;
+    }
+  }
+
+  /// The same into a vector, whose size the tensor decides.
+  template <Storable T>
+  requires(!std::same_as<T, bool>) [[nodiscard]] std::vector<T> read(std::string_view name) const {
+    std::vector<T> values(static_cast<std::size_t>(info(name).shape.size()));
+    read_as(name, std::span<T>(values));
+    return values;
+  }
+
+  /// The bytes of a tensor as they lie in the file. Throws ShapeError where `out` has another size, IoError.
+  void read_bytes(std::string_view name, std::span<std::byte> out) const {
+    const TensorInfo& tensor = info(name);
+    if (out.size() != tensor.end - tensor.begin)
+      throw ShapeError(where_ + quoted(tensor) + " has " + std::to_string(tensor.end - tensor.begin) + " bytes, expected " +
+                       std::to_string(out.size()));
+    file_.read_at(data_begin_ + tensor.begin, out);
+  }
+
+ private:
+  explicit SafetensorsFile(InputFile file) : file_(std::move(file)), where_("safetensors: " + file_.path().string() + ": ") {
+    std::array<std::byte, 8> prefix{};
+    const std::size_t size = file_.size();
+    if (size < prefix.size()) throw FormatError(where_ + "has " + std::to_string(size) + " bytes, expected 8 or more");
+    file_.read_at(0, prefix);
+    std::uint64_t length = 0;
+    std::memcpy(&length, prefix.data(), sizeof(length));
+    if (length > max_safetensors_header_bytes)
+      throw FormatError(where_ + "gives its header's length as " + std::to_string(length) + " bytes, expected at most " +
+                        std::to_string(max_safetensors_header_bytes));
+    if (length > size - prefix.size())
+      throw FormatError(where_ + "gives its header's length as " + std::to_string(length) + " bytes, but has only " +
+                        std::to_string(size - prefix.size()) + " after that number");
+    std::string text(length, '\0');
+    file_.read_at(prefix.size(), std::as_writable_bytes(std::span<char>(text)));
+    data_begin_ = prefix.size() + length;
+    header_ = parse_safetensors_header(text, size - data_begin_, where_);
+  }
+
+  [[nodiscard]] const TensorInfo* find(std::string_view name) const {
+    const auto found = std::lower_bound(header_.tensors.begin(), header_.tensors.end(), name,
+                                        [](const TensorInfo& tensor, std::string_view wanted) { return tensor.name < wanted; });
+    return found == header_.tensors.end() || found->name != name ? nullptr : &*found;
+  }
+
+  static std::string quoted(const TensorInfo& tensor) { return "tensor '" + detail::printable(tensor.name) + "'"; }
+
+  InputFile file_;
+  std::string where_;  // begins every message
+  std::size_t data_begin_ = 0;
+  SafetensorsHeader header_;
+};
+
+}  // namespace attend::io

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+
+#include "attend/core/error.hpp"
+#include "attend/core/shape.hpp"
+#include "attend/core/tensor.hpp"
+#include "attend/core/types.hpp"
+#include "attend/io/dtype.hpp"
+#include "attend/io/file.hpp"
+#include "attend/io/safetensors.hpp"
+#include "attend/io/safetensors_writer.hpp"
+
+/// Tensors in safetensors files.
+
+namespace attend::io {
+
+/// The tensor of that name as `T`, in the file's shape; see `SafetensorsFile::read_as` for what is converted to what.
+/// Throws FormatError, IoError.
+template <Storable T>
+[[nodiscard]] Tensor<T> read_tensor(const SafetensorsFile& file, std::string_view name) {
+  const Tensor<T> tensor(file.info(name).shape);
+  file.read_as(name, tensor.span());
+  return tensor;
+}
+
+/// Reads the tensor of that name over the elements of `out`. Throws the same, and ShapeError where the shapes differ.
+template <Storable T>
+void read_tensor_into(const SafetensorsFile& file, std::string_view name, const Tensor<T>& out) {
+  const Shape& shape = file.info(name).shape;
+  if (!(shape == out.shape()))
+    throw ShapeError("safetensors: " + file.path().string() + ": tensor '" + std::string(name) + "' has shape " + shape.text() +
+                     ", expected " + out.shape().text());
+  file.read_as(name, out.span());
+}
+
+/// Adds a tensor to be stored as `stored`, with the elements that it has when the file is written. What lies on a device is
+/// fetched only then, one tensor at a time. Throws ValueError as `SafetensorsWriter::add` does.
+template <std::floating_point T, Device D>
+requires Storable<T>
+void add_tensor(SafetensorsWriter& writer, const std::string& name, const Tensor<T, D>& tensor, DType stored = dtype_of<T>()) {
+  detail::check_stored_floats(name, stored);
+  writer.add_stream(name, stored, tensor.shape(), [tensor, stored](FileSink& sink) {
+    const Tensor<T> host = tensor.to_host();
+    detail::write_floats<T>(sink, host.span(), stored);
+  });
+}
+
+}  // namespace attend::io
