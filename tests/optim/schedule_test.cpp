@@ -43,6 +43,15 @@ TEST_CASE("Schedule: without a warm-up the first step has the full rate", "[opti
   CHECK(Schedule({.kind = ScheduleKind::noam, .d_model = 4}).at(4) == 0.25);
 }
 
+TEST_CASE("Schedule: an open end is set later", "[optim]") {
+  const Schedule open({.kind = ScheduleKind::linear, .learning_rate = 1, .warmup = 2});
+  CHECK(open.open());
+  CHECK(Schedule::parse(open.text()).open());
+  CHECK_FALSE(open.ending_at(10).open());
+  CHECK(open.ending_at(10).at(6) == Approx(0.5));
+  CHECK_FALSE(Schedule({.kind = ScheduleKind::constant}).open());
+}
+
 TEST_CASE("Schedule: text and back", "[optim]") {
   for (const Schedule& s :
        {Schedule({.kind = ScheduleKind::noam, .warmup = 4000, .d_model = 256, .factor = 0.7}),
@@ -62,7 +71,9 @@ TEST_CASE("Schedule: what is out of range or unreadable is refused", "[optim]") 
   CHECK_THROWS_AS(Schedule({.learning_rate = -1}), ValueError);
   CHECK_THROWS_AS(Schedule({.learning_rate = std::numeric_limits<double>::infinity()}), ValueError);
   CHECK_THROWS_AS(Schedule({.warmup = -1}), ValueError);
-  CHECK_THROWS_AS(Schedule({.kind = ScheduleKind::cosine}), ValueError);
+  CHECK_THROWS_AS(Schedule({.steps = -1}), ValueError);
+  CHECK_THROWS_AS(Schedule({.kind = ScheduleKind::cosine}).at(1), ValueError);
+  CHECK_THROWS_AS(Schedule({.kind = ScheduleKind::cosine, .warmup = 10}).ending_at(10), ValueError);
   CHECK_THROWS_AS(Schedule({.kind = ScheduleKind::linear, .warmup = 10, .steps = 10}), ValueError);
   CHECK_THROWS_AS(Schedule({.kind = ScheduleKind::noam, .d_model = 0}), ValueError);
   CHECK_THROWS_AS(Schedule().at(0), ValueError);

@@ -21,7 +21,7 @@ struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::inverse_sqrt;
   double learning_rate = 1e-3;  ///< the highest rate, reached at the end of the warm-up (all but noam)
   index_t warmup = 0;           ///< steps in which the rate rises linearly from 0 (all kinds)
-  index_t steps = 0;            ///< the step at which the fall ends (linear, cosine)
+  index_t steps = 0;            ///< the step at which the fall ends; 0: open, `ending_at` sets it (linear, cosine)
   double final_rate = 0;        ///< the rate from then on (linear, cosine)
   index_t d_model = 512;        ///< the model's width (noam)
   double factor = 1;            ///< what its rate is multiplied by (noam)
@@ -39,7 +39,7 @@ struct ScheduleOptions {
 /// | noam         | factor * d_model^-0.5 * step^-0.5  (Vaswani et al. 2017, section 5.3) |
 class Schedule {
  public:
-  /// Throws ValueError for a rate that is negative or not finite, a negative step count, a fall that ends within the warm-up.
+  /// Throws ValueError for a rate that is negative or not finite, a negative count, a fall that ends within the warm-up.
   Schedule(const ScheduleOptions& options = {}) : o_(options) {  // NOLINT(google-explicit-constructor): options are a schedule
     const auto rate = [](double value, const char* name) {
       check_value(value >= 0 && std::isfinite(value), "schedule",
@@ -50,15 +50,27 @@ class Schedule {
     rate(o_.factor, "factor");
     check_value(o_.warmup >= 0, "schedule", "warmup is " + std::to_string(o_.warmup) + ", expected 0 or more");
     check_value(o_.d_model > 0, "schedule", "d_model is " + std::to_string(o_.d_model) + ", expected 1 or more");
-    check_value(!falls() || o_.steps > o_.warmup, "schedule",
-                std::string(name(o_.kind)) + " has steps " + std::to_string(o_.steps) + ", expected more than its warmup of " +
+    check_value(o_.steps >= 0, "schedule", "steps is " + std::to_string(o_.steps) + ", expected 0 or more");
+    check_value(!falls() || o_.steps == 0 || o_.steps > o_.warmup, "schedule",
+                std::string(name(o_.kind)) + " ends at step " + std::to_string(o_.steps) + ", expected more than its warmup of " +
                     std::to_string(o_.warmup));
   }
 
   [[nodiscard]] const ScheduleOptions& options() const { return o_; }
 
-  /// The learning rate of that step, counted from 1. Throws ValueError for a step before the first.
+  /// True where the rate falls to an end that is not set yet.
+  [[nodiscard]] bool open() const { return falls() && o_.steps == 0; }
+  /// The same with the fall, where there is one, ending at that step. Throws ValueError where that is within the warm-up.
+  [[nodiscard]] Schedule ending_at(index_t steps) const {
+    check_value(steps >= 1, "schedule", "it cannot end at step " + std::to_string(steps));
+    ScheduleOptions options = o_;
+    options.steps = steps;
+    return Schedule(options);
+  }
+
+  /// The learning rate of that step, counted from 1. Throws ValueError for a step before the first, and while `open`.
   [[nodiscard]] double at(index_t step) const {
+    check_value(!open(), "schedule", std::string(name(o_.kind)) + " has no steps, expected the step at which it ends");
     check_value(step >= 1, "schedule", "step is " + std::to_string(step) + ", expected 1 or more");
     const auto s = static_cast<double>(step), warmup = static_cast<double>(o_.warmup);
     if (step < o_.warmup) return after_warmup(warmup) * s / warmup;
