@@ -1,0 +1,41 @@
+#pragma once
+
+#include "attend/core/threads.hpp"
+#include "attend/core/types.hpp"
+
+namespace attend {
+
+namespace cpu {
+
+// "flatten" puts the functor into the loop, which turns into vector instructions only then.
+
+template <class T, class F>
+[[gnu::flatten]] void map_range(index_t n, const F& f, const T* x, T* y) {
+  for (index_t i = 0; i < n; ++i) y[i] = f.value(x[i]);
+}
+
+template <class T, class Slope>
+[[gnu::flatten]] void map_range_backward(index_t n, const Slope& slope, const T* dy, const T* at, T keep, T* dx) {
+  if (keep == T(0))
+    for (index_t i = 0; i < n; ++i) dx[i] = dy[i] * slope(at[i]);
+  else
+    for (index_t i = 0; i < n; ++i) dx[i] += dy[i] * slope(at[i]);
+}
+
+}  // namespace cpu
+
+/// y[i] = f.value(x[i]).
+template <class T, class F>
+void map_forward(Cpu, index_t n, const F& f, const T* x, T* y) {
+  parallel_rows(n, 1, [=](index_t begin, index_t end) { cpu::map_range(end - begin, f, x + begin, y + begin); });
+}
+
+/// dx[i] = keep * dx[i] + dy[i] * slope(at[i]); keep is 0 (dx need not hold anything yet) or 1.
+template <class T, class Slope>
+void map_backward(Cpu, index_t n, const Slope& slope, const T* dy, const T* at, T keep, T* dx) {
+  parallel_rows(n, 1, [=](index_t begin, index_t end) {
+    cpu::map_range_backward(end - begin, slope, dy + begin, at + begin, keep, dx + begin);
+  });
+}
+
+}  // namespace attend

@@ -1,0 +1,166 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "attend/core/error.hpp"
+#include "attend/ops/map.hpp"
+
+namespace attend {
+
+/// max(x, 0). The slope at 0 is 0; what is not a number stays so.
+struct Relu {
+  template <class T>
+  ATTEND_FUNCTOR T value(T x) const {
+    return x < T(0) ? T(0) : x;
+  }
+  template <class T>
+  ATTEND_FUNCTOR T slope_from_value(T y) const {
+    return math::select(y > T(0), T(1), T(0));
+  }
+};
+
+/// x * Phi(x), Phi the normal distribution function: (1 + erf(x / sqrt 2)) / 2. Source: Hendrycks and Gimpel 2016.
+struct Gelu {
+  template <class T>
+  ATTEND_FUNCTOR static T phi(T x) {
+    return T(0.5) * (T(1) + math::erf(x * T(0.70710678118654752440)));
+  }
+  template <class T>
+  ATTEND_FUNCTOR T value(T x) const {
+    return x * phi(x);
+  }
+  /// Phi(x) + x * density(x).
+  template <class T>
+  ATTEND_FUNCTOR T slope(T x) const {
+    return phi(x) + x * T(0.39894228040143267794) * math::exp(T(-0.5) * x * x);
+  }
+};
+
+/// x * (1 + tanh(u)) / 2,  u = sqrt(2 / pi) * (x + 0.044715 x^3): the approximation of GELU. Source: the same.
+struct GeluTanh {
+  static constexpr double a = 0.79788456080286535588, b = 0.044715;
+  template <class T>
+  ATTEND_FUNCTOR T value(T x) const {
+    return T(0.5) * x * (T(1) + math::tanh(T(a) * (x + T(b) * x * x * x)));
+  }
+  template <class T>
+  ATTEND_FUNCTOR T slope(T x) const {
+    const T t = math::tanh(T(a) * (x + T(b) * x * x * x));
+    return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * T(a) * (T(1) + T(3 * b) * x * x);
+  }
+};
+
+/// x * sigmoid(x), also called swish.
+struct Silu {
+  template <class T>
+  ATTEND_FUNCTOR T value(T x) const {
+    return x * math::sigmoid(x);
+  }
+  template <class T>
+  ATTEND_FUNCTOR T slope(T x) const {
+    const T s = math::sigmoid(x);
+    return s * (T(1) + x * (T(1) - s));
+  }
+};
+
+struct Tanh {
+  template <class T>
+  ATTEND_FUNCTOR T value(T x) const {
+    return math::tanh(x);
+  }
+  template <class T>
+  ATTEND_FUNCTOR T slope_from_value(T y) const {
+    return T(1) - y * y;
+  }
+};
+
+/// 1 / (1 + e^-x).
+struct Sigmoid {
+  template <class T>
+  ATTEND_FUNCTOR T value(T x) const {
+    return math::sigmoid(x);
+  }
+  template <class T>
+  ATTEND_FUNCTOR T slope_from_value(T y) const {
+    return y * (T(1) - y);
+  }
+};
+
+/// Each applies its functor to every number of x; shapes: x, y any.
+template <class T, Device D>
+Var<T, D> relu(const Var<T, D>& x) {
+  return map(x, Relu{});
+}
+template <class T, Device D>
+Var<T, D> gelu(const Var<T, D>& x) {
+  return map(x, Gelu{});
+}
+template <class T, Device D>
+Var<T, D> gelu_tanh(const Var<T, D>& x) {
+  return map(x, GeluTanh{});
+}
+template <class T, Device D>
+Var<T, D> silu(const Var<T, D>& x) {
+  return map(x, Silu{});
+}
+template <class T, Device D>
+Var<T, D> tanh(const Var<T, D>& x) {
+  return map(x, Tanh{});
+}
+template <class T, Device D>
+Var<T, D> sigmoid(const Var<T, D>& x) {
+  return map(x, Sigmoid{});
+}
+
+/// The activations that a model's options choose from.
+enum class Activation { relu, gelu, gelu_tanh, silu, tanh, identity };
+
+/// y = activation(x); the identity gives x itself.
+template <class T, Device D>
+Var<T, D> activate(const Var<T, D>& x, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x);
+    case Activation::gelu_tanh:
+      return gelu_tanh(x);
+    case Activation::silu:
+      return silu(x);
+    case Activation::tanh:
+      return attend::tanh(x);
+    case Activation::identity:
+      return x;
+  }
+  throw ValueError("activate: unknown activation " + std::to_string(static_cast<int>(activation)));
+}
+
+/// The name that stands in a model's configuration: "relu", "gelu", "gelu_tanh", "silu", "tanh", "identity".
+inline std::string activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu:
+      return "gelu";
+    case Activation::gelu_tanh:
+      return "gelu_tanh";
+    case Activation::silu:
+      return "silu";
+    case Activation::tanh:
+      return "tanh";
+    case Activation::identity:
+      return "identity";
+  }
+  throw ValueError("activation_name: unknown activation " + std::to_string(static_cast<int>(activation)));
+}
+
+/// The activation of that name. Throws ValueError.
+inline Activation activation_from_name(std::string_view name) {
+  for (const auto activation :
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh, Activation::identity})
+    if (activation_name(activation) == name) return activation;
+  throw ValueError("activation: got \"" + std::string(name) + "\", expected relu, gelu, gelu_tanh, silu, tanh or identity");
+}
+
+}  // namespace attend

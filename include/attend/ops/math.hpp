@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cmath>
+
+#include "attend/cpu/vector.hpp"
+
+/// Marks the functions of a functor for `map`: put into the loop that calls them, which only then becomes vector instructions,
+/// and made for the device as well where a CUDA compiler is at work.
+#if defined(__CUDACC__)
+#define ATTEND_FUNCTOR [[gnu::always_inline]] __host__ __device__ inline
+#else
+#define ATTEND_FUNCTOR [[gnu::always_inline]] inline
+#endif
+
+/// The functions that functors for `map` are written with. On the CPU those of float become vector instructions in a loop; in
+/// device code they are CUDA's.
+namespace attend::math {
+
+#if defined(__CUDA_ARCH__)
+#define ATTEND_MATH_FUNCTION(name, host) \
+  template <class T>                     \
+  ATTEND_FUNCTOR T name(T x) {           \
+    return ::name(x);                    \
+  }
+#else
+#define ATTEND_MATH_FUNCTION(name, host) \
+  template <class T>                     \
+  ATTEND_FUNCTOR T name(T x) {           \
+    return host::name(x);                \
+  }
+#endif
+ATTEND_MATH_FUNCTION(exp, cpu)
+ATTEND_MATH_FUNCTION(tanh, cpu)
+ATTEND_MATH_FUNCTION(erf, cpu)
+ATTEND_MATH_FUNCTION(log, std)
+ATTEND_MATH_FUNCTION(sqrt, std)
+#undef ATTEND_MATH_FUNCTION
+
+/// condition ? a : b, without a branch where a loop is to become vector instructions.
+template <class T>
+ATTEND_FUNCTOR T select(bool condition, T a, T b) {
+#if defined(__CUDA_ARCH__)
+  return condition ? a : b;
+#else
+  return cpu::select(condition, a, b);
+#endif
+}
+
+/// 1 / (1 + e^-x).
+template <class T>
+ATTEND_FUNCTOR T sigmoid(T x) {
+  return T(1) / (T(1) + math::exp(-x));
+}
+
+}  // namespace attend::math
