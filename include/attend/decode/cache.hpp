@@ -1,0 +1,121 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attend/core/tensor.hpp"
+#include "attend/cpu/attention_step.hpp"
+
+namespace attend::decode {
+
+/// The keys and values that the self-attentions of a decoder have computed so far, for all its layers, for rows (prefixes) that
+/// split, move and end. Keys and values stay where they were written: those of one step and layer lie in a slab of their own,
+/// and `reorder` only changes a table that says, for each row and step, in which row of the slab its prefix went on.
+///
+/// One step of decoding:
+///   cache.begin_step();
+///   for each layer: cache.append(layer, kv, stride); cache.attend(layer, scale, q, q_stride, out, out_stride);
+/// and between steps, where rows change: cache.reorder(rows).
+template <Scalar T, Device D = Cpu>
+class SelfCache {
+ public:
+  /// For `rows` empty prefixes. Throws ValueError where a size is not positive (rows and layers may be 0).
+  SelfCache(index_t layers, index_t rows, index_t heads, index_t d_k, index_t d_v)
+      : heads_(heads), d_k_(d_k), d_v_(d_v), rows_(rows) {
+    check_value(layers >= 0 && rows >= 0 && heads > 0 && d_k > 0 && d_v > 0, "SelfCache", "a size is negative or zero");
+    check_value(rows <= std::numeric_limits<std::int32_t>::max(), "SelfCache", std::to_string(rows) + " rows");
+    layers_.resize(static_cast<std::size_t>(layers));
+  }
+  SelfCache(SelfCache&&) = default;  // not copied: two caches would write into the same slab
+  SelfCache& operator=(SelfCache&&) = default;
+
+  /// The prefixes there are now.
+  [[nodiscard]] index_t rows() const { return rows_; }
+  /// The steps begun so far: the number of tokens of every prefix.
+  [[nodiscard]] index_t steps() const { return steps_; }
+  /// The width of a row of keys and values, heads * (d_k + d_v).
+  [[nodiscard]] index_t width() const { return heads_ * (d_k_ + d_v_); }
+
+  /// Every prefix gets one token more; `append` then brings its keys and values.
+  void begin_step() {
+    for (const auto& layer : layers_)
+      if (static_cast<index_t>(layer.slabs.size()) != steps_)
+        throw Error("SelfCache: a step begins before every layer has appended to the one before");
+    if (steps_ == table_.dim(1)) {
+      const Tensor<std::int32_t, D> wider({rows_, std::max<index_t>(32, 2 * steps_)});
+      copy_rows(D{}, rows_, steps_, table_.data(), table_.dim(1), wider.data(), wider.dim(1));
+      table_ = wider;
+    }
+    begin_table_step(D{}, rows_, steps_, table_.data(), table_.dim(1));
+    ++steps_;
+  }
+
+  /// The keys of all heads and then the values of all heads, for each row of this step: kv [rows, width()] with `stride`
+  /// elements from row to row. They are copied. Throws IndexError, Error where this step already has them.
+  void append(index_t layer, const T* kv, index_t stride) {
+    Layer& l = checked(layer);
+    if (static_cast<index_t>(l.slabs.size()) != steps_ - 1)
+      throw Error("SelfCache: layer " + std::to_string(layer) + " appends twice in a step, or before begin_step");
+    copy_rows(D{}, rows_, width(), kv, stride, l.next_slab(rows_ * width()), width());
+  }
+
+  /// out[r] = softmax(scale * q[r] . keys) values over the prefix of row r, this step's token included, head by head.
+  /// q [rows, heads * d_k], out [rows, heads * d_v]. Throws IndexError, Error before `append`.
+  void attend(index_t layer, double scale, const T* q, index_t q_stride, T* out, index_t out_stride) {
+    const Layer& l = checked(layer);
+    if (static_cast<index_t>(l.slabs.size()) != steps_ || steps_ == 0)
+      throw Error("SelfCache: layer " + std::to_string(layer) + " attends before it has appended");
+    attention_step(D{}, rows_, heads_, d_k_, d_v_, steps_, scale, q, q_stride, l.slabs.data(), index_t{0}, heads_ * d_k_, width(),
+                   table_.data(), table_.dim(1), out, out_stride);
+  }
+
+  /// Row i continues what was row rows[i]. Throws IndexError for a row that does not exist.
+  void reorder(std::span<const index_t> rows) {
+    for (const index_t r : rows)
+      if (r < 0 || r >= rows_)
+        throw IndexError("SelfCache: reorder takes row " + std::to_string(r) + " of " + std::to_string(rows_));
+    check_value(rows.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "SelfCache",
+                std::to_string(rows.size()) + " rows");
+    const auto count = static_cast<index_t>(rows.size());
+    const Tensor<std::int32_t, D> next({count, table_.dim(1)});
+    reorder_table(D{}, count, steps_, rows.data(), table_.data(), table_.dim(1), next.data(), next.dim(1));
+    table_ = next;
+    rows_ = count;
+  }
+
+ private:
+  struct Layer {
+    std::vector<const T*> slabs;  // [steps] of [rows at that step, width]
+    std::vector<Tensor<T, D>> chunks;
+    index_t used = 0;  // elements of the last chunk
+
+    /// Room for a slab, in the last chunk or a new one: a chunk holds the slabs of many steps where they are small.
+    T* next_slab(index_t size) {
+      constexpr index_t least = 1 << 16;
+      if (chunks.empty() || chunks.back().size() - used < size) {
+        chunks.push_back(Tensor<T, D>({std::max(least, size)}));
+        used = 0;
+      }
+      T* slab = chunks.back().data() + used;
+      slabs.push_back(slab);
+      used += size;
+      return slab;
+    }
+  };
+
+  Layer& checked(index_t layer) {
+    if (layer < 0 || layer >= static_cast<index_t>(layers_.size()))
+      throw IndexError("SelfCache: layer " + std::to_string(layer) + " of " + std::to_string(layers_.size()));
+    return layers_[static_cast<std::size_t>(layer)];
+  }
+
+  index_t heads_, d_k_, d_v_, rows_, steps_ = 0;
+  std::vector<Layer> layers_;
+  Tensor<std::int32_t, D> table_{Shape{0, 0}};  // [rows, room for steps]
+};
+
+}  // namespace attend::decode
