@@ -11,11 +11,17 @@ namespace attend {
 
 namespace cpu {
 
+#if defined(__GNUC__) && !defined(__clang__)
+// With AVX-512, GCC 12 does not see that `random_words` fills the block.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 /// One thread's share of `dropout_apply`: y[i] = keep * y[i] + mask * x[i] where element i draws word `first + i`.
 template <class T>
 void dropout_range(const Generator::Stream& stream, std::uint32_t threshold, T scale, index_t first, index_t n, const T* x,
                    T keep, T* y) {
-  alignas(64) std::uint32_t block[random_block] = {};
+  alignas(64) std::uint32_t block[random_block];
   for (index_t i = 0; i < n;) {
     const index_t at = (first + i) % random_block, count = std::min(random_block - at, n - i);
     random_words(stream, static_cast<std::uint64_t>((first + i) / random_block), block);
@@ -31,6 +37,10 @@ void dropout_range(const Generator::Stream& stream, std::uint32_t threshold, T s
     i += count;
   }
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 }  // namespace cpu
 
