@@ -16,7 +16,8 @@ struct Sentence {
   std::vector<Bond> bonds;
 };
 
-/// Draws sentences. Every choice is one of sense: who does what, to what, where and when.
+/// Draws sentences. A call never draws twice among its arguments, whose order is the compiler's: the sentences are the same
+/// everywhere.
 class Speaker : Chooser {
  public:
   explicit Speaker(std::uint64_t seed) : Chooser(seed) {}
@@ -158,17 +159,19 @@ class Speaker : Chooser {
     const Adjective* attribute = !colour && random_.chance(15) ? adjective(what, kind::coloured) : nullptr;
     const NounPhrase subject = definite(what, plural, attribute);
     const bool why = quality->be == Be::estar && random_.chance(25);
-    return say_be(subject, quality->be, complement(*quality, subject), mood(), why ? text(words::why) : Text{});
+    const Text what_it_is = complement(*quality, subject);
+    return say_be(subject, quality->be, what_it_is, mood(), why ? text(words::why) : Text{});
   }
 
   /// In the kitchen, under the table, near my house.
   Text somewhere(bool tiny) {
     if (tiny) {
-      const Noun& surface = noun(words::nouns, kind::surface);
-      return at(random_.chance(50) ? words::on : words::under, known(surface));
+      const Fixed& preposition = random_.chance(50) ? words::on : words::under;
+      return at(preposition, known(noun(words::nouns, kind::surface)));
     }
     const Noun& landmark = random_.chance(60) ? noun(words::nouns, kind::landmark) : noun(words::places, kind::landmark);
-    return at(random_.among<Fixed>(words::beside), known(landmark));
+    const Fixed& preposition = random_.among<Fixed>(words::beside);
+    return at(preposition, known(landmark));
   }
 
   NounPhrase known(const Noun& noun) {
@@ -192,7 +195,8 @@ class Speaker : Chooser {
     const bool plural = what.many[0] != '\0' && random_.chance(40);
     const NounPhrase thing = definite(what, plural, random_.chance(25) ? adjective(what, ~kind::goods) : nullptr);
     if (asked) return say_be(thing, Be::estar, {}, Mood::question, text(words::where));
-    return say_be(thing, Be::estar, somewhere(tiny), mood());
+    const Text there = somewhere(tiny);
+    return say_be(thing, Be::estar, there, mood());
   }
 
   /// There is a cat near the door. There are no keys on the table.
