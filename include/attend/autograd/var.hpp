@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attend/core/tensor.hpp"
+#include "attend/cpu/basic.hpp"
 
 namespace attend {
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+#include "attend/cpu/embedding.hpp"
+
+namespace attend {
+
+/// Throws IndexError `operation: token 17 at position 3 is outside the vocabulary of 12` where a token is not in
+/// [0, vocabulary). Reads nothing but the tokens.
+template <Device D>
+void check_tokens(const char* operation, const Tensor<token_t, D>& tokens, index_t vocabulary) {
+  const index_t n = tokens.size(), at = find_invalid_token(D{}, n, vocabulary, tokens.data());
+  if (at < n)
+    throw IndexError(std::string(operation) + ": token " + std::to_string(tokens.reshape({n}).rows(at, 1).item()) +
+                     " at position " + std::to_string(at) + " is outside the vocabulary of " + std::to_string(vocabulary));
+}
+
+/// y[i] = scale * table[tokens[i]].  dtable[t] = scale * the sum of dy[i] over all i with tokens[i] = t, in the order of i.
+/// Shapes: table [vocabulary, width], tokens [...], y [..., width]. Throws ShapeError; IndexError for a token outside the
+/// vocabulary, before anything is read. Source: Vaswani et al. 2017, section 3.4 (scale = sqrt(d_model)).
+template <class T, Device D>
+Var<T, D> embedding(const Var<T, D>& table, const Tensor<token_t, D>& tokens, double scale = 1) {
+  if (table.shape().rank() != 2)
+    throw ShapeError("embedding: table has shape " + table.shape().text() + ", expected [vocabulary, width]");
+  const index_t n = tokens.size(), vocabulary = table.dim(0), width = table.dim(1);
+  check_tokens("embedding", tokens, vocabulary);
+  std::vector<index_t> dims(tokens.shape().begin(), tokens.shape().end());
+  dims.push_back(width);
+  Tensor<T, D> y{Shape(dims)};  // [..., width]
+  const T factor = static_cast<T>(scale);
+  embedding_forward(D{}, n, width, factor, table.data(), tokens.data(), y.data());
+  return record(std::move(y), {table}, [=](const Tensor<T, D>& dy) {
+    table.accumulate_with([&](T* dtable, T keep) {
+      embedding_backward(D{}, n, vocabulary, width, factor, dy.data(), tokens.data(), keep, dtable);
+    });
+  });
+}
+
+}  // namespace attend
