@@ -1,0 +1,238 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+#include "attend/decode/adjust.hpp"
+#include "attend/decode/hypothesis.hpp"
+#include "attend/decode/model.hpp"
+#include "attend/decode/options.hpp"
+
+namespace attend::decode {
+
+/// The score of a hypothesis of `length` tokens, the end token counted: its log-probability over the length penalty.
+inline double normalized_score(double log_probability, index_t length, double alpha, LengthNormalization normalization) {
+  const auto n = static_cast<double>(std::max<index_t>(length, 1));
+  return log_probability / std::pow(normalization == LengthNormalization::google ? (5 + n) / 6 : n, alpha);
+}
+
+namespace detail {
+
+template <StepModel M>
+class BeamSearch {
+ public:
+  using T = typename M::value_type;
+  using D = typename M::device_type;
+
+  BeamSearch(M& model, typename M::State& state, index_t sentences, const BeamOptions& options)
+      : model_(model), state_(state), options_(options), vocabulary_(model.vocabulary()) {
+    check_options("beam_search", options, vocabulary_, sentences);
+    check_value(options.beam >= 1, "beam_search", "beam is " + std::to_string(options.beam) + ", expected at least 1");
+    check_value(options.n_best >= 1 && options.n_best <= options.beam, "beam_search",
+                "n_best is " + std::to_string(options.n_best) + ", expected 1 to the beam " + std::to_string(options.beam));
+    check_value(std::isfinite(options.alpha), "beam_search", "alpha is not finite");
+    results_.resize(static_cast<std::size_t>(sentences));
+    for (index_t s = 0; s < sentences; ++s) {
+      groups_.push_back({s, s, 1, {}});
+      rows_.push_back({root, 0, options.bos});
+    }
+  }
+
+  std::vector<std::vector<Hypothesis>> run() {
+    // The first beam + 1 tokens of each row are all that can matter: at most `beam` of a row are taken, and end is one more.
+    const index_t k = options_.beam < vocabulary_ ? options_.beam + 1 : vocabulary_;
+    for (index_t length = 0; !rows_.empty(); ++length) {
+      const auto count = static_cast<index_t>(rows_.size());
+      tokens_.clear();
+      for (const Row& row : rows_) tokens_.push_back(row.token);
+      const auto log_probabilities = checked_step("beam_search", model_, state_, tokens_);  // [rows, vocabulary]
+      adjust(options_, length, log_probabilities);
+      const Tensor<T, D> values({count, k});
+      const Tensor<token_t, D> tokens({count, k});
+      top_k(D{}, count, vocabulary_, k, log_probabilities.data(), values.data(), tokens.data());
+      advance(length, k, values.to_host().data(), tokens.to_host().data());
+    }
+    return std::move(results_);
+  }
+
+ private:
+  static constexpr index_t root = -1;
+
+  /// A token of a prefix, and the node of the token before it.
+  struct Node {
+    index_t parent;
+    token_t token;
+    float log_probability;
+  };
+  /// A live hypothesis: a row of the state.
+  struct Row {
+    index_t node;            // its last token, `root` while it is empty
+    double log_probability;  // of its tokens together
+    token_t token;           // what the model is given next
+  };
+  struct Ending {
+    double score, log_probability;
+    index_t node;                   // the last token before the end
+    float end_log_probability = 0;  // of the end token, where `finished`
+    bool finished = false;
+  };
+  /// A sentence under way: its rows stand side by side, the most probable first; its endings, the best first.
+  struct Group {
+    index_t sentence, first_row, rows;
+    std::vector<Ending> endings;
+  };
+  struct Candidate {
+    double log_probability;
+    index_t row, place;  // of the state; among that row's k tokens
+  };
+
+  /// One step of all sentences: values, tokens [rows, k] are each row's most probable next tokens.
+  void advance(index_t length, index_t k, const T* values, const token_t* tokens) {
+    next_rows_.clear();
+    origins_.clear();
+    std::size_t kept = 0;
+    for (Group& group : groups_) {
+      const auto first_row = static_cast<index_t>(next_rows_.size());
+      choose(group, length, k, values, tokens);
+      const index_t live = static_cast<index_t>(next_rows_.size()) - first_row;
+      if (live == 0 || is_done(group, length + 1, next_rows_[static_cast<std::size_t>(first_row)].log_probability)) {
+        next_rows_.resize(static_cast<std::size_t>(first_row));
+        origins_.resize(next_rows_.size());
+        report(group, length);
+        continue;
+      }
+      group.first_row = first_row;
+      group.rows = live;
+      if (&groups_[kept] != &group) groups_[kept] = std::move(group);
+      ++kept;
+    }
+    groups_.resize(kept);
+    const bool unchanged = origins_.size() == rows_.size() && std::is_sorted(origins_.begin(), origins_.end()) &&
+                           std::adjacent_find(origins_.begin(), origins_.end()) == origins_.end();
+    rows_.swap(next_rows_);
+    if (!rows_.empty() && !unchanged) model_.reorder(state_, std::span<const index_t>(origins_));
+  }
+
+  /// Goes through the 2 * beam best continuations of a sentence: the first `beam` that do not end live on; those that end count
+  /// if they are among the first `beam` of all, so that an end is never taken that a narrower choice would have passed over.
+  void choose(Group& group, index_t length, index_t k, const T* values, const token_t* tokens) {
+    candidates_.clear();
+    for (index_t row = group.first_row; row < group.first_row + group.rows; ++row)
+      for (index_t place = 0; place < k; ++place) {
+        const index_t at = row * k + place;
+        const double value = checked_log_probability("beam_search", static_cast<double>(values[at]), tokens[at]);
+        if (std::isinf(value)) break;  // and so are those after it
+        candidates_.push_back({rows_[static_cast<std::size_t>(row)].log_probability + value, row, place});
+      }
+    const auto size = static_cast<index_t>(candidates_.size()), beam = options_.beam;
+    const index_t considered = beam > size / 2 ? size : 2 * beam;
+    std::partial_sort(candidates_.begin(), candidates_.begin() + considered, candidates_.end(),
+                      [](const Candidate& a, const Candidate& b) {
+                        if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
+                        return a.row != b.row ? a.row < b.row : a.place < b.place;
+                      });
+    const bool at_limit = length == options_.max_length[group.sentence];
+    index_t live = 0;
+    for (index_t rank = 0; rank < considered; ++rank) {
+      const Candidate& c = candidates_[static_cast<std::size_t>(rank)];
+      const index_t at = c.row * k + c.place, node = rows_[static_cast<std::size_t>(c.row)].node;
+      const auto value = static_cast<float>(values[at]);
+      if (tokens[at] == options_.eos) {
+        if (rank < beam) keep(group, {score(c.log_probability, length + 1), c.log_probability, node, value, true});
+      } else if (!at_limit && live < beam) {
+        next_rows_.push_back({static_cast<index_t>(nodes_.size()), c.log_probability, tokens[at]});
+        nodes_.push_back({node, tokens[at], value});
+        origins_.push_back(c.row);
+        ++live;
+      }
+    }
+  }
+
+  /// Endings beyond this many cannot matter any more.
+  [[nodiscard]] std::size_t wanted() const {
+    return static_cast<std::size_t>(options_.stop == Stop::exact ? options_.n_best : options_.beam);
+  }
+  [[nodiscard]] double score(double log_probability, index_t length) const {
+    return normalized_score(log_probability, length, options_.alpha, options_.normalization);
+  }
+
+  /// Of equal scores, the ending that came first is the better one.
+  void keep(Group& group, const Ending& ending) const {
+    auto& list = group.endings;
+    if (list.size() == wanted() && ending.score <= list.back().score) return;
+    if (list.size() == wanted()) list.pop_back();
+    const auto at =
+        std::upper_bound(list.begin(), list.end(), ending, [](const Ending& a, const Ending& b) { return a.score > b.score; });
+    list.insert(at, ending);
+  }
+
+  /// `length`: the tokens of the live hypotheses; `best`: the log-probability of the first of them.
+  [[nodiscard]] bool is_done(const Group& group, index_t length, double best) const {
+    if (group.endings.size() < wanted()) return false;
+    if (options_.stop == Stop::first) return true;
+    // Log-probabilities only sink, and the penalty grows (alpha > 0) or shrinks with the length: the best that can still come
+    // has the log-probability of now and either the shortest or the longest length.
+    const double bound = options_.stop == Stop::present_length
+                             ? score(best, length)
+                             : std::max(score(best, length + 1), score(best, options_.max_length[group.sentence] + 1));
+    return bound <= group.endings.back().score;
+  }
+
+  /// Writes the results of a sentence; where nothing has finished, the hypotheses of `length` tokens that its rows hold.
+  void report(Group& group, index_t length) {
+    auto& endings = group.endings;
+    if (endings.empty())
+      for (index_t row = group.first_row; row < group.first_row + group.rows; ++row) {
+        const Row& r = rows_[static_cast<std::size_t>(row)];
+        endings.push_back({score(r.log_probability, length), r.log_probability, r.node});
+      }
+    if (static_cast<index_t>(endings.size()) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
+    for (const Ending& ending : endings) {
+      Hypothesis h{.log_probability = ending.log_probability, .score = ending.score, .finished = ending.finished};
+      if (ending.finished) h.token_log_probabilities.push_back(ending.end_log_probability);
+      for (index_t at = ending.node; at != root; at = nodes_[static_cast<std::size_t>(at)].parent) {
+        h.tokens.push_back(nodes_[static_cast<std::size_t>(at)].token);
+        h.token_log_probabilities.push_back(nodes_[static_cast<std::size_t>(at)].log_probability);
+      }
+      std::reverse(h.tokens.begin(), h.tokens.end());
+      std::reverse(h.token_log_probabilities.begin(), h.token_log_probabilities.end());
+      results_[static_cast<std::size_t>(group.sentence)].push_back(std::move(h));
+    }
+  }
+
+  M& model_;
+  typename M::State& state_;
+  const BeamOptions& options_;
+  index_t vocabulary_;
+  std::vector<Node> nodes_;  // of all hypotheses there were
+  std::vector<Row> rows_, next_rows_;
+  std::vector<index_t> origins_;  // the row that each of next_rows_ continues
+  std::vector<Group> groups_;
+  std::vector<Candidate> candidates_;
+  std::vector<token_t> tokens_;
+  std::vector<std::vector<Hypothesis>> results_;
+};
+
+}  // namespace detail
+
+/// Beam search: for each of the `sentences` rows of `state`, the n-best list of hypotheses, best score first; of equal scores
+/// the one that ended earlier, from the more probable prefix, with the lower token, comes first.
+///
+/// At each step the `beam` most probable continuations live on. A list holds only finished hypotheses, and may be shorter than
+/// n_best, unless none has finished within the length limit: then the best unfinished ones come back. A hypothesis of
+/// max_length tokens still counts as finished if eos is among the `beam` best continuations. The first step works on one row a
+/// sentence; a sentence that is done leaves the state at once. The state is used up.
+/// With beam = 1 and alpha = 0 the result is that of `greedy`.
+/// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+template <StepModel M>
+std::vector<std::vector<Hypothesis>> beam_search(M& model, typename M::State& state, index_t sentences,
+                                                 const BeamOptions& options = {}) {
+  const NoGrad no_grad;
+  return detail::BeamSearch<M>(model, state, sentences, options).run();
+}
+
+}  // namespace attend::decode
