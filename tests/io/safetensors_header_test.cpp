@@ -153,3 +153,21 @@ TEST_CASE("a header cannot exhaust the stack or fill a message") {
     REQUIRE(std::string(error.what()).size() < 400);
   }
 }
+
+TEST_CASE("whatever byte of a header is replaced, tensors lie within the data or the header is refused") {
+  const std::string good = two(4, 12, 0, 4);
+  int taken = 0, outside = 0;
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string text = good;
+      text[i] = static_cast<char>(byte);
+      try {
+        for (const io::TensorInfo& tensor : parse(text, 12).tensors) outside += tensor.begin > tensor.end || tensor.end > 12;
+        ++taken;
+      } catch (const FormatError&) {
+      }
+    }
+  }
+  REQUIRE(taken > 100);  // other names
+  REQUIRE(outside == 0);
+}

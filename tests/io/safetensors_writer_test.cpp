@@ -146,6 +146,22 @@ TEST_CASE("bytes and streams are written as they come, and must be as many as th
   REQUIRE(io::SafetensorsFile::open(folder / "file").tensors().size() == 2);
 }
 
+TEST_CASE("the writer keeps vectors that nobody else does") {
+  const TemporaryFolder folder;
+  io::SafetensorsWriter writer;
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i);
+    writer.add<float>("x" + n, {1000}, std::vector<float>(1000, static_cast<float>(i)));
+    writer.add<double>("y" + n, {1000}, std::vector<double>(1000, i), io::DType::bf16);
+    writer.add<std::int32_t>("z" + n, {2}, {i, -i});
+  }
+  writer.write(folder / "file");
+  const auto file = io::SafetensorsFile::open(folder / "file");
+  REQUIRE(file.read<float>("x1") == std::vector<float>(1000, 1));
+  REQUIRE(file.read<float>("y2") == std::vector<float>(1000, 2));
+  REQUIRE(file.read<std::int32_t>("z2") == std::vector<std::int32_t>{2, -2});
+}
+
 TEST_CASE("the writer refuses what would make no good file") {
   const std::vector<float> values = {1, 2, 3};
   io::SafetensorsWriter writer;
@@ -155,6 +171,7 @@ TEST_CASE("the writer refuses what would make no good file") {
   REQUIRE_THROWS_AS(writer.add<float>("y", {4}, values), ShapeError);
   REQUIRE_THROWS_WITH(writer.add<float>("y", {4}, values), ContainsSubstring("got 3 values, expected shape [4]"));
   REQUIRE_THROWS_AS(writer.add_bytes("y", io::DType::f64, {1}, std::as_bytes(std::span<const float>(values))), ShapeError);
+  REQUIRE_THROWS_AS(writer.add_stream("y", io::DType::f64, {index_t{1} << 61}, [](io::FileSink&) {}), ShapeError);
   REQUIRE_THROWS_AS(writer.add<float>("y", {3}, values, io::DType::i32), ValueError);
   REQUIRE_THROWS_AS(writer.add<float>("__metadata__", {3}, values), ValueError);
   REQUIRE_THROWS_AS(writer.add<float>("\xff", {3}, values), ValueError);

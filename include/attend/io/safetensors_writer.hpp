@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -46,8 +47,8 @@ void write_floats(io::FileSink& sink, std::span<const T> values, io::DType store
 
 namespace attend::io {
 
-/// Collects tensors and writes them as a safetensors file. The numbers themselves are not copied: what is added must live until
-/// `write`, which streams it, so that saving a model takes no second model's memory.
+/// Collects tensors and writes them as a safetensors file. The numbers themselves are not copied: what is added as a span must
+/// live until `write`, which streams it, so that saving a model takes no second model's memory. A temporary vector is kept.
 ///
 ///     io::SafetensorsWriter writer;
 ///     writer.add<float>("gamma", {4}, gamma);
@@ -70,7 +71,6 @@ class SafetensorsWriter {
     check_size(name, shape, values.size(), 1, "values");
     add_entry(name, dtype_of<T>(), shape, [bytes = std::as_bytes(values)](FileSink& sink) { sink.write(bytes); });
   }
-
   /// A tensor of floats, stored as the given floating-point type: each number to nearest, ties to even.
   /// Throws the same, and ValueError where `stored` is not a floating-point type.
   template <std::floating_point T>
@@ -79,6 +79,21 @@ class SafetensorsWriter {
     check_size(name, shape, values.size(), 1, "values");
     detail::check_stored_floats(name, stored);
     add_entry(name, stored, shape, [values, stored](FileSink& sink) { detail::write_floats(sink, values, stored); });
+  }
+  /// The same for numbers that nobody else keeps: the writer takes them over.
+  template <Storable T>
+  requires(!std::same_as<T, bool>) void add(const std::string& name, const Shape& shape, std::vector<T>&& values) {
+    check_size(name, shape, values.size(), 1, "values");
+    add_entry(name, dtype_of<T>(), shape,
+              [owned = std::move(values)](FileSink& sink) { sink.write(std::as_bytes(std::span(owned))); });
+  }
+  template <std::floating_point T>
+  requires Storable<T>
+  void add(const std::string& name, const Shape& shape, std::vector<T>&& values, DType stored) {
+    check_size(name, shape, values.size(), 1, "values");
+    detail::check_stored_floats(name, stored);
+    add_entry(name, stored, shape,
+              [owned = std::move(values), stored](FileSink& sink) { detail::write_floats<T>(sink, owned, stored); });
   }
 
   /// A tensor by its bytes, little-endian, C order. Throws as above.
@@ -136,6 +151,8 @@ class SafetensorsWriter {
   void add_entry(const std::string& name, DType dtype, const Shape& shape, std::function<void(FileSink&)> produce) {
     if (name == "__metadata__") throw ValueError("safetensors: no tensor can have the name __metadata__");
     if (entries_.count(name) != 0) throw ValueError("safetensors: the tensor '" + name + "' was added twice");
+    if (shape.size() > std::numeric_limits<index_t>::max() / static_cast<index_t>(dtype_bytes(dtype)))
+      throw ShapeError("safetensors: tensor '" + name + "' of shape " + shape.text() + " has more bytes than a file can");
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * dtype_bytes(dtype);
     entries_.emplace(name, Entry{detail::json_quoted("safetensors", name), dtype, shape, bytes, std::move(produce)});
   }
