@@ -1,0 +1,80 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "attend/core/shape.hpp"
+
+namespace attend {
+
+/// The shape that two shapes broadcast to, by NumPy's rule: aligned at the last dimension, two sizes are equal or one of them
+/// is 1 (or missing). `[5, 1, 4]` and `[3, 1]` give `[5, 3, 4]`. Throws ShapeError.
+inline Shape broadcast_shape(const char* operation, const Shape& a, const Shape& b) {
+  const index_t rank = std::max(a.rank(), b.rank());
+  std::array<index_t, Shape::max_rank> dims{};
+  for (index_t i = 1; i <= rank; ++i) {
+    const index_t m = i <= a.rank() ? a[-i] : 1, n = i <= b.rank() ? b[-i] : 1;
+    if (m != n && m != 1 && n != 1)
+      throw ShapeError(std::string(operation) + ": shapes " + a.text() + " and " + b.text() + " do not broadcast");
+    dims[static_cast<std::size_t>(rank - i)] = m == 1 ? n : m;
+  }
+  return Shape(std::span<const index_t>(dims.data(), static_cast<std::size_t>(rank)));
+}
+
+/// How to walk over the elements of one contiguous array y and, along with it, over one or two others that stand still where
+/// they are broadcast. Dimensions that all of them walk through in the same way are joined: two equal shapes leave a single
+/// dimension, a row against a matrix two. A plain struct, so that a kernel on a device can take it by value.
+struct Strides {
+  index_t rank = 0;                               ///< at least 1 after `make_strides`
+  std::array<index_t, Shape::max_rank> size{};    ///< of y, outermost first
+  std::array<index_t, Shape::max_rank> a{}, b{};  ///< elements from one index to the next; 0 where it stands still
+
+  [[nodiscard]] index_t count() const {
+    index_t n = 1;
+    for (index_t i = 0; i < rank; ++i) n *= size[static_cast<std::size_t>(i)];
+    return n;
+  }
+  [[nodiscard]] index_t inner() const { return size[static_cast<std::size_t>(rank - 1)]; }
+  [[nodiscard]] index_t inner_a() const { return a[static_cast<std::size_t>(rank - 1)]; }
+  [[nodiscard]] index_t inner_b() const { return b[static_cast<std::size_t>(rank - 1)]; }
+
+  /// Adds an innermost dimension, joined to the one before where all walk on as they did.
+  void append(index_t n, index_t stride_a, index_t stride_b) {
+    if (n == 1) return;
+    if (rank > 0) {
+      const auto last = static_cast<std::size_t>(rank - 1);
+      if (a[last] == n * stride_a && b[last] == n * stride_b) {
+        size[last] *= n, a[last] = stride_a, b[last] = stride_b;
+        return;
+      }
+    }
+    const auto next = static_cast<std::size_t>(rank++);
+    size[next] = n, a[next] = stride_a, b[next] = stride_b;
+  }
+  /// Makes a walk over a single element one of rank 1.
+  void finish() {
+    if (rank == 0) rank = 1, size[0] = 1;
+  }
+};
+
+/// The walk over y along with a and b, contiguous arrays whose shapes broadcast to y's.
+inline Strides broadcast_strides(const Shape& y, const Shape& a, const Shape& b) {
+  std::array<index_t, Shape::max_rank> steps_a{}, steps_b{};
+  const auto fill_steps = [&](const Shape& x, std::array<index_t, Shape::max_rank>& steps) {
+    index_t step = 1;
+    for (index_t i = 1; i <= x.rank(); ++i) {
+      steps[static_cast<std::size_t>(y.rank() - i)] = x[-i] == 1 ? 0 : step;
+      step *= x[-i];
+    }
+  };
+  fill_steps(a, steps_a);
+  fill_steps(b, steps_b);
+  Strides s;
+  for (index_t i = 0; i < y.rank(); ++i)
+    s.append(y[i], steps_a[static_cast<std::size_t>(i)], steps_b[static_cast<std::size_t>(i)]);
+  s.finish();
+  return s;
+}
+
+}  // namespace attend

@@ -1,0 +1,218 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "attend/core/broadcast.hpp"
+#include "attend/core/threads.hpp"
+#include "attend/core/types.hpp"
+#include "attend/cpu/vector.hpp"
+
+namespace attend {
+
+namespace cpu {
+
+/// Goes through some dimensions of a `Strides` in order and knows at each step where y, a and b stand.
+class Walk {
+ public:
+  index_t y = 0, a = 0, b = 0;
+
+  void append(index_t size, index_t step_y, index_t step_a, index_t step_b) {
+    dims_[static_cast<std::size_t>(rank_++)] = {size, step_y, step_a, step_b, 0};
+    count_ *= size;
+  }
+  [[nodiscard]] index_t count() const { return count_; }
+  void go_to(index_t i) {
+    y = a = b = 0;
+    if (count_ == 0) return;
+    for (index_t d = rank_ - 1; d >= 0; --d) {
+      Dim& dim = dims_[static_cast<std::size_t>(d)];
+      dim.at = i % dim.size, i /= dim.size;
+      y += dim.at * dim.y, a += dim.at * dim.a, b += dim.at * dim.b;
+    }
+  }
+  void next() {
+    for (index_t d = rank_ - 1; d >= 0; --d) {
+      Dim& dim = dims_[static_cast<std::size_t>(d)];
+      y += dim.y, a += dim.a, b += dim.b;
+      if (++dim.at < dim.size) return;
+      y -= dim.size * dim.y, a -= dim.size * dim.a, b -= dim.size * dim.b;
+      dim.at = 0;
+    }
+  }
+
+ private:
+  struct Dim {
+    index_t size, y, a, b, at;
+  };
+  std::array<Dim, Shape::max_rank> dims_;
+  index_t rank_ = 0, count_ = 1;
+};
+
+/// The walk over all dimensions but the innermost; `kept` of them are those in which a moves, `summed` those where it stands.
+struct RowWalks {
+  Walk all, kept, summed;
+  explicit RowWalks(const Strides& s) {
+    std::array<index_t, Shape::max_rank> step{};
+    index_t y = s.inner();
+    for (index_t d = s.rank - 2; d >= 0; --d) step[static_cast<std::size_t>(d)] = y, y *= s.size[static_cast<std::size_t>(d)];
+    for (index_t i = 0; i + 1 < s.rank; ++i) {
+      const auto d = static_cast<std::size_t>(i);
+      all.append(s.size[d], step[d], s.a[d], s.b[d]);
+      (s.a[d] != 0 ? kept : summed).append(s.size[d], step[d], s.a[d], s.b[d]);
+    }
+  }
+};
+
+/// y[i] = f(i) or y[i] += f(i).
+template <class T, class F>
+[[gnu::flatten]] void write_row(index_t n, bool add, const F& f, T* y) {
+  if (add)
+    for (index_t i = 0; i < n; ++i) y[i] += f(i);
+  else
+    for (index_t i = 0; i < n; ++i) y[i] = f(i);
+}
+
+/// row(y, a, b, n) for pieces of n elements along the innermost dimension, in parallel; y, a, b: where the piece begins.
+template <class F>
+void for_each_row(const Strides& s, F&& row) {
+  if (s.count() == 0) return;
+  const index_t n = s.inner(), rows = s.count() / n;
+  if (rows == 1) {
+    parallel_rows(n, 1, [&](index_t begin, index_t end) { row(begin, begin * s.inner_a(), begin * s.inner_b(), end - begin); });
+    return;
+  }
+  parallel_rows(rows, n, [&](index_t begin, index_t end) {
+    Walk walk = RowWalks(s).all;
+    walk.go_to(begin);
+    for (index_t r = begin; r < end; ++r, walk.next()) row(walk.y, walk.a, walk.b, n);
+  });
+}
+
+/// out[a] = keep * out[a] + the sum of load(y, a, b) over all elements at which a stands; `load` takes positions in y, a, b.
+/// The order of a sum is given by the sizes alone.
+template <class T, class F>
+void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
+  const RowWalks walks(s);
+  const index_t n = s.inner(), step_a = s.inner_a(), step_b = s.inner_b();
+  const index_t kept = walks.kept.count(), summed = walks.summed.count();
+  if (step_a != 0) {  // sums of rows: column by column, and threads split the columns too
+    if (n == 0 || kept == 0) return;
+    const index_t piece = std::min<index_t>(n, std::max<index_t>(256, 8192 / std::max<index_t>(1, summed)));
+    const index_t pieces = (n + piece - 1) / piece;
+    parallel_rows(kept * pieces, piece * std::max<index_t>(1, summed), [&](index_t begin, index_t end) {
+      Walk outer = walks.kept, inner = walks.summed;
+      for (index_t task = begin; task < end; ++task) {
+        const index_t first = task % pieces * piece, count = std::min(piece, n - first);
+        outer.go_to(task / pieces);
+        T* row = out + outer.a + first;
+        if (summed == 0 && keep == T(0)) std::fill(row, row + count, T(0));
+        inner.go_to(0);
+        for (index_t k = 0; k < summed; ++k, inner.next()) {
+          const index_t y = outer.y + inner.y + first, a = outer.a + first, b = outer.b + inner.b + first * step_b;
+          if (step_b == 0)
+            write_row(
+                count, k > 0 || keep != T(0), [=](index_t j) { return load(y + j, a + j, b); }, row);
+          else
+            write_row(
+                count, k > 0 || keep != T(0), [=](index_t j) { return load(y + j, a + j, b + j); }, row);
+        }
+      }
+    });
+    return;
+  }
+  // Sums along the innermost dimension, in parts where there are few of them and long ones.
+  constexpr index_t part = 16384;
+  const bool few = kept < 64;
+  const index_t parts = few ? std::max<index_t>(1, (n + part - 1) / part) : 1, length = parts == 1 ? n : part;
+  const index_t tasks = summed * parts;
+  const auto sum_part = [&](const Walk& outer, const Walk& inner, index_t first) {
+    const index_t y = outer.y + inner.y + first, a = outer.a, b = outer.b + inner.b + first * step_b;
+    const index_t count = std::min(length, n - first);
+    if (step_b == 0) return sum_over<T>(count, [=](index_t j) { return load(y + j, a, b); });
+    return sum_over<T>(count, [=](index_t j) { return load(y + j, a, b + j); });
+  };
+  const auto put = [=](index_t a, double sum) { out[a] = (keep == T(0) ? T(0) : out[a]) + static_cast<T>(sum); };
+  if (!few || tasks <= 1) {
+    parallel_rows(kept, summed * n, [&](index_t begin, index_t end) {
+      Walk outer = walks.kept, inner = walks.summed;
+      outer.go_to(begin);
+      for (index_t i = begin; i < end; ++i, outer.next()) {
+        double sum = 0;
+        inner.go_to(0);
+        for (index_t k = 0; k < summed; ++k, inner.next()) sum += static_cast<double>(sum_part(outer, inner, 0));
+        put(outer.a, sum);
+      }
+    });
+    return;
+  }
+  std::vector<double> sums(static_cast<std::size_t>(kept * tasks));
+  parallel_rows(kept * tasks, length, [&](index_t begin, index_t end) {
+    Walk outer = walks.kept, inner = walks.summed;
+    for (index_t i = begin; i < end; ++i) {
+      outer.go_to(i / tasks);
+      inner.go_to(i % tasks / parts);
+      sums[static_cast<std::size_t>(i)] = static_cast<double>(sum_part(outer, inner, i % parts * length));
+    }
+  });
+  Walk outer = walks.kept;
+  outer.go_to(0);
+  for (index_t i = 0; i < kept; ++i, outer.next()) {
+    double sum = 0;
+    for (index_t k = 0; k < tasks; ++k) sum += sums[static_cast<std::size_t>(i * tasks + k)];
+    put(outer.a, sum);
+  }
+}
+
+}  // namespace cpu
+
+/// y = f.value(a, b), number by number, a and b broadcast as `s` says.
+template <class T, class F>
+void zip_forward(Cpu, const Strides& s, const F& f, const T* a, const T* b, T* y) {
+  const index_t step_a = s.inner_a(), step_b = s.inner_b();
+  cpu::for_each_row(s, [=](index_t at, index_t at_a, index_t at_b, index_t n) {
+    const T *in_a = a + at_a, *in_b = b + at_b;
+    T* out = y + at;
+    if (step_a != 0 && step_b != 0)
+      cpu::write_row(
+          n, false, [=](index_t i) { return f.value(in_a[i], in_b[i]); }, out);
+    else if (step_a != 0)
+      cpu::write_row(
+          n, false, [=, v = *in_b](index_t i) { return f.value(in_a[i], v); }, out);
+    else
+      cpu::write_row(
+          n, false, [=, u = *in_a](index_t i) { return f.value(u, in_b[i * step_b]); }, out);
+  });
+}
+
+/// da = keep * da + f(dy, a, b), summed wherever a is broadcast. keep is 0 (da need not hold anything yet) or 1.
+template <class T, class F>
+void zip_backward(Cpu, const Strides& s, const F& f, const T* dy, const T* a, const T* b, T keep, T* da) {
+  cpu::sum_where_still(
+      s, [=](index_t i, index_t j, index_t k) { return f(dy[i], a[j], b[k]); }, keep, da);
+}
+
+/// a = keep * a + scale * x, summed wherever a stands still.
+template <class T>
+void sum_broadcast(Cpu, const Strides& s, T scale, const T* x, T keep, T* a) {
+  cpu::sum_where_still(
+      s, [=](index_t i, index_t, index_t) { return scale * x[i]; }, keep, a);
+}
+
+/// y = keep * y + scale * a, a repeated wherever it stands still.
+template <class T>
+void repeat_broadcast(Cpu, const Strides& s, T scale, const T* a, T keep, T* y) {
+  const index_t step = s.inner_a();
+  cpu::for_each_row(s, [=](index_t at, index_t at_a, index_t, index_t n) {
+    const T* in = a + at_a;
+    if (step != 0)
+      cpu::write_row(
+          n, keep != T(0), [=](index_t i) { return scale * in[i]; }, y + at);
+    else
+      cpu::write_row(
+          n, keep != T(0), [v = scale * *in](index_t) { return v; }, y + at);
+  });
+}
+
+}  // namespace attend
