@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <numbers>
 #include <string>
 #include <string_view>
-#include <system_error>
 
+#include "attend/core/number_text.hpp"
 #include "attend/core/shape.hpp"
 #include "attend/core/types.hpp"
 
@@ -106,9 +105,7 @@ class Schedule {
       for_fields(defaults, [&](std::string_view field, auto& target) {
         if (field != key || !takes(defaults.kind, key)) return;
         known = true;
-        const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), target);
-        if (error != std::errc() || end != value.data() + value.size())
-          fail("`" + std::string(value) + "` is not a number for " + std::string(key));
+        if (!parse_number(value, target)) fail("`" + std::string(value) + "` is not a number for " + std::string(key));
       });
       if (!known) fail(std::string(name(defaults.kind)) + " has no `" + std::string(key) + "`");
     }
@@ -164,13 +161,6 @@ class Schedule {
     if (field == "d_model" || field == "factor") return noam;
     if (field == "learning_rate") return !noam;
     return kind == ScheduleKind::linear || kind == ScheduleKind::cosine;
-  }
-  // The shortest text that reads back to the same number, whatever the locale.
-  template <class N>
-  static std::string number_text(N value) {
-    std::array<char, 32> buffer{};
-    const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-    return std::string(buffer.data(), result.ptr);
   }
 
   ScheduleOptions o_;
