@@ -12,6 +12,7 @@ using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 namespace Catch::Matchers {
-inline auto ContainsSubstring(const std::string& part) { return Contains(part); }  // its name in the third version
+// Its name in the third version.
+inline auto ContainsSubstring(const std::string& part) { return Contains(part); }  // NOLINT(readability-identifier-naming)
 }  // namespace Catch::Matchers
 #endif
