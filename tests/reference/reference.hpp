@@ -39,18 +39,19 @@ inline std::filesystem::path folder() {
 template <std::floating_point T>
 inline constexpr double tolerance = std::is_same_v<T, double> ? 1e-10 : 2e-5;
 
-/// Why `got` is not `expected`; empty where it is, within `tolerance<T>`, relative to each element, or to 1 where that is more.
-/// In float to the largest element: a sum whose terms cancel is no more exact than the terms.
+/// Why `got` is not `expected`; empty where it is. An error is relative to the largest element of the tensor: a sum whose terms
+/// cancel is no more exact than its terms. In double, where there is room, an element above 1 has no larger scale than itself.
+/// A tensor that is zero but for rounding (what shifts all scores alike has no gradient) is held to absolute errors.
 template <std::floating_point T>
 std::string difference(const attend::Tensor<T>& got, const attend::Tensor<double>& expected) {
   if (!(got.shape() == expected.shape())) return "shape " + got.shape().text() + ", expected " + expected.shape().text();
-  double largest = 1, worst = 0;
-  attend::index_t at = -1;
-  if (std::is_same_v<T, float>)
-    for (const double e : expected.span()) largest = std::max(largest, std::abs(e));
+  double largest = 0, worst = 0;
+  for (const double e : expected.span()) largest = std::max(largest, std::abs(e));
+  const double scale = largest < 1e-12 || (largest > 1 && std::is_same_v<T, double>) ? 1 : std::max(largest, 0.01);
+  attend::index_t at = 0;
   for (attend::index_t i = 0; i < expected.size(); ++i) {
     const double e = expected.data()[i], g = static_cast<double>(got.data()[i]);
-    const double error = std::abs(g - e) / std::max(largest, std::abs(e));
+    const double error = std::abs(g - e) / std::max(scale, std::abs(e));
     if (!(error <= worst)) worst = error, at = i;  // also where it is not a number
   }
   if (worst <= tolerance<T>) return {};

@@ -24,6 +24,15 @@ struct CrossAttention {
   explicit CrossAttention(const StackOptions& o) : attention(detail::attention_options(o, true)), around(o) {}
 };
 
+/// What one call of a decoder block may ask for besides its inputs. A bias is added to the scores, as a mask of any shape; see
+/// attend::AttentionOptions. Weights, where given, receive those of the self-attention and of each cross-attention.
+template <class T, Device D = Cpu>
+struct DecoderLayerCall {
+  std::optional<Var<T, D>> self_bias = {}, cross_bias = {};
+  AttentionWeights<T, D>* self_weights = nullptr;
+  std::vector<AttentionWeights<T, D>>* cross_weights = nullptr;
+};
+
 /// One block of a decoder: masked self-attention, one cross-attention for each source, feed-forward.
 template <class T, Device D = Cpu>
 struct DecoderLayer {
@@ -50,17 +59,18 @@ struct DecoderLayer {
   }
 
   /// x [rows, d_model] -> [rows, d_model]. One memory serves all cross-attentions; else there is one for each.
-  /// `cross_weights`, where given, receives each cross-attention's weights. Throws ShapeError for another number of memories.
+  /// Throws ShapeError for another number of memories.
   Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, std::span<const Memory<T, D>> memories,
-                       AttentionWeights<T, D>* self_weights = nullptr,
-                       std::vector<AttentionWeights<T, D>>* cross_weights = nullptr) const {
+                       const DecoderLayerCall<T, D>& call = {}) const {
     check_memories(memories.size());
-    auto y = around_self_attn(
-        x, [&](const Var<T, D>& z) { return self_attn(z, segments, {.causal = causal, .weights = self_weights}); });
+    auto y = around_self_attn(x, [&](const Var<T, D>& z) {
+      return self_attn(z, segments, {.causal = causal, .bias = call.self_bias, .weights = call.self_weights});
+    });
     for (std::size_t i = 0; i < cross.size(); ++i) {
       const auto& memory = memories[memories.size() == 1 ? 0 : i];
       y = cross[i].around(y, [&](const Var<T, D>& z) {
-        return cross[i].attention(z, segments, memory.x, memory.segments, {.weights = detail::next_weights(cross_weights)});
+        return cross[i].attention(z, segments, memory.x, memory.segments,
+                                  {.bias = call.cross_bias, .weights = detail::next_weights(call.cross_weights)});
       });
     }
     return finish(y);
@@ -128,7 +138,11 @@ struct Decoder {
     auto y = apply(embedding_dropout, positions(x, segments));
     for (const auto& layer : layers) {
       std::vector<AttentionWeights<T, D>> cross;
-      y = layer(y, segments, memories, detail::next_weights(call.self_weights), call.cross_weights ? &cross : nullptr);
+      y = layer(y, segments, memories,
+                {.self_bias = call.self_bias,
+                 .cross_bias = call.cross_bias,
+                 .self_weights = detail::next_weights(call.self_weights),
+                 .cross_weights = call.cross_weights ? &cross : nullptr});
       if (call.cross_weights && !cross.empty()) call.cross_weights->push_back(cross.front());
     }
     return layer_norm ? (*layer_norm)(y) : y;

@@ -45,9 +45,12 @@ struct EncoderLayer {
   }
 };
 
-/// What a whole stack may be asked for besides its output.
+/// What a whole stack may be given and asked for besides its inputs and output.
 template <class T, Device D = Cpu>
 struct StackCall {
+  /// Added to the scores of every layer's self-attention and cross-attention (decoders), as a mask of any shape; see
+  /// attend::AttentionOptions.
+  std::optional<Var<T, D>> self_bias = {}, cross_bias = {};
   /// Where given, receives the weights of each layer's self-attention.
   std::vector<AttentionWeights<T, D>>* self_weights = nullptr;
   /// Where given, receives the weights of each layer's first cross-attention (decoders).
@@ -97,7 +100,8 @@ struct Encoder {
   /// The same from vectors in the place of embedded tokens, x [rows, d_model].
   Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, const StackCall<T, D>& call = {}) const {
     auto y = apply(embedding_dropout, positions(x, segments));
-    for (const auto& layer : layers) y = layer(y, segments, {.weights = detail::next_weights(call.self_weights)});
+    for (const auto& layer : layers)
+      y = layer(y, segments, {.bias = call.self_bias, .weights = detail::next_weights(call.self_weights)});
     return layer_norm ? (*layer_norm)(y) : y;
   }
   template <class F>
