@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 
 #include "attend/core/shape.hpp"
@@ -76,5 +77,57 @@ inline Strides broadcast_strides(const Shape& y, const Shape& a, const Shape& b)
   s.finish();
   return s;
 }
+
+/// Goes through some dimensions of a `Strides` in order and knows at each step where y, a and b stand.
+class StridedWalk {
+ public:
+  index_t y = 0, a = 0, b = 0;
+
+  void append(index_t size, index_t step_y, index_t step_a, index_t step_b) {
+    dims_[static_cast<std::size_t>(rank_++)] = {size, step_y, step_a, step_b, 0};
+    count_ *= size;
+  }
+  [[nodiscard]] index_t count() const { return count_; }
+  void go_to(index_t i) {
+    y = a = b = 0;
+    if (count_ == 0) return;
+    for (index_t d = rank_ - 1; d >= 0; --d) {
+      Dim& dim = dims_[static_cast<std::size_t>(d)];
+      dim.at = i % dim.size, i /= dim.size;
+      y += dim.at * dim.y, a += dim.at * dim.a, b += dim.at * dim.b;
+    }
+  }
+  void next() {
+    for (index_t d = rank_ - 1; d >= 0; --d) {
+      Dim& dim = dims_[static_cast<std::size_t>(d)];
+      y += dim.y, a += dim.a, b += dim.b;
+      if (++dim.at < dim.size) return;
+      y -= dim.size * dim.y, a -= dim.size * dim.a, b -= dim.size * dim.b;
+      dim.at = 0;
+    }
+  }
+
+ private:
+  struct Dim {
+    index_t size, y, a, b, at;
+  };
+  std::array<Dim, Shape::max_rank> dims_;
+  index_t rank_ = 0, count_ = 1;
+};
+
+/// The walk over all dimensions but the innermost; `kept` of them are those in which a moves, `summed` those where it stands.
+struct RowWalks {
+  StridedWalk all, kept, summed;
+  explicit RowWalks(const Strides& s) {
+    std::array<index_t, Shape::max_rank> step{};
+    index_t y = s.inner();
+    for (index_t d = s.rank - 2; d >= 0; --d) step[static_cast<std::size_t>(d)] = y, y *= s.size[static_cast<std::size_t>(d)];
+    for (index_t i = 0; i + 1 < s.rank; ++i) {
+      const auto d = static_cast<std::size_t>(i);
+      all.append(s.size[d], step[d], s.a[d], s.b[d]);
+      (s.a[d] != 0 ? kept : summed).append(s.size[d], step[d], s.a[d], s.b[d]);
+    }
+  }
+};
 
 }  // namespace attend

@@ -13,58 +13,6 @@ namespace attend {
 
 namespace cpu {
 
-/// Goes through some dimensions of a `Strides` in order and knows at each step where y, a and b stand.
-class Walk {
- public:
-  index_t y = 0, a = 0, b = 0;
-
-  void append(index_t size, index_t step_y, index_t step_a, index_t step_b) {
-    dims_[static_cast<std::size_t>(rank_++)] = {size, step_y, step_a, step_b, 0};
-    count_ *= size;
-  }
-  [[nodiscard]] index_t count() const { return count_; }
-  void go_to(index_t i) {
-    y = a = b = 0;
-    if (count_ == 0) return;
-    for (index_t d = rank_ - 1; d >= 0; --d) {
-      Dim& dim = dims_[static_cast<std::size_t>(d)];
-      dim.at = i % dim.size, i /= dim.size;
-      y += dim.at * dim.y, a += dim.at * dim.a, b += dim.at * dim.b;
-    }
-  }
-  void next() {
-    for (index_t d = rank_ - 1; d >= 0; --d) {
-      Dim& dim = dims_[static_cast<std::size_t>(d)];
-      y += dim.y, a += dim.a, b += dim.b;
-      if (++dim.at < dim.size) return;
-      y -= dim.size * dim.y, a -= dim.size * dim.a, b -= dim.size * dim.b;
-      dim.at = 0;
-    }
-  }
-
- private:
-  struct Dim {
-    index_t size, y, a, b, at;
-  };
-  std::array<Dim, Shape::max_rank> dims_;
-  index_t rank_ = 0, count_ = 1;
-};
-
-/// The walk over all dimensions but the innermost; `kept` of them are those in which a moves, `summed` those where it stands.
-struct RowWalks {
-  Walk all, kept, summed;
-  explicit RowWalks(const Strides& s) {
-    std::array<index_t, Shape::max_rank> step{};
-    index_t y = s.inner();
-    for (index_t d = s.rank - 2; d >= 0; --d) step[static_cast<std::size_t>(d)] = y, y *= s.size[static_cast<std::size_t>(d)];
-    for (index_t i = 0; i + 1 < s.rank; ++i) {
-      const auto d = static_cast<std::size_t>(i);
-      all.append(s.size[d], step[d], s.a[d], s.b[d]);
-      (s.a[d] != 0 ? kept : summed).append(s.size[d], step[d], s.a[d], s.b[d]);
-    }
-  }
-};
-
 /// y[i] = f(i) or y[i] += f(i).
 template <class T, class F>
 [[gnu::flatten]] void write_row(index_t n, bool add, const F& f, T* y) {
@@ -84,7 +32,7 @@ void for_each_row(const Strides& s, F&& row) {
     return;
   }
   parallel_rows(rows, n, [&](index_t begin, index_t end) {
-    Walk walk = RowWalks(s).all;
+    StridedWalk walk = RowWalks(s).all;
     walk.go_to(begin);
     for (index_t r = begin; r < end; ++r, walk.next()) row(walk.y, walk.a, walk.b, n);
   });
@@ -102,7 +50,7 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
     const index_t piece = std::min<index_t>(n, std::max<index_t>(256, 8192 / std::max<index_t>(1, summed)));
     const index_t pieces = (n + piece - 1) / piece;
     parallel_rows(kept * pieces, piece * std::max<index_t>(1, summed), [&](index_t begin, index_t end) {
-      Walk outer = walks.kept, inner = walks.summed;
+      StridedWalk outer = walks.kept, inner = walks.summed;
       for (index_t task = begin; task < end; ++task) {
         const index_t first = task % pieces * piece, count = std::min(piece, n - first);
         outer.go_to(task / pieces);
@@ -127,7 +75,7 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
   const bool few = kept < 64;
   const index_t parts = few ? std::max<index_t>(1, (n + part - 1) / part) : 1, length = parts == 1 ? n : part;
   const index_t tasks = summed * parts;
-  const auto sum_part = [&](const Walk& outer, const Walk& inner, index_t first) {
+  const auto sum_part = [&](const StridedWalk& outer, const StridedWalk& inner, index_t first) {
     const index_t y = outer.y + inner.y + first, a = outer.a, b = outer.b + inner.b + first * step_b;
     const index_t count = std::min(length, n - first);
     if (step_b == 0) return sum_over<T>(count, [=](index_t j) { return load(y + j, a, b); });
@@ -136,7 +84,7 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
   const auto put = [=](index_t a, double sum) { out[a] = (keep == T(0) ? T(0) : out[a]) + static_cast<T>(sum); };
   if (!few || tasks <= 1) {
     parallel_rows(kept, summed * n, [&](index_t begin, index_t end) {
-      Walk outer = walks.kept, inner = walks.summed;
+      StridedWalk outer = walks.kept, inner = walks.summed;
       outer.go_to(begin);
       for (index_t i = begin; i < end; ++i, outer.next()) {
         double sum = 0;
@@ -149,14 +97,14 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
   }
   std::vector<double> sums(static_cast<std::size_t>(kept * tasks));
   parallel_rows(kept * tasks, length, [&](index_t begin, index_t end) {
-    Walk outer = walks.kept, inner = walks.summed;
+    StridedWalk outer = walks.kept, inner = walks.summed;
     for (index_t i = begin; i < end; ++i) {
       outer.go_to(i / tasks);
       inner.go_to(i % tasks / parts);
       sums[static_cast<std::size_t>(i)] = static_cast<double>(sum_part(outer, inner, i % parts * length));
     }
   });
-  Walk outer = walks.kept;
+  StridedWalk outer = walks.kept;
   outer.go_to(0);
   for (index_t i = 0; i < kept; ++i, outer.next()) {
     double sum = 0;

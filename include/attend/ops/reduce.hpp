@@ -1,0 +1,99 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+#include "attend/core/broadcast.hpp"
+#include "attend/cpu/broadcast.hpp"
+#include "attend/cpu/reduce.hpp"
+
+namespace attend {
+
+struct ReduceOptions {
+  bool keep = false;  ///< keep the reduced dimension, with size 1, so that the result broadcasts against x
+};
+
+namespace detail {
+
+/// x's shape with `axis` of size 1.
+template <class T, Device D>
+Shape reduced_shape(const char* operation, const Var<T, D>& x, index_t axis) {
+  const Shape& shape = x.shape();
+  if (axis < -shape.rank() || axis >= shape.rank())
+    throw IndexError(std::string(operation) + ": axis " + std::to_string(axis) + " of x " + shape.text() + " does not exist");
+  return shape.with(axis, 1);
+}
+
+inline Shape without_axis(const Shape& shape, index_t axis) {
+  std::vector<index_t> dims(shape.begin(), shape.end());
+  dims.erase(dims.begin() + shape.axis(axis));
+  return Shape(dims);
+}
+
+/// y = scale * the sum of x over the dimensions that are 1 in `kept`.  dx = scale * dy, repeated.
+template <class T, Device D>
+Var<T, D> scaled_sum(const Var<T, D>& x, double scale, const Shape& kept, const Shape& shape) {
+  const Strides s = broadcast_strides(x.shape(), kept, kept);
+  const T factor = static_cast<T>(scale);
+  Tensor<T, D> y(shape);
+  if (x.size() == 0) y.fill(T(0));
+  else sum_broadcast(D{}, s, factor, x.data(), T(0), y.data());
+  return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
+    x.accumulate_with([&](T* dx, T keep) { repeat_broadcast(D{}, s, factor, dy.data(), keep, dx); });
+  });
+}
+
+}  // namespace detail
+
+/// y = the sum of all values of x, 0 where there are none.  dx = dy. Shapes: x any, y a scalar [].
+template <class T, Device D>
+Var<T, D> sum(const Var<T, D>& x) {
+  return detail::scaled_sum(x, 1, Shape{}, Shape{});
+}
+
+/// y = the sum of x over one axis; negative axes count from the end. Shapes: x [.., n, ..], y [.., ..], or [.., 1, ..] with
+/// `keep`. Throws IndexError.
+template <class T, Device D>
+Var<T, D> sum(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {}) {
+  const Shape kept = detail::reduced_shape("sum", x, axis);
+  return detail::scaled_sum(x, 1, kept, options.keep ? kept : detail::without_axis(kept, axis));
+}
+
+/// y = the mean of all values of x.  dx = dy / size. Shapes: x any, y []. Throws ShapeError where x is empty.
+template <class T, Device D>
+Var<T, D> mean(const Var<T, D>& x) {
+  if (x.size() == 0) throw ShapeError("mean: x has shape " + x.shape().text() + " and holds no value");
+  return detail::scaled_sum(x, 1 / static_cast<double>(x.size()), Shape{}, Shape{});
+}
+
+/// y = the mean of x over one axis. Shapes as for `sum`. Throws IndexError; ShapeError where the axis has size 0.
+template <class T, Device D>
+Var<T, D> mean(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {}) {
+  const Shape kept = detail::reduced_shape("mean", x, axis);
+  const index_t n = x.dim(axis);
+  if (n == 0) throw ShapeError("mean: axis " + std::to_string(axis) + " of x " + x.shape().text() + " holds no value");
+  return detail::scaled_sum(x, 1 / static_cast<double>(n), kept, options.keep ? kept : detail::without_axis(kept, axis));
+}
+
+/// y = the largest value of x along one axis.  dx = dy at the first place where it stands, 0 elsewhere. What is not a number
+/// counts as the largest. Shapes as for `sum`. Throws IndexError; ShapeError where the axis has size 0.
+template <class T, Device D>
+Var<T, D> max(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {}) {
+  const Shape kept = detail::reduced_shape("max", x, axis);
+  const index_t n = x.dim(axis);
+  if (n == 0) throw ShapeError("max: axis " + std::to_string(axis) + " of x " + x.shape().text() + " holds no value");
+  index_t outer = 1, inner = 1;
+  for (index_t i = 0; i < x.shape().rank(); ++i) {
+    if (i < x.shape().axis(axis)) outer *= x.dim(i);
+    if (i > x.shape().axis(axis)) inner *= x.dim(i);
+  }
+  Tensor<T, D> y(options.keep ? kept : detail::without_axis(kept, axis));
+  Tensor<index_t, D> at({outer, inner});
+  max_forward(D{}, outer, n, inner, x.data(), y.data(), at.data());
+  return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
+    x.accumulate_with([&](T* dx, T keep) { max_backward(D{}, outer, n, inner, dy.data(), at.data(), keep, dx); });
+  });
+}
+
+}  // namespace attend
