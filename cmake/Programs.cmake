@@ -1,8 +1,11 @@
 # Settings of attend's own programs: tests, examples, benchmarks. Nothing here reaches a program that uses attend.
 
-set(ATTEND_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
-if(ATTEND_WERROR)
-  list(APPEND ATTEND_WARNINGS -Werror)
+set(ATTEND_WARNINGS)
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  set(ATTEND_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+  if(ATTEND_WERROR)
+    list(APPEND ATTEND_WARNINGS -Werror)
+  endif()
 endif()
 
 # attend_own(<target>): warnings, and this processor's instructions with ATTEND_NATIVE.
