@@ -3,6 +3,9 @@
 set(ATTEND_WARNINGS)
 if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
   set(ATTEND_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    list(APPEND ATTEND_WARNINGS -Wno-restrict) # false alarms about std::string's operator+, GCC bug 105651
+  endif()
   if(ATTEND_WERROR)
     list(APPEND ATTEND_WARNINGS -Werror)
   endif()
