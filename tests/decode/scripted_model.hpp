@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "attend/core/random.hpp"
@@ -70,9 +73,10 @@ class Model {
     for (std::size_t r = 0; r < state.size(); ++r) {
       state[r].tokens.push_back(tokens[r]);
       if (state[r].tokens.front() != 1) throw std::logic_error("step: a prefix does not begin with the begin token");
-      const auto values = script_(state[r].sentence, {state[r].tokens.begin() + 1, state[r].tokens.end()});
-      for (std::size_t i = 0; i < values.size(); ++i)
-        x(static_cast<index_t>(r), static_cast<index_t>(i)) = static_cast<T>(values[i]);
+      const auto& values = after(state[r]);
+      if (static_cast<index_t>(values.size()) != vocabulary_) throw std::logic_error("step: a script of another vocabulary");
+      std::transform(values.begin(), values.end(), x.data() + static_cast<index_t>(r) * vocabulary_,
+                     [](double v) { return static_cast<T>(v); });
     }
     return x;
   }
@@ -85,8 +89,15 @@ class Model {
   std::vector<index_t> rows_per_step;
 
  private:
+  const std::vector<double>& after(const Row& row) {
+    auto& values = known_[{row.sentence, row.tokens}];
+    if (values.empty()) values = script_(row.sentence, {row.tokens.begin() + 1, row.tokens.end()});
+    return values;
+  }
+
   index_t vocabulary_;
   Script script_;
+  std::map<std::pair<index_t, std::vector<token_t>>, std::vector<double>> known_;
 };
 
 }  // namespace scripted

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+#include "attend/core/random.hpp"
+#include "attend/cpu/sample.hpp"
+#include "attend/decode/adjust.hpp"
+#include "attend/decode/hypothesis.hpp"
+#include "attend/decode/model.hpp"
+#include "attend/decode/options.hpp"
+
+namespace attend::decode {
+
+namespace detail {
+
+inline void check_sampling(const SampleOptions& o, index_t sentences) {
+  const auto number = [](auto x) { return std::to_string(x); };
+  check_value(o.samples >= 1, "sample", "samples is " + number(o.samples) + ", expected at least 1");
+  check_value(sentences == 0 || o.samples <= std::numeric_limits<std::int32_t>::max() / sentences, "sample",
+              number(o.samples) + " samples of " + number(sentences) + " sentences are too many");
+  check_value(o.temperature != 0, "sample", "temperature is 0, expected a positive one; for the most probable tokens use greedy");
+  check_value(o.temperature > 0 && std::isfinite(o.temperature), "sample",
+              "temperature is " + number(o.temperature) + ", expected a positive number");
+  check_value(o.top_k >= 0, "sample", "top_k is " + number(o.top_k) + ", expected at least 1, or 0 for all tokens");
+  check_value(o.top_p > 0 && o.top_p <= 1, "sample", "top_p is " + number(o.top_p) + ", expected a share in (0, 1]");
+  check_value(o.sentence_ids.empty() || static_cast<index_t>(o.sentence_ids.size()) == sentences, "sample",
+              "sentence_ids has " + number(o.sentence_ids.size()) + " values for " + number(sentences) + " sentences");
+}
+
+/// A number in [0, 1) with 53 random bits that depends on the seed, the sentence, which of its samples, and the step alone.
+inline double sampling_uniform(std::uint64_t seed, std::uint64_t sentence, index_t sample, index_t step) {
+  const auto words = philox(seed, sentence, (static_cast<std::uint64_t>(sample) << 32) ^ static_cast<std::uint64_t>(step));
+  return static_cast<double>((std::uint64_t{words[0]} << 21) ^ (words[1] >> 11)) * 0x1p-53;
+}
+
+}  // namespace detail
+
+/// For each of the `sentences` rows of `state`, `samples` hypotheses, in the order they were drawn, each token drawn at random
+/// from the model's distribution as temperature, top_k and top_p shape it. The probabilities in the result are the model's own.
+/// Eos counts as in `greedy`: a hypothesis of max_length tokens is finished if eos is drawn next.
+///
+/// The draws of a sentence are keyed by the seed, its number (`sentence_ids`), the sample and the step, so they do not depend
+/// on its batch, and a larger `samples` gives the same first ones. The first step works on one row a sentence; what is finished
+/// leaves the state at once. The state is used up.
+/// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+template <StepModel M>
+std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, index_t sentences,
+                                            const SampleOptions& options = {}) {
+  using T = typename M::value_type;
+  using D = typename M::device_type;
+  const index_t vocabulary = model.vocabulary();
+  detail::check_options("sample", options, vocabulary, sentences);
+  detail::check_sampling(options, sentences);
+  const NoGrad no_grad;
+
+  struct Draw {
+    index_t sentence, sample;
+  };
+  std::vector<std::vector<Hypothesis>> results(static_cast<std::size_t>(sentences));
+  std::vector<Draw> draws;
+  std::vector<index_t> row_of_draw, kept;  // in the first step the samples of a sentence share its row
+  for (index_t s = 0; s < sentences; ++s)
+    for (index_t i = 0; i < options.samples; ++i) {
+      draws.push_back({s, i});
+      row_of_draw.push_back(s);
+    }
+  for (auto& list : results) list.resize(static_cast<std::size_t>(options.samples));
+  std::vector<token_t> tokens(results.size(), options.bos);
+  std::vector<double> uniforms;
+
+  for (index_t length = 0; !draws.empty(); ++length) {
+    const auto log_probabilities = detail::checked_step("sample", model, state, tokens);  // [rows, vocabulary]
+    detail::adjust(options, length, log_probabilities);
+    uniforms.clear();
+    for (const Draw& d : draws) {
+      const auto place = static_cast<std::size_t>(d.sentence);
+      const std::uint64_t id = options.sentence_ids.empty() ? place : options.sentence_ids[place];
+      uniforms.push_back(detail::sampling_uniform(options.seed, id, d.sample, length));
+    }
+    const auto count = static_cast<index_t>(draws.size()), rows = static_cast<index_t>(tokens.size());
+    const Tensor<T, D> drawn_values({count});
+    const Tensor<token_t, D> drawn_tokens({count});
+    sample_rows(D{}, count, vocabulary, options.temperature, options.top_k, options.top_p, row_of_draw.data(), uniforms.data(),
+                log_probabilities.data(), drawn_values.data(), drawn_tokens.data());
+    const auto values = drawn_values.to_host();
+    const auto choices = drawn_tokens.to_host();
+
+    kept.clear();
+    tokens.clear();
+    for (index_t i = 0; i < count; ++i) {
+      const Draw d = draws[static_cast<std::size_t>(i)];
+      Hypothesis& result = results[static_cast<std::size_t>(d.sentence)][static_cast<std::size_t>(d.sample)];
+      const token_t token = choices.data()[i];
+      const bool end = token == options.eos;
+      if (token < 0 || (!end && length == options.max_length[d.sentence])) continue;
+      const double value = detail::checked_log_probability("sample", static_cast<double>(values.data()[i]), token);
+      result.log_probability += value;
+      result.token_log_probabilities.push_back(static_cast<float>(value));
+      result.finished = end;
+      if (end) continue;
+      result.tokens.push_back(token);
+      draws[kept.size()] = d;  // what is kept only moves forward, so this place has been read
+      kept.push_back(row_of_draw[static_cast<std::size_t>(i)]);
+      tokens.push_back(token);
+    }
+    draws.resize(kept.size());
+    row_of_draw.resize(kept.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) row_of_draw[i] = static_cast<index_t>(i);
+    const bool unchanged = static_cast<index_t>(kept.size()) == rows && kept == row_of_draw;
+    if (!kept.empty() && !unchanged) model.reorder(state, std::span<const index_t>(kept));
+  }
+  for (auto& list : results)
+    for (auto& result : list) result.score = result.log_probability;
+  return results;
+}
+
+}  // namespace attend::decode
