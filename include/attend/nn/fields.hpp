@@ -159,20 +159,30 @@ bool is_training(const M& model) {
   return training;
 }
 
-/// Evaluation mode while it stands in scope; afterwards the mode from before.
+/// Evaluation mode while it stands in scope; afterwards each dropout is in the mode from before.
 template <class M>
 class EvaluationScope {
  public:
-  explicit EvaluationScope(M& model) : model_(model), before_(is_training(model)) { set_training(model_, false); }
+  explicit EvaluationScope(M& model) : model_(model) {
+    each([&](Dropout& d) { before_.push_back(std::exchange(d.training, false)); });
+  }
   ~EvaluationScope() {
-    if (before_) set_training(model_, true);
+    std::size_t i = 0;
+    each([&](Dropout& d) { d.training = before_[i++]; });
   }
   EvaluationScope(const EvaluationScope&) = delete;
   EvaluationScope& operator=(const EvaluationScope&) = delete;
 
  private:
+  template <class F>
+  void each(F&& visit) {
+    for_each_field("", model_, [&](const std::string&, auto& leaf) {
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Dropout>) visit(leaf);
+    });
+  }
+
   M& model_;
-  bool before_;
+  std::vector<bool> before_;
 };
 
 /// Copies all values of `from` into `to`, a model of the same structure. Throws ShapeError.

@@ -20,10 +20,13 @@ struct LayerNorm {
   Var<T, D> weight, bias;  // [width], the trailing dimensions it normalises over, or [1]
   LayerNormOptions options;
 
+  /// Throws ValueError where the width or eps makes no sense.
   explicit LayerNorm(index_t width, const NormOptions& norm = {}) : LayerNorm(Shape{width}, norm) {}
   /// Normalises over all the trailing dimensions of `shape` together.
   explicit LayerNorm(const Shape& shape, const NormOptions& norm = {}) : options{norm.eps, norm.sample_deviation} {
     check_value(shape.size() > 0, "LayerNorm", "shape " + shape.text() + " holds nothing");
+    check_value(norm.eps >= 0, "LayerNorm", "eps is " + std::to_string(norm.eps) + ", expected 0 or more");
+    check_value(!norm.sample_deviation || shape.size() > 1, "LayerNorm", "one value alone has no sample deviation");
     const Shape affine = norm.scalar_affine ? Shape{1} : shape;
     weight = constant_parameter<T, D>(affine, 1);
     bias = constant_parameter<T, D>(affine, 0);

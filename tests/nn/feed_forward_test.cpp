@@ -1,0 +1,40 @@
+#include "attend/nn/feed_forward.hpp"
+
+#include "check.hpp"
+
+using namespace attend;
+
+TEST_CASE("FeedForward: gradients with each activation") {
+  const auto activation = GENERATE(Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh,
+                                   Activation::identity);
+  const nn::FeedForward<double> feed_forward(3, 5, activation);
+  test::randomise(feed_forward);
+  const auto x = test::random_leaf({4, 3}, 0);
+  if (activation == Activation::relu)  // differences need every value on one side of the bend
+    for (const double v : feed_forward.fc1(x).value().span()) REQUIRE(std::abs(v) > 0.02);
+  test::check_gradients(feed_forward, [&] { return feed_forward(x); }, {x});
+}
+
+TEST_CASE("FeedForward: dropout between the two layers, in training alone") {
+  nn::FeedForward<double> feed_forward(3, 5, Activation::gelu, 0.4);
+  test::randomise(feed_forward);
+  const auto x = test::random_leaf({4, 3}, 0);
+  const auto run = [&] {
+    seed(9);
+    return feed_forward(x);
+  };
+  test::check_gradients(feed_forward, run, {x});
+  seed(9);
+  const auto by_hand = feed_forward.fc2(dropout(gelu(feed_forward.fc1(x)), 0.4));
+  CHECK(test::distance(run().value(), by_hand.value()) == 0);
+  nn::set_training(feed_forward, false);
+  CHECK(test::distance(run().value(), feed_forward.fc2(gelu(feed_forward.fc1(x))).value()) == 0);
+}
+
+TEST_CASE("FeedForward: names, counts and wrong options") {
+  CHECK(test::names(nn::FeedForward<float>(3, 5)) == test::Names{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"});
+  CHECK(nn::parameter_count(nn::FeedForward<float>(3, 5)) == 3 * 5 + 5 + 5 * 3 + 3);
+  CHECK_THROWS_AS(nn::FeedForward<float>(3, 0), ValueError);
+  CHECK_THROWS_WITH(nn::FeedForward<float>(3, 5, Activation::relu, 1),
+                    Catch::Matchers::ContainsSubstring("activation dropout is 1.0"));
+}
