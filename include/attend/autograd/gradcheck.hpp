@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
@@ -62,9 +63,10 @@ GradcheckResult gradcheck(F&& f, const std::vector<Var<double>>& inputs, const G
       const double error = std::abs(analytic - numeric) / std::max({1.0, std::abs(analytic), std::abs(numeric)});
       if (!(error <= result.worst)) {  // also where the error is not a number
         result.worst = error;
+        char figures[96];
+        std::snprintf(figures, sizeof(figures), "analytic %.9g, numeric %.9g, relative error %.2g", analytic, numeric, error);
         result.message = "gradcheck: input " + std::to_string(k) + " of shape " + x.shape().text() + ", entry " +
-                         std::to_string(i) + ": analytic " + std::to_string(analytic) + ", numeric " + std::to_string(numeric) +
-                         ", relative error " + std::to_string(error);
+                         std::to_string(i) + ": " + figures;
       }
     }
   }

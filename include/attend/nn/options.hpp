@@ -53,12 +53,17 @@ enum class Output { logits, log_probabilities, probabilities };
 
 /// Throws ValueError where a stack cannot be built from these.
 inline void check(const StackOptions& o, const char* stack) {
-  const auto positive = [&](index_t value, const char* name) {
-    check_value(value > 0, stack, std::string(name) + " is " + std::to_string(value) + ", expected a positive number");
+  // Beyond any model, and small enough that no product of two sizes overflows.
+  constexpr index_t bound = index_t{1} << 28;
+  const auto between = [&](index_t least, index_t value, const char* name) {
+    check_value(value >= least && value <= bound, stack,
+                std::string(name) + " is " + std::to_string(value) + ", expected " +
+                    (least > 0 ? "a positive number" : "0 or more") + ", at most " + std::to_string(bound));
   };
-  positive(o.d_model, "d_model"), positive(o.heads, "heads"), positive(o.d_ff, "d_ff"), positive(o.max_length, "max_length");
-  check_value(o.layers >= 0, stack, "layers is negative");
-  check_value(o.vocabulary >= 0 && o.cross_attentions >= 0 && o.d_memory >= 0, stack, "a size is negative");
+  between(1, o.d_model, "d_model"), between(1, o.heads, "heads"), between(1, o.d_ff, "d_ff");
+  between(1, o.max_length, "max_length"), between(0, o.layers, "layers"), between(0, o.vocabulary, "vocabulary");
+  between(0, o.d_k, "d_k"), between(0, o.d_v, "d_v"), between(0, o.d_memory, "d_memory");
+  between(0, o.cross_attentions, "cross_attentions");
   check_value(o.d_k > 0 || o.d_model % o.heads == 0, stack,
               "d_model " + std::to_string(o.d_model) + " is no multiple of " + std::to_string(o.heads) + " heads; give d_k");
 }
