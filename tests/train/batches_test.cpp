@@ -103,6 +103,8 @@ TEST_CASE("Batches: a batch is source and eos, bos and target, target and eos", 
   CHECK(batch.labels.values() == std::vector<token_t>{9, 10, 11, eos, 7, eos});
   CHECK(batch.source_segments == Segments::ragged({2, 3}));
   CHECK(batch.target_segments == Segments::ragged({4, 2}));
+  CHECK(batches.labels(std::vector<index_t>{1, 0}) == 6);
+  CHECK(batches.longest() == 4);
 }
 
 TEST_CASE("Batches: parts of a batch for accumulation", "[train]") {

@@ -93,3 +93,12 @@ TEST_CASE("progress: off is silent", "[train]") {
           progress.message("saved");
         }).empty());
 }
+
+TEST_CASE("Speed: since the start at first, later over the last minute", "[train]") {
+  Speed speed(100, 1000);
+  CHECK(speed.update(100, 1000) == 0);
+  CHECK(speed.update(110, 2000) == Approx(100));
+  double rate = 0;
+  for (int second = 111; second <= 200; ++second) rate = speed.update(second, 2000 + 10.0 * (second - 110));
+  CHECK(rate == Approx(10));
+}

@@ -123,6 +123,19 @@ class Batches {
   /// Pairs that were left out because a side is too long.
   [[nodiscard]] index_t dropped() const { return pairs_.size() - size(); }
 
+  /// Tokens on the longest side of a pair that is not left out, end token included.
+  [[nodiscard]] index_t longest() const {
+    index_t longest = 0;
+    for (const index_t i : kept_) longest = std::max(longest, length(i));
+    return longest;
+  }
+  /// The labels of these pairs: their target tokens, end tokens included.
+  [[nodiscard]] index_t labels(std::span<const index_t> pairs) const {
+    index_t count = 0;
+    for (const index_t i : pairs) count += target_length(i);
+    return count;
+  }
+
   /// The batches of epoch 0, 1, 2, ...
   [[nodiscard]] Epoch epoch(index_t number) const {
     // A key of its own, so that the order of batches has nothing to do with weights and dropout drawn from the same seed.

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "attend/core/types.hpp"
 
@@ -103,6 +104,23 @@ inline std::string progress_bar_text(const ProgressState& s, int width) {
   if (static_cast<int>(text.size()) > width) text.resize(static_cast<std::size_t>(std::max(width, 0)));
   return text;
 }
+
+/// How fast a count grows: over the last half to whole minute, or since the start where that is less.
+class Speed {
+ public:
+  Speed(double now, double count) : older_{now, count}, newer_{older_} {}
+  double update(double now, double count) {
+    if (now - newer_.time >= window) older_ = std::exchange(newer_, {now, count});
+    return now > older_.time ? (count - older_.count) / (now - older_.time) : 0;
+  }
+
+ private:
+  static constexpr double window = 30;
+  struct Point {
+    double time, count;
+  };
+  Point older_, newer_;
+};
 
 /// Shows the state of a long job on a stream.
 class Progress {

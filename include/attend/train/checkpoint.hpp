@@ -1,0 +1,197 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/core/number_text.hpp"
+#include "attend/io/state.hpp"
+#include "attend/optim/optimizer.hpp"
+#include "attend/train/report.hpp"
+
+/// What a training run that stops must leave behind for another to go on from, bit for bit.
+namespace attend::train {
+
+/// Where a run stands, besides the model and the optimizer.
+struct TrainingState {
+  index_t step = 0;      ///< updates done
+  index_t epoch = 0;     ///< passes over the corpus done
+  index_t position = 0;  ///< batches of the present epoch done
+  index_t tokens = 0;    ///< target tokens seen
+  double seconds = 0;
+  std::uint64_t generator_seed = 0, generator_drawn = 0;  ///< what dropout draws from next
+
+  index_t validated = -1;                                        ///< the step of the last validation
+  index_t since_best = 0;                                        ///< validations since the best
+  double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of the metric; NaN before the first
+
+  /// Sums toward the next point of the curve.
+  double loss_sum = 0, norm_sum = 0;
+  index_t token_sum = 0, step_sum = 0;
+
+  std::vector<CurvePoint> curve = {};
+  std::vector<ValidationPoint> validations = {};
+};
+
+/// What must be equal for a run to go on where another stopped: `corpus`, `vocabulary`, `seed`, ..., by name.
+using RunIdentity = std::map<std::string, std::string>;
+
+namespace detail {
+
+template <class State, class F>
+void for_numbers(State& s, F&& number) {
+  number("step", s.step), number("epoch", s.epoch), number("position", s.position), number("tokens", s.tokens);
+  number("seconds", s.seconds);
+  number("generator_seed", s.generator_seed), number("generator_drawn", s.generator_drawn);
+  number("validated", s.validated), number("since_best", s.since_best), number("best_value", s.best_value);
+  number("loss_sum", s.loss_sum), number("norm_sum", s.norm_sum);
+  number("token_sum", s.token_sum), number("step_sum", s.step_sum);
+}
+
+inline constexpr index_t curve_columns = 7, validation_columns = 5;
+
+inline std::vector<double> curve_table(const std::vector<CurvePoint>& curve) {
+  std::vector<double> table;
+  for (const CurvePoint& p : curve)
+    for (const double x : {static_cast<double>(p.step), p.epoch, p.seconds, static_cast<double>(p.tokens), p.loss,
+                           p.learning_rate, p.gradient_norm})
+      table.push_back(x);
+  return table;
+}
+/// A count that was stored as a double; 0 for what is none, in a file that somebody has changed.
+inline index_t count_from(double x) { return x >= 0 && x < 0x1p53 ? static_cast<index_t>(x) : 0; }
+
+inline std::vector<CurvePoint> curve_from(std::span<const double> table) {
+  std::vector<CurvePoint> curve;
+  for (; !table.empty(); table = table.subspan(curve_columns))
+    curve.push_back({count_from(table[0]), table[1], table[2], count_from(table[3]), table[4], table[5], table[6]});
+  return curve;
+}
+inline std::vector<double> validation_table(const std::vector<ValidationPoint>& points) {
+  std::vector<double> table;
+  for (const ValidationPoint& p : points)
+    for (const double x : {static_cast<double>(p.step), p.seconds, p.loss, p.bleu, p.best ? 1.0 : 0.0}) table.push_back(x);
+  return table;
+}
+inline std::vector<ValidationPoint> validations_from(std::span<const double> table) {
+  std::vector<ValidationPoint> points;
+  for (; !table.empty(); table = table.subspan(validation_columns))
+    points.push_back({count_from(table[0]), table[1], table[2], table[3], table[4] != 0});
+  return points;
+}
+
+/// A string of the file's metadata. Throws FormatError where there is none.
+inline const std::string& metadata(const io::SafetensorsFile& file, const std::string& key) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end())
+    throw FormatError("resume: " + file.path().string() + " has no `" + key + "`, expected a training state");
+  return found->second;
+}
+template <class N>
+void read_number(const io::SafetensorsFile& file, const std::string& key, N& value) {
+  const std::string& text = metadata(file, key);
+  if (!parse_number(text, value))
+    throw FormatError("resume: " + file.path().string() + ": " + key + " is `" + text + "`, expected a number");
+}
+inline std::vector<double> read_table(const io::SafetensorsFile& file, const char* name, index_t columns) {
+  const Shape shape = file.info(name).shape;
+  if (shape.rank() != 2 || shape[1] != columns)
+    throw FormatError("resume: " + file.path().string() + ": " + name + " has shape " + shape.text() + ", expected [n, " +
+                      std::to_string(columns) + "]");
+  return file.read<double>(name);
+}
+
+/// `vocabulary 8000 (this run: 4000)` for each entry that differs.
+inline std::string differences(const RunIdentity& theirs, const RunIdentity& ours) {
+  std::string text;
+  for (const auto& [name, value] : ours) {
+    const auto found = theirs.find("run." + name);
+    const std::string& other = found == theirs.end() ? "unknown" : found->second;
+    if (other != value) text += (text.empty() ? "" : ", ") + name + " " + other + " (this run: " + value + ")";
+  }
+  return text;
+}
+
+}  // namespace detail
+
+/// Writes the state of a run, with all parameters and all that the optimizer remembers in their own precision, as one
+/// safetensors file. Throws IoError; a file that was there before is then as it was.
+template <class Model, class T, Device D>
+void write_training_state(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& identity,
+                          const Model& model, const optim::OptimizerState<T, D>& optimizer, const std::string& layout) {
+  io::SafetensorsWriter writer;
+  writer.metadata("format", "attend training state 1");
+  writer.metadata("layout", layout);
+  for (const auto& [name, value] : identity) writer.metadata("run." + name, value);
+  detail::for_numbers(state, [&](const char* name, const auto& value) { writer.metadata(name, number_text(value)); });
+  writer.metadata("optimizer_steps", number_text(optimizer.steps));
+  writer.metadata("optimizer_skipped", number_text(optimizer.skipped));
+  const auto curve = detail::curve_table(state.curve), validations = detail::validation_table(state.validations);
+  writer.add<double>("curve", {static_cast<index_t>(state.curve.size()), detail::curve_columns}, curve);
+  writer.add<double>("validations", {static_cast<index_t>(state.validations.size()), detail::validation_columns}, validations);
+  for (const auto& t : nn::state(model)) io::add_tensor(writer, "model." + t.name, t.value);
+  for (const auto& entry : optimizer.entries) io::add_tensor(writer, "optimizer." + entry.name, entry.values);
+  writer.write(path);
+}
+
+/// Reads what `write_training_state` wrote over `model` and into `optimizer`, whose entries say what is expected and are
+/// written to. Throws ValueError that lists all in which the run that wrote it differs from this one, FormatError where the
+/// file is no training state, IoError. Unless reading itself fails, nothing has changed then.
+template <class Model, class T, Device D>
+TrainingState read_training_state(const std::filesystem::path& path, const RunIdentity& identity, const Model& model,
+                                  optim::OptimizerState<T, D>& optimizer, const std::string& layout) {
+  const auto file = io::SafetensorsFile::open(path);
+  const std::string& format = detail::metadata(file, "format");
+  if (format != "attend training state 1")
+    throw FormatError("resume: " + path.string() + " has the format `" + format + "`, expected `attend training state 1`");
+  std::string faults = detail::differences(file.metadata(), identity);
+  const auto fault = [&](const std::string& text) { faults += (faults.empty() ? "" : ", ") + text; };
+
+  std::vector<std::pair<std::string, Tensor<T, D>>> wanted;
+  for (const auto& t : nn::state(model)) wanted.emplace_back("model." + t.name, t.value);
+  for (const auto& entry : optimizer.entries) wanted.emplace_back("optimizer." + entry.name, entry.values);
+  std::size_t misfits = 0;
+  for (const auto& [name, tensor] : wanted) {
+    constexpr std::size_t shown = 3;
+    std::string found = "none";
+    if (file.contains(name)) {
+      const auto& info = file.info(name);
+      if (info.shape == tensor.shape() && info.dtype == io::dtype_of<T>()) continue;
+      found = std::string(io::dtype_name(info.dtype)) + " " + Shape(info.shape).text();
+    }
+    if (++misfits <= shown)
+      fault(name + " " + found + " (this run: " + std::string(io::dtype_name(io::dtype_of<T>())) + " " + tensor.shape().text() +
+            ")");
+  }
+  if (misfits > 3) fault("and " + std::to_string(misfits - 3) + " tensors more");
+  if (file.tensors().size() > wanted.size() + 2)
+    fault(std::to_string(file.tensors().size() - wanted.size() - 2) + " tensors too many");
+  if (faults.empty() && detail::metadata(file, "layout") != layout) fault("other parameters were trained (some are frozen?)");
+  if (!faults.empty()) throw ValueError("resume: " + path.string() + " is of another run: " + faults);
+
+  TrainingState state;
+  detail::for_numbers(state, [&](const char* name, auto& value) { detail::read_number(file, name, value); });
+  index_t steps = 0, skipped = 0;
+  detail::read_number(file, "optimizer_steps", steps);
+  detail::read_number(file, "optimizer_skipped", skipped);
+  for (const auto& [name, value] :
+       {std::pair("step", state.step), std::pair("epoch", state.epoch), std::pair("position", state.position),
+        std::pair("tokens", state.tokens), std::pair("optimizer_steps", steps), std::pair("optimizer_skipped", skipped),
+        std::pair("since_best", state.since_best)})
+    if (value < 0) throw FormatError("resume: " + path.string() + ": " + name + " is negative");
+  state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
+  state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
+  for (const auto& [name, tensor] : wanted) {
+    if constexpr (std::same_as<D, Cpu>) io::read_tensor_into(file, name, tensor);
+    else copy_to_device(D{}, tensor.size(), io::read_tensor<T>(file, name).data(), tensor.data());
+  }
+  optimizer.steps = steps, optimizer.skipped = skipped;
+  return state;
+}
+
+}  // namespace attend::train

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attend/core/number_text.hpp"
+#include "attend/optim/any_optimizer.hpp"
+#include "attend/optim/schedule.hpp"
+#include "attend/text/corpus.hpp"
+#include "attend/train/progress.hpp"
+#include "attend/train/report.hpp"
+
+namespace attend::train {
+
+/// What `fit` does. A limit of 0 is none; training ends at whichever limit comes first.
+struct FitOptions {
+  index_t epochs = 10;     ///< passes over the corpus
+  index_t max_steps = 0;   ///< updates of the weights
+  double max_seconds = 0;  ///< time, with that of the runs that this one resumes
+
+  /// See `BatchOptions`.
+  index_t tokens_per_batch = 4096;
+  index_t accumulate = 1;
+  index_t max_length = 256;
+  index_t bucket_width = 8;
+
+  double label_smoothing = 0.1;  ///< in training; the validation loss is without
+  optim::OptimizerOptions optimizer = optim::AdamOptions{.beta2 = 0.98, .eps = 1e-9};
+  /// The learning rate of each update, in place of the optimizer's. Without one, that of the optimizer is what an
+  /// inverse-square-root schedule reaches after 500 steps. A fall with an open end ends with the training.
+  std::optional<optim::Schedule> schedule = {};
+  double clip_norm = 1;    ///< the gradients' norm is cut down to this; 0: not at all
+  std::uint64_t seed = 1;  ///< of the order of the pairs and of dropout
+
+  /// Pairs to measure progress with; training never sees them. Empty: no validation.
+  text::Corpus validation = {};
+  index_t validate_every = 0;  ///< steps; 0: at the end of each epoch
+  /// Translates sentences with the model as it is at that moment, for the validation BLEU: `decode::Translator(model, tokenizer,
+  /// {.beam = 1})` fits. Empty: no BLEU is computed.
+  std::function<std::vector<std::string>(const std::vector<std::string>& sources)> translate = {};
+  Metric best_by = Metric::loss;  ///< what the best model is best by
+  index_t patience = 0;           ///< stop after so many validations in a row without a better one; 0: never
+
+  /// Where checkpoints go: `best/` and `last/`, both model folders; `last/training.safetensors` is what `resume` goes on from.
+  /// Empty: none are written.
+  std::filesystem::path output = {};
+  index_t checkpoint_every = 0;     ///< steps; 0: by time alone
+  double checkpoint_seconds = 600;  ///< 0: by steps alone. There is one at each best validation, at the end and on `stop` too
+  bool resume = false;              ///< go on from the last checkpoint in `output`
+  bool overwrite = false;           ///< begin anew where `output` holds another run's checkpoint, which is else refused
+
+  ProgressOptions progress = {};
+  index_t curve_every = 10;  ///< steps that a point of the curve is the mean of
+  std::function<void(const CurvePoint&)> on_step = {};
+  /// Called after each validation, with the translations where there are some.
+  std::function<void(const ValidationPoint&, const std::vector<std::string>& translations)> on_validation = {};
+  /// Where this becomes true, training ends after the step under way, with a checkpoint. See `StopOnInterrupt`.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+/// Throws ValueError where options are out of range or do not fit each other.
+inline const FitOptions& check(const FitOptions& o) {
+  const auto at_least_0 = [](double value, const char* name) {
+    check_value(value >= 0, "fit", std::string(name) + " is " + number_text(value) + ", expected 0 or more");
+  };
+  at_least_0(static_cast<double>(o.epochs), "epochs");
+  at_least_0(static_cast<double>(o.max_steps), "max_steps");
+  at_least_0(o.max_seconds, "max_seconds");
+  at_least_0(o.clip_norm, "clip_norm");
+  at_least_0(static_cast<double>(o.validate_every), "validate_every");
+  at_least_0(static_cast<double>(o.patience), "patience");
+  at_least_0(static_cast<double>(o.checkpoint_every), "checkpoint_every");
+  at_least_0(o.checkpoint_seconds, "checkpoint_seconds");
+  check_value(o.curve_every >= 1, "fit", "curve_every is " + std::to_string(o.curve_every) + ", expected 1 or more");
+  check_value(o.label_smoothing >= 0 && o.label_smoothing < 1, "fit",
+              "label_smoothing is " + number_text(o.label_smoothing) + ", expected [0, 1)");
+  check_value(o.patience == 0 || !o.validation.empty(), "fit", "patience needs validation pairs");
+  check_value(!o.translate || !o.validation.empty(), "fit", "translate needs validation pairs");
+  check_value(o.best_by == Metric::loss || o.translate, "fit", "best_by BLEU needs `translate`");
+  check_value(!o.resume || !o.output.empty(), "fit", "resume needs the output folder of the run to go on with");
+  check_value(!o.resume || !o.overwrite, "fit", "resume and overwrite exclude each other");
+  check_value(o.epochs > 0 || o.max_steps > 0 || o.max_seconds > 0 || o.patience > 0 || o.stop != nullptr, "fit",
+              "nothing would ever end it: give epochs, max_steps, max_seconds, patience or stop");
+  return o;
+}
+
+/// Throws ValueError where the tokenizer or a sentence of `longest` tokens does not fit the model, which would else be found
+/// out when the first such token or sentence comes, perhaps after an hour.
+template <class Model, class Tokenizer>
+void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest) {
+  check_value(tokenizer.bos() >= 0 && tokenizer.eos() >= 0, "fit", "the tokenizer has no token for the begin or the end");
+  if constexpr (requires { model.options.encoder.vocabulary, model.options.decoder.max_length; })
+    for (const auto* stack : {&model.options.encoder, &model.options.decoder}) {
+      check_value(static_cast<index_t>(tokenizer.size()) <= stack->vocabulary, "fit",
+                  "the tokenizer has " + std::to_string(tokenizer.size()) + " tokens, the model's vocabulary " +
+                      std::to_string(stack->vocabulary));
+      check_value(longest <= stack->max_length, "fit",
+                  "a sentence has " + std::to_string(longest) + " tokens, the model takes " + std::to_string(stack->max_length) +
+                      "; set max_length");
+    }
+}
+
+}  // namespace attend::train

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "attend/train/progress.hpp"
+
+namespace attend::train {
+
+/// What a validation is judged by.
+enum class Metric {
+  loss,  ///< lower is better
+  bleu,  ///< higher is better
+};
+
+/// Why training ended.
+enum class StopReason { epochs, max_steps, max_seconds, patience, interrupted };
+
+/// `all epochs are done` and its like.
+inline const char* stop_text(StopReason reason) {
+  switch (reason) {
+    case StopReason::epochs:
+      return "all epochs are done";
+    case StopReason::max_steps:
+      return "max_steps is reached";
+    case StopReason::max_seconds:
+      return "max_seconds is reached";
+    case StopReason::patience:
+      return "validation no longer improves";
+    case StopReason::interrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+/// Training at one moment. In the curve, loss and gradient norm are means since the point before.
+struct CurvePoint {
+  index_t step = 0;          ///< updates done
+  double epoch = 0;          ///< passes over the corpus done, with the part of the present one
+  double seconds = 0;        ///< since training began, resumed runs included
+  index_t tokens = 0;        ///< target tokens seen
+  double loss = 0;           ///< per target token, label smoothing included
+  double learning_rate = 0;  ///< of the last update
+  double gradient_norm = 0;  ///< before clipping
+};
+
+/// One validation.
+struct ValidationPoint {
+  index_t step = 0;
+  double seconds = 0;
+  double loss = 0;                                         ///< cross-entropy per target token, without label smoothing
+  double bleu = std::numeric_limits<double>::quiet_NaN();  ///< 0 to 100; NaN where nothing was translated
+  bool best = false;                                       ///< better than all before
+
+  /// `loss 2.345 (perplexity 10.43), BLEU 23.45, the best so far`.
+  [[nodiscard]] std::string text() const {
+    std::string s = detail::formatted("loss %.4f (perplexity %.2f)", loss, std::exp(loss));
+    if (!std::isnan(bleu)) s += detail::formatted(", BLEU %.2f", bleu);
+    return best ? s + ", the best so far" : s;
+  }
+};
+
+/// What came of a training run, the runs that it resumed included.
+struct FitReport {
+  std::vector<CurvePoint> curve;
+  std::vector<ValidationPoint> validations;
+  index_t steps = 0;    ///< updates, skipped ones included
+  index_t skipped = 0;  ///< updates left out because the gradient was not finite
+  index_t epochs = 0;   ///< whole passes over the corpus
+  index_t tokens = 0;   ///< target tokens seen
+  double seconds = 0;
+  index_t pairs = 0;    ///< sentence pairs trained on
+  index_t dropped = 0;  ///< pairs left out because a side is too long
+  StopReason stopped = StopReason::epochs;
+
+  /// The best validation; null where there was none.
+  [[nodiscard]] const ValidationPoint* best() const {
+    for (std::size_t i = validations.size(); i > 0; --i)
+      if (validations[i - 1].best) return &validations[i - 1];
+    return nullptr;
+  }
+  /// One line that sums it up.
+  [[nodiscard]] std::string text() const {
+    std::string s = std::to_string(steps) + " steps, " + std::to_string(epochs) + " epochs, " +
+                    count_text(static_cast<double>(tokens)) + " target tokens in " + duration_text(seconds);
+    if (seconds > 0) s += " (" + count_text(static_cast<double>(tokens) / seconds) + " tokens/s)";
+    if (const ValidationPoint* point = best())
+      s += "; best at step " + std::to_string(point->step) + ": " + [&] {
+        ValidationPoint plain = *point;
+        plain.best = false;
+        return plain.text();
+      }();
+    if (skipped > 0) s += "; " + std::to_string(skipped) + " steps skipped for gradients that were not finite";
+    return s + "; " + stop_text(stopped);
+  }
+};
+
+}  // namespace attend::train

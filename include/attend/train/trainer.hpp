@@ -1,0 +1,303 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "attend/optim/clip.hpp"
+#include "attend/train/batches.hpp"
+#include "attend/train/options.hpp"
+#include "attend/train/run_clock.hpp"
+#include "attend/train/run_folder.hpp"
+#include "attend/train/validation.hpp"
+
+namespace attend::train {
+
+/// One training run, which `fit` makes, runs and lets go.
+template <class Model, class Tokenizer>
+class Trainer {
+ public:
+  using T = typename Model::value_type;
+  using D = typename Model::device_type;
+
+  /// Throws ValueError for options out of range, and where tokenizer or sentences do not fit the model.
+  template <class Corpus>
+  Trainer(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options)
+      : model_(model),
+        tokenizer_(tokenizer),
+        o_(check(options)),
+        batches_(encode_pairs(corpus, tokenizer), tokenizer.bos(), tokenizer.eos(), batch_options(options.accumulate)),
+        epoch_(batches_.epoch(0)),
+        optimizer_(optim::FlatParameters<T, D>(nn::parameters(model)), options.optimizer),
+        schedule_(make_schedule()),
+        folder_(options.output),
+        progress_(options.progress) {
+    if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));
+    check_fits(model, tokenizer, std::max(batches_.longest(), validation_ ? validation_->batches().longest() : 0));
+  }
+
+  /// Trains until a limit is reached.
+  FitReport run() {
+    const GeneratorScope generator;
+    const EvaluationAfterwards evaluation{model_};
+    begin();
+    while (true) {
+      if (validation_due()) validate();
+      if (checkpoint_due()) checkpoint();
+      if (const auto reason = stop_reason()) return end(*reason);
+      step();
+    }
+  }
+
+ private:
+  struct EvaluationAfterwards {
+    Model& model;
+    ~EvaluationAfterwards() { nn::set_training(model, false); }
+  };
+  static constexpr index_t most_skipped = 100;  // in a row
+
+  [[nodiscard]] BatchOptions batch_options(index_t accumulate) const {
+    return {.tokens_per_batch = o_.tokens_per_batch,
+            .accumulate = accumulate,
+            .max_length = o_.max_length,
+            .bucket_width = o_.bucket_width,
+            .seed = o_.seed};
+  }
+
+  [[nodiscard]] optim::Schedule make_schedule() const {
+    if (!o_.schedule) {
+      const double rate = std::visit([](const auto& options) { return options.learning_rate; }, o_.optimizer);
+      return optim::Schedule({.kind = optim::ScheduleKind::inverse_sqrt, .learning_rate = rate, .warmup = 500});
+    }
+    if (!o_.schedule->open()) return *o_.schedule;
+    const index_t steps = total_steps();
+    check_value(steps > 0, "fit",
+                "the schedule `" + o_.schedule->text() + "` has no end; give its steps, or epochs or max_steps");
+    return o_.schedule->ending_at(steps);
+  }
+
+  /// Updates until epochs or max_steps end the run; 0 where neither does. Epochs may differ by a batch: an estimate.
+  [[nodiscard]] index_t total_steps() const {
+    const index_t by_epochs = o_.epochs * epoch_.size();
+    if (by_epochs == 0 || o_.max_steps == 0) return std::max(by_epochs, o_.max_steps);
+    return std::min(by_epochs, o_.max_steps);
+  }
+
+  /// All that must be the same in a run that goes on with another's state.
+  [[nodiscard]] RunIdentity identity() const {
+    return {{"corpus", number_text(batches_.pairs().fingerprint())},
+            {"pairs", number_text(batches_.pairs().size())},
+            {"vocabulary", number_text(static_cast<index_t>(tokenizer_.size()))},
+            {"bos", number_text(tokenizer_.bos())},
+            {"eos", number_text(tokenizer_.eos())},
+            {"tokens_per_batch", number_text(o_.tokens_per_batch)},
+            {"accumulate", number_text(o_.accumulate)},
+            {"max_length", number_text(o_.max_length)},
+            {"bucket_width", number_text(o_.bucket_width)},
+            {"seed", number_text(o_.seed)},
+            {"optimizer", std::string(optim::optimizer_name(o_.optimizer))}};
+  }
+
+  void begin() {
+    if (o_.resume) {
+      load();
+    } else {
+      check_value(o_.overwrite || !folder_.holds_run(), "fit",
+                  o_.output.string() + " holds another run: resume it, overwrite it, or choose another output");
+      if (o_.overwrite) folder_.clear();
+      default_generator().restore(o_.seed ^ 0x64726f706f7574, 0);  // a key of its own: not the numbers of the initial weights
+    }
+    nn::set_training(model_, true);
+    clock_.start(state_.seconds);
+    checkpoint_time_ = state_.seconds;
+    speed_ = Speed(state_.seconds, static_cast<double>(state_.tokens));
+    std::string text = "train: " + std::to_string(batches_.size()) + " pairs";
+    if (batches_.dropped() > 0)
+      text += " (" + std::to_string(batches_.dropped()) + " left out: longer than " +
+              std::to_string(std::min(o_.max_length, o_.tokens_per_batch)) + " tokens)";
+    text +=
+        ", " + std::to_string(epoch_.size()) + " steps an epoch, " + std::to_string(nn::parameter_count(model_)) + " parameters";
+    if (o_.resume) text += "; going on from step " + std::to_string(state_.step);
+    progress_.message(text);
+  }
+
+  void load() {
+    folder_.load_last([&](const std::filesystem::path& path) {
+      auto memory = optimizer_.state();
+      state_ = read_training_state(path, identity(), model_, memory, optimizer_.parameters().layout());
+      optimizer_.restore(memory);
+      epoch_ = batches_.epoch(state_.epoch);
+      if (state_.position >= epoch_.size())
+        throw FormatError("resume: " + path.string() + ": position is " + std::to_string(state_.position) + " in an epoch of " +
+                          std::to_string(epoch_.size()) + " batches");
+    });
+    default_generator().restore(state_.generator_seed, state_.generator_drawn);
+    saved_step_ = state_.step;
+  }
+
+  /// One update of the weights.
+  void step() {
+    const auto batch = epoch_[state_.position];
+    const index_t labels = batches_.labels(batch);
+    optimizer_.zero_grad();
+    double loss = 0;
+    for (const auto& part : batches_.parts(batch)) {
+      const double share = static_cast<double>(batches_.labels(part)) / static_cast<double>(labels);
+      const auto mean = model_.loss(batches_.template make<D>(part), CrossEntropyOptions{.smoothing = o_.label_smoothing});
+      loss += share * static_cast<double>(mean.item());
+      mean.backward(Tensor<T, D>(mean.shape(), static_cast<T>(share)));
+    }
+    const double norm = optim::grad_norm(optimizer_.parameters()), rate = schedule_.at(state_.step + 1);
+    const bool taken = optimizer_.step(rate, o_.clip_norm > 0 ? optim::clip_coefficient(norm, o_.clip_norm) : 1);
+    nan_steps_ = taken ? 0 : nan_steps_ + 1;
+    if (nan_steps_ >= most_skipped)
+      throw Error("fit: the gradient was not finite in the last " + std::to_string(nan_steps_) + " steps, to step " +
+                  std::to_string(state_.step + 1) + "; a lower learning rate or a longer warm-up may help");
+
+    ++state_.step;
+    state_.tokens += labels;
+    if (++state_.position == epoch_.size()) {
+      state_.position = 0;
+      epoch_ = batches_.epoch(++state_.epoch);
+    }
+    state_.seconds = clock_.seconds();
+    record({.step = state_.step,
+            .epoch = epochs_done(),
+            .seconds = state_.seconds,
+            .tokens = state_.tokens,
+            .loss = loss,
+            .learning_rate = rate,
+            .gradient_norm = norm},
+           labels);
+  }
+
+  /// Adds a step to the curve and shows it.
+  void record(const CurvePoint& now, index_t labels) {
+    TrainingState& s = state_;
+    if (std::isfinite(now.loss) && std::isfinite(now.gradient_norm)) {
+      s.loss_sum += now.loss * static_cast<double>(labels), s.token_sum += labels;
+      s.norm_sum += now.gradient_norm, ++s.step_sum;
+      shown_loss_ = shown_loss_ ? *shown_loss_ + (now.loss - *shown_loss_) * 0.1 : now.loss;
+    }
+    if (s.step % o_.curve_every == 0) {
+      CurvePoint mean = now;
+      if (s.step_sum > 0) {
+        mean.loss = s.loss_sum / static_cast<double>(s.token_sum);
+        mean.gradient_norm = s.norm_sum / static_cast<double>(s.step_sum);
+      }
+      s.curve.push_back(mean);
+      s.loss_sum = s.norm_sum = 0, s.token_sum = s.step_sum = 0;
+    }
+    if (o_.on_step) o_.on_step(now);
+    const double done = RunClock::fraction(o_, now.epoch, s.step, now.seconds);
+    progress_.update(now.seconds, {.step = s.step,
+                                   .steps = total_steps(),
+                                   .epoch = s.epoch + 1,
+                                   .epochs = o_.epochs,
+                                   .fraction = done,
+                                   .loss = shown_loss_.value_or(now.loss),
+                                   .learning_rate = now.learning_rate,
+                                   .tokens_per_second = speed_.update(now.seconds, static_cast<double>(s.tokens)),
+                                   .seconds_left = clock_.seconds_left(done, now.seconds)});
+  }
+
+  [[nodiscard]] bool validation_due() const {
+    if (!validation_ || state_.step == 0 || state_.validated == state_.step) return false;
+    return o_.validate_every > 0 ? state_.step % o_.validate_every == 0 : state_.position == 0;
+  }
+  void validate() {
+    const auto loss = validation_->loss(model_, o_.stop);
+    if (!loss) return;  // interrupted; the run that resumes this one begins with this validation
+    ValidationPoint point{.step = state_.step, .loss = *loss};
+    std::vector<std::string> translations;
+    if (o_.translate) {
+      translations = validation_->translations(model_, o_.translate);
+      point.bleu = validation_->bleu(translations);
+    }
+    const double value = o_.best_by == Metric::loss ? point.loss : -point.bleu;  // lower is better
+    point.best = !(value >= state_.best_value) && !std::isnan(value);
+    point.seconds = state_.seconds = clock_.seconds();
+    if (point.best) state_.best_value = value;
+    state_.since_best = point.best ? 0 : state_.since_best + 1;
+    state_.validated = state_.step;
+    state_.validations.push_back(point);
+    progress_.message("validation at step " + std::to_string(point.step) + ": " + point.text());
+    saved_step_ = -1;  // what was saved does not know of this
+    if (point.best && folder_.used()) {
+      folder_.save_best(model_, tokenizer_);
+      checkpoint();  // so that a run that goes on from `last` knows of this best
+    }
+    if (o_.on_validation) o_.on_validation(point, translations);
+  }
+
+  [[nodiscard]] bool checkpoint_due() const {
+    if (!folder_.used() || state_.step == 0 || saved_step_ == state_.step) return false;
+    if (o_.checkpoint_every > 0 && state_.step % o_.checkpoint_every == 0) return true;
+    return o_.checkpoint_seconds > 0 && clock_.seconds() - checkpoint_time_ >= o_.checkpoint_seconds;
+  }
+  void checkpoint() {
+    state_.seconds = clock_.seconds();
+    state_.generator_seed = default_generator().seed(), state_.generator_drawn = default_generator().drawn();
+    folder_.save_last(model_, tokenizer_, [&](const std::filesystem::path& path) {
+      write_training_state(path, state_, identity(), model_, optimizer_.state(), optimizer_.parameters().layout());
+    });
+    saved_step_ = state_.step;
+    checkpoint_time_ = clock_.seconds();
+  }
+
+  [[nodiscard]] std::optional<StopReason> stop_reason() const {
+    if (o_.stop != nullptr && o_.stop->load(std::memory_order_relaxed)) return StopReason::interrupted;
+    if (o_.patience > 0 && state_.since_best >= o_.patience) return StopReason::patience;
+    if (o_.epochs > 0 && state_.epoch >= o_.epochs) return StopReason::epochs;
+    if (o_.max_steps > 0 && state_.step >= o_.max_steps) return StopReason::max_steps;
+    if (o_.max_seconds > 0 && clock_.seconds() >= o_.max_seconds) return StopReason::max_seconds;
+    return std::nullopt;
+  }
+  FitReport end(StopReason reason) {
+    const bool validated = !validation_ || state_.validated == state_.step || state_.step == 0;
+    if (reason != StopReason::interrupted && !validated) validate();
+    if (folder_.used() && saved_step_ != state_.step) checkpoint();
+    state_.seconds = clock_.seconds();
+    FitReport report{.curve = state_.curve,
+                     .validations = state_.validations,
+                     .steps = state_.step,
+                     .skipped = optimizer_.skipped(),
+                     .epochs = state_.epoch,
+                     .tokens = state_.tokens,
+                     .seconds = state_.seconds,
+                     .pairs = batches_.size(),
+                     .dropped = batches_.dropped(),
+                     .stopped = reason};
+    progress_.message("train: " + report.text());
+    return report;
+  }
+
+  [[nodiscard]] double epochs_done() const {
+    return static_cast<double>(state_.epoch) + static_cast<double>(state_.position) / static_cast<double>(epoch_.size());
+  }
+
+  Model& model_;
+  const Tokenizer& tokenizer_;
+  const FitOptions& o_;
+  Batches batches_;
+  Batches::Epoch epoch_;
+  std::optional<Validation> validation_;
+  optim::AnyOptimizer<T, D> optimizer_;
+  optim::Schedule schedule_;
+  RunFolder folder_;
+  Progress progress_;
+
+  TrainingState state_;
+  index_t saved_step_ = -1;  // of the last checkpoint
+  index_t nan_steps_ = 0;    // skipped in a row
+  RunClock clock_;
+  double checkpoint_time_ = 0;
+  Speed speed_{0, 0};
+  std::optional<double> shown_loss_;  // smoothed
+};
+
+}  // namespace attend::train

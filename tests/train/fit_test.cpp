@@ -1,0 +1,244 @@
+#include "attend/train/fit.hpp"
+
+#include <cmath>
+
+#include "../catch.hpp"
+#include "toy.hpp"
+
+using namespace attend;
+using namespace attend::train;
+using Catch::Matchers::Contains;
+
+TEST_CASE("fit: the loss falls, and the report tells how", "[train]") {
+  auto model = toy::model(0.1);
+  auto options = toy::options(6);
+  options.validation = toy::corpus(40, 2);
+  options.max_length = 8;
+  options.curve_every = 5;
+  index_t steps = 0;
+  options.on_step = [&](const CurvePoint& point) { CHECK(point.step == ++steps); };
+  const FitReport report = fit(model, toy::corpus(300), toy::Letters(), options);
+
+  CHECK(report.stopped == StopReason::epochs);
+  CHECK(report.epochs == 6);
+  CHECK(report.steps == steps);
+  CHECK(report.pairs + report.dropped == 300);
+  CHECK(report.dropped > 0);  // eight letters and the end are nine tokens
+  CHECK(report.skipped == 0);
+  REQUIRE(report.curve.size() == static_cast<std::size_t>(steps / 5));
+  CHECK(report.curve.back().loss < 0.7 * report.curve.front().loss);
+  for (std::size_t i = 0; i < report.curve.size(); ++i) {
+    CHECK(report.curve[i].step == static_cast<index_t>(5 * (i + 1)));
+    CHECK(report.curve[i].gradient_norm > 0);
+    if (i > 0) {
+      CHECK(report.curve[i].tokens > report.curve[i - 1].tokens);
+      CHECK(report.curve[i].seconds >= report.curve[i - 1].seconds);
+      CHECK(report.curve[i].epoch > report.curve[i - 1].epoch);
+    }
+  }
+  CHECK(report.curve[2].learning_rate == Approx(0.02 * std::sqrt(10.0 / 15)));
+  REQUIRE(report.validations.size() == 6);
+  CHECK(report.validations.back().loss < report.validations.front().loss);
+  REQUIRE(report.best() != nullptr);
+  CHECK(report.best()->loss <= report.validations.back().loss);
+  CHECK(std::isnan(report.best()->bleu));
+  CHECK_FALSE(nn::is_training(model));
+  CHECK_THAT(report.text(), Contains("6 epochs") && Contains("all epochs are done"));
+}
+
+TEST_CASE("fit: the validation loss is that of the model without dropout and smoothing", "[train]") {
+  auto model = toy::model<double>(0.5);
+  auto options = toy::options(2);
+  options.validation = toy::corpus(30, 2);
+  const FitReport report = fit(model, toy::corpus(100), toy::Letters(), options);
+
+  EncodedPairs pairs = encode_pairs(options.validation, toy::Letters());
+  const Batches batches(pairs, 1, 2, {.tokens_per_batch = 100000});
+  const auto whole = batches.in_order();
+  REQUIRE(whole.size() == 1);
+  CHECK(report.validations.back().loss == Approx(model.loss(batches.make(whole[0]), {}).item()).epsilon(1e-12));
+}
+
+TEST_CASE("fit: accumulating over k batches equals batches k times as large", "[train]") {
+  auto whole = toy::model<double>(), split = toy::model<double>();
+  auto options = toy::options(2);
+  options.tokens_per_batch = 120;
+  const auto a = fit(whole, toy::corpus(200), toy::Letters(), options);
+  options.tokens_per_batch = 40;
+  options.accumulate = 3;
+  const auto b = fit(split, toy::corpus(200), toy::Letters(), options);
+  REQUIRE(a.steps == b.steps);
+  CHECK(a.curve.back().loss == Approx(b.curve.back().loss).epsilon(1e-12));
+  const auto x = toy::weights(whole), y = toy::weights(split);
+  for (std::size_t i = 0; i < x.size(); ++i) REQUIRE(std::abs(x[i] - y[i]) < 1e-9);
+}
+
+TEST_CASE("fit: the same options give the same bits, with any number of threads, and another seed does not", "[train]") {
+  const int before = threads();
+  const auto train = [](int thread_count, std::uint64_t seed) {
+    set_threads(thread_count);
+    auto model = toy::model(0.3);
+    auto options = toy::options(2);
+    options.seed = seed;
+    fit(model, toy::corpus(100), toy::Letters(), options);
+    return toy::weights(model);
+  };
+  const auto one = train(1, 1);
+  CHECK(one == train(3, 1));
+  CHECK(one != train(1, 2));
+  set_threads(before);
+}
+
+TEST_CASE("fit: the caller's random numbers are left alone", "[train]") {
+  auto model = toy::model(0.3);
+  seed(77);
+  default_generator().next();
+  fit(model, toy::corpus(50), toy::Letters(), toy::options(1));
+  CHECK(default_generator().seed() == 77);
+  CHECK(default_generator().drawn() == 1);
+}
+
+TEST_CASE("fit: each limit ends the training", "[train]") {
+  auto model = toy::model();
+  auto options = toy::options();
+  const auto ends = [&] { return fit(model, toy::corpus(100), toy::Letters(), options).stopped; };
+  options.max_steps = 2;
+  CHECK(ends() == StopReason::max_steps);
+  options.max_steps = 0;
+  options.max_seconds = 1e-9;
+  CHECK(ends() == StopReason::max_seconds);
+  options.max_seconds = 0;
+  std::atomic<bool> stop{false};
+  options.stop = &stop;
+  index_t steps = 0;
+  options.on_step = [&](const CurvePoint&) { stop = ++steps == 3; };
+  CHECK(ends() == StopReason::interrupted);
+  CHECK(steps == 3);
+
+  options = toy::options(0);
+  options.schedule = optim::Schedule({.kind = optim::ScheduleKind::constant, .learning_rate = 0});  // never better
+  options.validation = toy::corpus(10, 2);
+  options.validate_every = 2;
+  options.patience = 3;
+  const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(report.stopped == StopReason::patience);
+  CHECK(report.validations.size() == 4);
+  CHECK(report.steps == 8);
+}
+
+TEST_CASE("fit: the best model by BLEU is kept, whatever comes after it", "[train]") {
+  const toy::Folder folder;
+  auto model = toy::model();
+  auto options = toy::options(0);
+  options.max_steps = 6;
+  options.validate_every = 1;
+  options.output = folder.path();
+  options.best_by = Metric::bleu;
+  options.validation = toy::corpus(20, 2);
+  options.validation.pairs.resize(8);
+  for (auto& pair : options.validation.pairs) pair.target = "a b c d";
+  int call = 0;
+  // The share of the sentences that are right rises to the third validation and then falls.
+  options.translate = [&](const std::vector<std::string>& sources) {
+    CHECK_FALSE(nn::is_training(model));
+    CHECK_FALSE(grad_enabled());
+    const std::size_t right = std::vector<std::size_t>{1, 4, 7, 6, 5, 2}.at(static_cast<std::size_t>(call++));
+    std::vector<std::string> translations(sources.size(), "x x x x");
+    for (std::size_t i = 0; i < right; ++i) translations[i] = "a b c d";
+    return translations;
+  };
+  std::vector<float> best;
+  options.on_validation = [&](const ValidationPoint& point, const std::vector<std::string>& translations) {
+    CHECK(translations.size() == 8);
+    if (point.best) best = toy::weights(model);
+  };
+  // BLEU counts words, the model letters.
+  struct Words : toy::Letters {
+    std::vector<token_t> encode(const std::string& text) const {
+      std::vector<token_t> tokens;
+      for (const char c : text)
+        if (c != ' ') tokens.push_back(static_cast<token_t>(c - 'a' + 3));
+      return tokens;
+    }
+  };
+  const auto report = fit(model, toy::corpus(100), Words(), options);
+  REQUIRE(report.validations.size() == 6);
+  REQUIRE(report.best() != nullptr);
+  CHECK(report.best()->step == 3);
+  CHECK(report.best()->bleu > 80);
+  CHECK(best != toy::weights(model));
+
+  auto loaded = toy::model();
+  io::load_state(loaded, io::SafetensorsFile::open(folder.path() / "best" / "model.safetensors"));
+  CHECK(toy::weights(loaded) == best);
+  io::load_state(loaded, io::SafetensorsFile::open(folder.path() / "last" / "model.safetensors"));
+  CHECK(toy::weights(loaded) == toy::weights(model));
+  CHECK(model_folder(folder.path()) == folder.path() / "best");
+  CHECK(model_folder(folder.path() / "last") == folder.path() / "last");
+  CHECK_THROWS_AS(model_folder(folder.path() / "other"), IoError);
+}
+
+TEST_CASE("fit: a gradient that is not finite costs a step, and a hundred in a row end the run", "[train]") {
+  auto model = toy::model();
+  auto options = toy::options(0);
+  options.max_steps = 10;
+  options.on_step = [&](const CurvePoint& point) { model.poisoned = point.step == 4 || point.step == 5; };
+  auto report = fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(report.skipped == 2);
+  CHECK(report.steps == 10);
+  CHECK_THAT(report.text(), Contains("2 steps skipped"));
+  for (const float w : toy::weights(model)) REQUIRE(std::isfinite(w));
+
+  const auto before = toy::weights(model);
+  model.poisoned = true;
+  options.on_step = {};
+  options.max_steps = 1000;
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("not finite in the last 100 steps"));
+  CHECK(toy::weights(model) == before);
+}
+
+TEST_CASE("fit: a fall with an open end ends with the training", "[train]") {
+  auto model = toy::model();
+  auto options = toy::options(2);
+  options.schedule = optim::Schedule({.kind = optim::ScheduleKind::linear, .learning_rate = 0.01});
+  double rate = 1;
+  options.on_step = [&](const CurvePoint& point) { rate = point.learning_rate; };
+  const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(rate <= 0.01 / static_cast<double>(report.steps));
+  options.epochs = 0;
+  options.max_seconds = 1;
+  CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), ValueError);
+}
+
+TEST_CASE("fit: without a schedule the optimizer's learning rate is reached after 500 steps", "[train]") {
+  auto model = toy::model();
+  auto options = toy::options(0);
+  options.schedule = {};
+  options.max_steps = 3;
+  double rate = 0;
+  options.on_step = [&](const CurvePoint& point) { rate = point.learning_rate; };
+  fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(rate == Approx(0.02 * 3 / 500));
+}
+
+TEST_CASE("fit: options that are out of range or do not fit each other are refused", "[train]") {
+  auto model = toy::model();
+  const auto refuses = [&](auto&& change) {
+    auto options = toy::options();
+    change(options);
+    CHECK_THROWS_AS(fit(model, toy::corpus(20), toy::Letters(), options), ValueError);
+  };
+  refuses([](FitOptions& o) { o.epochs = -1; });
+  refuses([](FitOptions& o) { o.epochs = 0; });  // nothing would end it
+  refuses([](FitOptions& o) { o.max_seconds = std::nan(""); });
+  refuses([](FitOptions& o) { o.label_smoothing = 1; });
+  refuses([](FitOptions& o) { o.clip_norm = -1; });
+  refuses([](FitOptions& o) { o.patience = 2; });
+  refuses([](FitOptions& o) { o.resume = true; });
+  refuses([](FitOptions& o) { o.best_by = Metric::bleu; });
+  refuses([](FitOptions& o) { o.curve_every = 0; });
+  refuses([](FitOptions& o) { o.tokens_per_batch = 0; });
+  refuses([](FitOptions& o) { o.max_length = 1; });  // no pair is so short
+  refuses([](FitOptions& o) { o.optimizer = optim::SgdOptions{.momentum = 2}; });
+  CHECK_THROWS_AS(fit(model, text::Corpus(), toy::Letters(), toy::options()), ValueError);
+}

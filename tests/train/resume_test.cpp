@@ -1,0 +1,244 @@
+#include <csignal>
+#include <fstream>
+
+#include "../catch.hpp"
+#include "../io/limited_file_size.hpp"
+#include "attend/train/interrupt.hpp"
+#include "toy.hpp"
+
+using namespace attend;
+using namespace attend::train;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Dropout, accumulation and validation: all that a checkpoint has to remember.
+FitOptions full_options() {
+  auto options = toy::options(4);
+  options.tokens_per_batch = 40;
+  options.accumulate = 2;
+  options.curve_every = 4;
+  options.validation = toy::corpus(20, 2);
+  options.validate_every = 7;
+  options.checkpoint_seconds = 0;
+  return options;
+}
+
+void check_equal(const FitReport& a, const FitReport& b) {
+  CHECK(a.steps == b.steps);
+  CHECK(a.epochs == b.epochs);
+  CHECK(a.tokens == b.tokens);
+  CHECK(a.skipped == b.skipped);
+  REQUIRE(a.curve.size() == b.curve.size());
+  for (std::size_t i = 0; i < a.curve.size(); ++i) {
+    CHECK(a.curve[i].step == b.curve[i].step);
+    CHECK(a.curve[i].epoch == b.curve[i].epoch);
+    CHECK(a.curve[i].tokens == b.curve[i].tokens);
+    CHECK(a.curve[i].loss == b.curve[i].loss);
+    CHECK(a.curve[i].learning_rate == b.curve[i].learning_rate);
+    CHECK(a.curve[i].gradient_norm == b.curve[i].gradient_norm);
+  }
+  REQUIRE(a.validations.size() == b.validations.size());
+  for (std::size_t i = 0; i < a.validations.size(); ++i) {
+    CHECK(a.validations[i].step == b.validations[i].step);
+    CHECK(a.validations[i].loss == b.validations[i].loss);
+    CHECK(a.validations[i].best == b.validations[i].best);
+  }
+}
+
+std::string contents(const std::filesystem::path& path) { return io::read_file(path); }
+
+}  // namespace
+
+TEST_CASE("resume: stopped at any step and resumed, the bits are those of a run that was not stopped", "[train]") {
+  for (const optim::OptimizerOptions& optimizer :
+       {optim::OptimizerOptions(optim::AdamOptions{}), optim::OptimizerOptions(optim::AdamWOptions{}),
+        optim::OptimizerOptions(optim::SgdOptions{.momentum = 0.9, .nesterov = true})}) {
+    auto options = full_options();
+    options.optimizer = optimizer;
+    auto whole = toy::model(0.3);
+    const FitReport expected = fit(whole, toy::corpus(100), toy::Letters(), options);
+    REQUIRE(expected.steps > 20);
+
+    // A new model and a new process' worth of state for each piece, which ends after 1, 2, 3, ... steps: at the bounds of
+    // epochs, before and after validations, between points of the curve.
+    const toy::Folder folder;
+    options.output = folder.path();
+    std::atomic<bool> stop{false};
+    options.stop = &stop;
+    FitReport report;
+    index_t pieces = 0;
+    do {
+      stop = false;
+      index_t left = ++pieces;
+      options.on_step = [&](const CurvePoint&) { stop = --left == 0; };
+      auto model = toy::model(0.3);
+      seed(1000 + static_cast<std::uint64_t>(pieces));
+      report = fit(model, toy::corpus(100), toy::Letters(), options);
+      options.resume = true;
+      if (report.stopped != StopReason::interrupted) CHECK(toy::weights(model) == toy::weights(whole));
+    } while (report.stopped == StopReason::interrupted && pieces < 100);
+    CHECK(pieces > 5);
+    CHECK(report.stopped == StopReason::epochs);
+    check_equal(report, expected);
+  }
+}
+
+TEST_CASE("resume: goes on from a periodic checkpoint after a crash, in double too", "[train]") {
+  auto options = full_options();
+  auto whole = toy::model<double>(0.3);
+  fit(whole, toy::corpus(100), toy::Letters(), options);
+
+  const toy::Folder folder;
+  options.output = folder.path();
+  options.checkpoint_every = 3;
+  options.on_step = [](const CurvePoint& point) {
+    if (point.step == 11) throw std::runtime_error("crash");
+  };
+  auto crashed = toy::model<double>(0.3), resumed = toy::model<double>(0.3);
+  CHECK_THROWS_WITH(fit(crashed, toy::corpus(100), toy::Letters(), options), "crash");
+  index_t first = 0;
+  options.on_step = [&](const CurvePoint& point) { first = first ? first : point.step; };
+  options.resume = true;
+  fit(resumed, toy::corpus(100), toy::Letters(), options);
+  CHECK(first == 10);
+  CHECK(toy::weights(resumed) == toy::weights(whole));
+}
+
+TEST_CASE("resume: more epochs, and limits that count from the very beginning", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(1);
+  options.output = folder.path();
+  auto model = toy::model();
+  const auto first = fit(model, toy::corpus(100), toy::Letters(), options);
+  options.resume = true;
+  CHECK(fit(model, toy::corpus(100), toy::Letters(), options).steps == first.steps);  // nothing left to do
+  options.epochs = 3;
+  const auto second = fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(second.epochs == 3);
+  CHECK(second.steps >= 3 * first.steps - 3);
+  options.max_seconds = 1e-9;
+  options.epochs = 0;
+  CHECK(fit(model, toy::corpus(100), toy::Letters(), options).steps == second.steps);
+}
+
+TEST_CASE("resume: a run that does not fit is refused with all that differs", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(1);
+  options.output = folder.path();
+  auto model = toy::model();
+  fit(model, toy::corpus(100), toy::Letters(), options);
+  const auto before = contents(folder.path() / "last" / "training.safetensors");
+
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("holds another run"));
+  options.resume = true;
+  const auto refuses = [&](auto&& other_model, const text::Corpus& corpus, const toy::Letters& letters, const FitOptions& o,
+                           const std::string& text) {
+    CHECK_THROWS_AS(fit(other_model, corpus, letters, o), ValueError);
+    CHECK_THROWS_WITH(fit(other_model, corpus, letters, o), Contains("is of another run") && Contains(text));
+  };
+  refuses(model, toy::corpus(101), toy::Letters(), options, "pairs 100 (this run: 101)");
+  refuses(model, toy::corpus(100, 5), toy::Letters(), options, "corpus ");
+  refuses(model, toy::corpus(100), toy::Letters{.letters = 30}, options, "vocabulary 29 (this run: 33)");
+  refuses(toy::Model<float>(0, 16), toy::corpus(100), toy::Letters(), options,
+          "model.embedding.weight F32 [29, 12] (this run: F32 [29, 16])");
+  refuses(toy::Model<double>(), toy::corpus(100), toy::Letters(), options, "(this run: F64 [29, 12])");
+  auto frozen = toy::model();
+  frozen.head.bias->set_requires_grad(false);
+  refuses(frozen, toy::corpus(100), toy::Letters(), options, "optimizer.first_moment");
+  auto changed = options;
+  changed.seed = 8;
+  changed.tokens_per_batch = 50;
+  refuses(model, toy::corpus(100), toy::Letters(), changed, "seed 1 (this run: 8), tokens_per_batch 64 (this run: 50)");
+  changed = options;
+  changed.optimizer = optim::SgdOptions{};
+  refuses(model, toy::corpus(100), toy::Letters(), changed, "optimizer adam (this run: sgd)");
+
+  CHECK(contents(folder.path() / "last" / "training.safetensors") == before);
+  const toy::Folder empty;
+  options.output = empty.path();
+  CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), IoError);
+}
+
+TEST_CASE("resume: a damaged state is refused", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(1);
+  options.output = folder.path();
+  auto model = toy::model();
+  fit(model, toy::corpus(100), toy::Letters(), options);
+  options.resume = true;
+  const auto path = folder.path() / "last" / "training.safetensors";
+  const std::string good = contents(path);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const auto at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    REQUIRE(from.size() == to.size());
+    return text.replace(at, from.size(), to);
+  };
+  for (const std::string& bad :
+       {std::string(), std::string("junk"), good.substr(0, good.size() / 2),
+        with("attend training state 1", "attend training state 9"), with("\"epoch\":\"1\"", "\"epoch\":\"x\""),
+        with("\"epoch\":\"1\"", "\"epocx\":\"1\""), with("\"position\":\"0\"", "\"position\":\"9\"")}) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bad;
+    CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), FormatError);
+  }
+}
+
+TEST_CASE("overwrite: nothing of the old run is left, and foreign files are", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(1);
+  options.output = folder.path();
+  options.validation = toy::corpus(10, 2);
+  auto model = toy::model();
+  fit(model, toy::corpus(100), toy::Letters(), options);
+  std::ofstream(folder.path() / "best" / "notes.txt") << "mine";
+  options.validation = {};
+  options.overwrite = true;
+  fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "best" / "model.safetensors"));
+  CHECK(std::filesystem::exists(folder.path() / "best" / "notes.txt"));
+  CHECK(model_folder(folder.path()) == folder.path() / "last");
+}
+
+TEST_CASE("a disk that fills up while saving costs an exception, not the checkpoint before", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(2);
+  options.output = folder.path();
+  options.checkpoint_every = 4;
+  auto model = toy::model();
+  std::optional<LimitedFileSize> full;
+  options.on_step = [&](const CurvePoint& point) {
+    if (point.step == 6) full.emplace(2000);
+  };
+  CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), IoError);
+  full.reset();
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "last"))
+    CHECK(entry.path().filename().string().find("tmp") == std::string::npos);
+
+  auto whole = toy::model(), resumed = toy::model();
+  index_t first = 0;
+  options.on_step = [&](const CurvePoint& point) { first = first ? first : point.step; };
+  options.resume = true;
+  fit(resumed, toy::corpus(100), toy::Letters(), options);
+  CHECK(first == 5);
+  options = toy::options(2);
+  fit(whole, toy::corpus(100), toy::Letters(), options);
+  CHECK(toy::weights(resumed) == toy::weights(whole));
+}
+
+TEST_CASE("StopOnInterrupt: a signal sets the flag, and the handler from before comes back", "[train]") {
+  struct sigaction before {
+  }, after{};
+  sigaction(SIGINT, nullptr, &before);
+  {
+    const StopOnInterrupt interrupt;
+    CHECK_FALSE(interrupt.flag());
+    std::raise(SIGINT);
+    CHECK(interrupt.flag());
+  }
+  sigaction(SIGINT, nullptr, &after);
+  CHECK(before.sa_handler == after.sa_handler);
+  const StopOnInterrupt again;
+  CHECK_FALSE(again.flag());
+}
