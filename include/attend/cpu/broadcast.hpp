@@ -71,7 +71,7 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
     return;
   }
   // Sums along the innermost dimension, in parts where there are few of them and long ones.
-  constexpr index_t part = 16384;
+  constexpr index_t part = 4096;
   const bool few = kept < 64;
   const index_t parts = few ? std::max<index_t>(1, (n + part - 1) / part) : 1, length = parts == 1 ? n : part;
   const index_t tasks = summed * parts;

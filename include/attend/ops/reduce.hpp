@@ -7,6 +7,7 @@
 #include "attend/core/broadcast.hpp"
 #include "attend/cpu/broadcast.hpp"
 #include "attend/cpu/reduce.hpp"
+#include "attend/ops/arithmetic.hpp"
 
 namespace attend {
 
@@ -31,15 +32,16 @@ inline Shape without_axis(const Shape& shape, index_t axis) {
   return Shape(dims);
 }
 
-/// y = scale * the sum of x over the dimensions that are 1 in `kept`.  dx = scale * dy, repeated.
+/// y = the sum of x over the dimensions that are 1 in `kept`, divided by `divisor`.  dx = dy / divisor, repeated.
 template <class T, Device D>
-Var<T, D> scaled_sum(const Var<T, D>& x, double scale, const Shape& kept, const Shape& shape) {
+Var<T, D> divided_sum(const Var<T, D>& x, index_t divisor, const Shape& kept, const Shape& shape) {
   const Strides s = broadcast_strides(x.shape(), kept, kept);
-  const T factor = static_cast<T>(scale);
   Tensor<T, D> y(shape);
   if (x.size() == 0) y.fill(T(0));
-  else sum_broadcast(D{}, s, factor, x.data(), T(0), y.data());
+  else sum_broadcast(D{}, s, T(1), x.data(), T(0), y.data());
+  if (divisor != 1) map_forward(D{}, y.size(), DividedBy{static_cast<double>(divisor)}, y.data(), y.data());
   return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
+    const T factor = T(1) / static_cast<T>(divisor);
     x.accumulate_with([&](T* dx, T keep) { repeat_broadcast(D{}, s, factor, dy.data(), keep, dx); });
   });
 }
@@ -49,7 +51,7 @@ Var<T, D> scaled_sum(const Var<T, D>& x, double scale, const Shape& kept, const 
 /// y = the sum of all values of x, 0 where there are none.  dx = dy. Shapes: x any, y a scalar [].
 template <class T, Device D>
 Var<T, D> sum(const Var<T, D>& x) {
-  return detail::scaled_sum(x, 1, Shape{}, Shape{});
+  return detail::divided_sum(x, 1, Shape{}, Shape{});
 }
 
 /// y = the sum of x over one axis; negative axes count from the end. Shapes: x [.., n, ..], y [.., ..], or [.., 1, ..] with
@@ -57,14 +59,14 @@ Var<T, D> sum(const Var<T, D>& x) {
 template <class T, Device D>
 Var<T, D> sum(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {}) {
   const Shape kept = detail::reduced_shape("sum", x, axis);
-  return detail::scaled_sum(x, 1, kept, options.keep ? kept : detail::without_axis(kept, axis));
+  return detail::divided_sum(x, 1, kept, options.keep ? kept : detail::without_axis(kept, axis));
 }
 
 /// y = the mean of all values of x.  dx = dy / size. Shapes: x any, y []. Throws ShapeError where x is empty.
 template <class T, Device D>
 Var<T, D> mean(const Var<T, D>& x) {
   if (x.size() == 0) throw ShapeError("mean: x has shape " + x.shape().text() + " and holds no value");
-  return detail::scaled_sum(x, 1 / static_cast<double>(x.size()), Shape{}, Shape{});
+  return detail::divided_sum(x, x.size(), Shape{}, Shape{});
 }
 
 /// y = the mean of x over one axis. Shapes as for `sum`. Throws IndexError; ShapeError where the axis has size 0.
@@ -73,7 +75,7 @@ Var<T, D> mean(const Var<T, D>& x, index_t axis, const ReduceOptions& options = 
   const Shape kept = detail::reduced_shape("mean", x, axis);
   const index_t n = x.dim(axis);
   if (n == 0) throw ShapeError("mean: axis " + std::to_string(axis) + " of x " + x.shape().text() + " holds no value");
-  return detail::scaled_sum(x, 1 / static_cast<double>(n), kept, options.keep ? kept : detail::without_axis(kept, axis));
+  return detail::divided_sum(x, n, kept, options.keep ? kept : detail::without_axis(kept, axis));
 }
 
 /// y = the largest value of x along one axis.  dx = dy at the first place where it stands, 0 elsewhere. What is not a number
