@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
-#include <utility>
+#include <cstdint>
 
 #include "attend/core/random.hpp"
 #include "attend/core/tensor.hpp"
+#include "attend/core/threads.hpp"
 #include "attend/nn/fields.hpp"
 
 /// Initial values. Each draws one stream of `default_generator()`, so that a seed gives the same model on every device.
@@ -12,10 +14,8 @@ namespace attend::nn {
 
 namespace detail {
 
-template <class T, Device D, class F>
-void set_from(const Tensor<T, D>& x, F&& value) {
-  Tensor<T, Cpu> host(x.shape());
-  for (index_t i = 0; i < host.size(); ++i) host.data()[i] = static_cast<T>(value(static_cast<std::uint64_t>(i)));
+template <class T, Device D>
+void set_from(const Tensor<T, Cpu>& host, const Tensor<T, D>& x) {
   if constexpr (std::same_as<D, Cpu>) x.assign(host);
   else copy_to_device(D{}, host.size(), host.data(), x.data());
 }
@@ -28,14 +28,27 @@ void xavier_uniform(const Tensor<T, D>& weight) {
   check_value(weight.rank() == 2, "xavier_uniform", "shape " + weight.shape().text() + " is not a matrix");
   const double bound = std::sqrt(6.0 / static_cast<double>(std::max<index_t>(1, weight.dim(0) + weight.dim(1))));
   const auto random = default_generator().next();
-  detail::set_from(weight, [&](std::uint64_t i) { return bound * (2 * random.uniform(i) - 1); });
+  const Tensor<T, Cpu> host(weight.shape());
+  parallel_rows((host.size() + 3) / 4, 4, [&](index_t begin, index_t end) {  // four elements share a counter
+    for (index_t block = begin; block < end; ++block) {
+      const auto words = random.words(static_cast<std::uint64_t>(block));
+      for (index_t i = 4 * block; i < std::min(4 * block + 4, host.size()); ++i)
+        host.data()[i] = static_cast<T>(bound * (2 * to_uniform(words[static_cast<std::size_t>(i % 4)]) - 1));
+    }
+  });
+  detail::set_from(host, weight);
 }
 
 /// Normal with mean 0 and the given standard deviation.
 template <class T, Device D>
 void normal(const Tensor<T, D>& x, double deviation) {
   const auto random = default_generator().next();
-  detail::set_from(x, [&](std::uint64_t i) { return deviation * random.normal(i); });
+  const Tensor<T, Cpu> host(x.shape());
+  parallel_rows(host.size(), 1, [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i)
+      host.data()[i] = static_cast<T>(deviation * random.normal(static_cast<std::uint64_t>(i)));
+  });
+  detail::set_from(host, x);
 }
 
 /// Xavier's distribution for every matrix of a model, part by part where a matrix is packed. Vectors stay as they are.

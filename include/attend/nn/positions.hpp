@@ -19,10 +19,9 @@ struct Positions {
     if (kind == PositionKind::none) return;
     check_value(max_length > 0, "Positions", "max_length " + std::to_string(max_length) + " is not positive");
     if (kind == PositionKind::sinusoidal) {
-      const auto values = sinusoid<T>(max_length, width, base);
-      Tensor<T, D> on_device(values.shape());
-      detail::set_from(on_device, [&](std::uint64_t i) { return values.data()[i]; });
-      table = Var<T, D>(on_device);
+      const Tensor<T, D> values({max_length, width});
+      detail::set_from(sinusoid<T>(max_length, width, base), values);
+      table = Var<T, D>(values);
     } else {
       table = constant_parameter<T, D>({max_length, width}, 0);
       normal(table.value(), 0.02);

@@ -1,0 +1,213 @@
+#include "attend/nn/encoder.hpp"
+
+#include "check.hpp"
+
+using namespace attend;
+using Catch::Matchers::ContainsSubstring;
+using nn::NormOrder;
+
+namespace {
+
+const Segments ragged = Segments::ragged({3, 1, 4});
+const Tensor<token_t> tokens({8}, {1, 2, 3, 4, 0, 2, 2, 5});
+
+nn::StackOptions small(NormOrder order = NormOrder::post) {
+  return {.vocabulary = 6,
+          .d_model = 6,
+          .heads = 2,
+          .d_ff = 5,
+          .layers = 2,
+          .activation = Activation::gelu,
+          .norm_order = order,
+          .max_length = 5};
+}
+
+/// Rates at each of the places, one after the other, and at all of them.
+std::vector<nn::DropoutRates> dropout_places() {
+  return {{.embedding = 0.3},
+          {.attention = 0.3},
+          {.activation = 0.3},
+          {.feed_forward = 0.3},
+          {.residual = 0.3},
+          {.norm = 0.3},
+          {.block = 0.3},
+          {.embedding = 0.1,
+           .attention = 0.15,
+           .activation = 0.2,
+           .feed_forward = 0.25,
+           .residual = 0.3,
+           .norm = 0.35,
+           .block = 0.4}};
+}
+
+/// The encoder written out, operation by operation.
+Var<double> by_hand(const nn::Encoder<double>& encoder, const nn::DropoutRates& p) {
+  const auto sublayer = [&](const nn::Sublayer<double>& s, const Var<double>& x, auto&& f) {
+    if (s.order == NormOrder::pre) return x + dropout(f(dropout(s.norm(x), p.norm)), p.residual);
+    return dropout(s.norm(x + dropout(f(x), p.residual)), p.norm);
+  };
+  auto x = dropout(encoder.positions((*encoder.embed_tokens)(tokens), ragged), p.embedding);
+  for (const auto& layer : encoder.layers) {
+    const auto& a = layer.self_attn;
+    x = sublayer(layer.around_self_attn, x, [&](const Var<double>& z) {
+      return a.out_proj(
+          self_attention(linear(z, a.weight, *a.bias), a.d_k, a.d_v, ragged, {.heads = a.heads, .dropout = p.attention}));
+    });
+    x = sublayer(layer.around_feed_forward, x, [&](const Var<double>& z) {
+      const auto inner = dropout(gelu(layer.feed_forward.fc1(z)), p.activation);
+      return dropout(layer.feed_forward.fc2(inner), p.feed_forward);
+    });
+    x = dropout(x, p.block);
+  }
+  return encoder.layer_norm ? (*encoder.layer_norm)(x) : x;
+}
+
+}  // namespace
+
+TEST_CASE("EncoderLayer: gradients, post-norm and pre-norm, ragged and with padding") {
+  const auto order = GENERATE(NormOrder::post, NormOrder::pre);
+  const auto segments = GENERATE(Segments::ragged({3, 1, 4}), Segments::dense(2, 4, std::vector<index_t>{4, 2}));
+  const nn::EncoderLayer<double> layer(small(order));
+  test::randomise(layer);
+  const auto x = test::random_leaf({8, 6}, 0);
+  test::check_gradients(layer, [&] { return layer(x, segments); }, {x});
+}
+
+TEST_CASE("EncoderLayer: a causal one, with a term added to the scores") {
+  const nn::EncoderLayer<double> layer(small());
+  test::randomise(layer);
+  const auto x = test::random_leaf({8, 6}, 0), bias = test::random_leaf({4, 4}, 1);
+  test::check_gradients(layer, [&] { return layer(x, ragged, {.causal = true, .bias = bias}); }, {x, bias});
+}
+
+TEST_CASE("Encoder: gradients with dropout at each place, and the places are where the formulas have them") {
+  auto options = small(GENERATE(NormOrder::post, NormOrder::pre));
+  options.final_norm = options.norm_order == NormOrder::pre;
+  for (const auto& rates : dropout_places()) {
+    options.dropout = rates;
+    nn::Encoder<double> encoder(options);
+    test::randomise(encoder);
+    const auto run = [&] {
+      seed(8);
+      return encoder(tokens, ragged);
+    };
+    const auto dropped = run();
+    seed(8);
+    CHECK(test::distance(dropped.value(), by_hand(encoder, rates).value()) < 1e-14);
+    test::check_gradients(encoder, run, {}, 6);
+    nn::set_training(encoder, false);
+    CHECK(test::distance(run().value(), by_hand(encoder, {}).value()) < 1e-14);
+  }
+}
+
+TEST_CASE("Encoder: gradients with other positions, norms, widths and without biases") {
+  auto options = small();
+  options.layers = 1;
+  options.positions = nn::PositionKind::learned;
+  options.norm = {.eps = 1e-6, .sample_deviation = true, .scalar_affine = true};
+  options.d_k = 3, options.d_v = 5;
+  options.attention_bias = false, options.scale_embedding = false, options.final_norm = true;
+  const nn::Encoder<double> encoder(options);
+  test::randomise(encoder);
+  test::check_gradients(encoder, [&] { return encoder(tokens, ragged); });
+}
+
+TEST_CASE("Encoder: vectors in the place of tokens") {
+  auto options = small();
+  options.vocabulary = 0;
+  const nn::Encoder<double> encoder(options);
+  test::randomise(encoder);
+  const auto x = test::random_leaf({8, 6}, 0);
+  test::check_gradients(
+      encoder, [&] { return encoder(x, ragged); }, {x}, 8);
+  CHECK_THROWS_WITH(encoder(tokens, ragged), ContainsSubstring("built without a vocabulary"));
+}
+
+TEST_CASE("Encoder: attention weights of every layer, and a mask of any shape") {
+  const nn::Encoder<double> encoder(small());
+  std::vector<AttentionWeights<double>> weights;
+  Tensor<double> mask({4, 4}, 0.0);  // nobody looks at the first token but itself
+  for (index_t i = 1; i < 4; ++i) mask(i, 0) = -std::numeric_limits<double>::infinity();
+  (void)encoder(tokens, ragged, {.self_bias = Var<double>(mask), .self_weights = &weights});
+  REQUIRE(weights.size() == 2);
+  for (const auto& w : weights) {
+    CHECK(w.heads() == 2);
+    CHECK(w.matrix(2, 0)(0, 0) > 0);
+    CHECK(w.matrix(2, 0)(3, 0) == 0);
+    CHECK(w.matrix(2, 0)(3, 1) > 0);
+  }
+}
+
+TEST_CASE("Encoder: names and counts") {
+  auto options = small();
+  options.final_norm = true;
+  const nn::Encoder<float> encoder(options);
+  test::Names expected{"embed_tokens.weight"};
+  for (const std::string layer : {"layers.0.", "layers.1."})
+    for (const char* name :
+         {"self_attn.q_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.weight", "self_attn.k_proj.bias",
+          "self_attn.v_proj.weight", "self_attn.v_proj.bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias",
+          "self_attn_layer_norm.weight", "self_attn_layer_norm.bias", "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias",
+          "final_layer_norm.weight", "final_layer_norm.bias"})
+      expected.push_back(layer + name);
+  expected.insert(expected.end(), {"layer_norm.weight", "layer_norm.bias"});
+  CHECK(test::names(encoder) == expected);
+  CHECK(nn::parameter_count(encoder) == 6 * 6 + 2 * (4 * (6 * 6 + 6) + (6 * 5 + 5) + (5 * 6 + 6) + 2 * 12) + 12);
+  options.positions = nn::PositionKind::learned;
+  CHECK(test::names(nn::Encoder<float>(options))[1] == "embed_positions.weight");
+}
+
+TEST_CASE("Encoder: set_training reaches each of the seven places") {
+  auto options = small();
+  options.dropout = dropout_places().back();
+  nn::Encoder<double> encoder(options);
+  int places = 0;
+  nn::for_each_field("", encoder, [&](const std::string&, auto& leaf) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, nn::Dropout>) {
+      CHECK(leaf.p > 0);
+      CHECK(leaf.training);
+      ++places;
+    }
+  });
+  CHECK(places == 1 + 2 * (1 + 1 + 1 + 1 + 2 * 2));  // embedding; in each layer attention, activation, feed-forward, block and
+                                                     // residual and norm around both sublayers
+  const nn::EvaluationScope evaluation(encoder);
+  CHECK_FALSE(nn::is_training(encoder));
+}
+
+TEST_CASE("Encoder names what does not fit") {
+  const auto refuses = [](auto change, const std::string& why) {
+    auto options = small();
+    change(options);
+    CHECK_THROWS_AS(nn::Encoder<float>(options), ValueError);
+    CHECK_THROWS_WITH(nn::Encoder<float>(options), ContainsSubstring(why));
+  };
+  refuses([](auto& o) { o.d_model = 0; }, "Encoder: d_model is 0, expected a positive number");
+  refuses([](auto& o) { o.heads = -1; }, "heads is -1");
+  refuses([](auto& o) { o.d_ff = 0; }, "d_ff is 0");
+  refuses([](auto& o) { o.max_length = 0; }, "max_length is 0");
+  refuses([](auto& o) { o.layers = -1; }, "layers is -1");
+  refuses([](auto& o) { o.vocabulary = -5; }, "vocabulary is -5");
+  refuses([](auto& o) { o.heads = 4; }, "d_model 6 is no multiple of 4 heads");
+  refuses([](auto& o) { o.d_k = -2; }, "d_k is -2");
+  refuses([](auto& o) { o.d_v = -2; }, "d_v is -2");
+  refuses([](auto& o) { o.d_ff = index_t{1} << 40; }, "d_ff is 1099511627776");
+  refuses([](auto& o) { o.position_base = 0; }, "base");
+  refuses([](auto& o) { o.norm.eps = -1; }, "eps is -1");
+  refuses([](auto& o) { o.dropout.embedding = 1; }, "embedding dropout is 1.0");
+  refuses([](auto& o) { o.dropout.attention = -0.5; }, "attention dropout is -0.5");
+  refuses([](auto& o) { o.dropout.activation = 2; }, "activation dropout is 2.0");
+  refuses([](auto& o) { o.dropout.feed_forward = 2; }, "feed-forward dropout is 2.0");
+  refuses([](auto& o) { o.dropout.residual = 2; }, "residual dropout is 2.0");
+  refuses([](auto& o) { o.dropout.norm = 2; }, "norm dropout is 2.0");
+  refuses([](auto& o) { o.dropout.block = std::nan(""); }, "block dropout is nan");
+
+  const nn::Encoder<double> encoder(small());
+  CHECK_THROWS_AS(encoder(Tensor<token_t>({8}, 6), ragged), IndexError);
+  CHECK_THROWS_WITH(encoder(Tensor<token_t>({8}, 6), ragged), ContainsSubstring("token 6 at position 0"));
+  CHECK_THROWS_AS(encoder(tokens, Segments::ragged({8})), ShapeError);
+  CHECK_THROWS_WITH(encoder(tokens, Segments::ragged({2, 6})),
+                    ContainsSubstring("a sentence of 6 tokens is longer than the 5 positions of the model"));
+  CHECK_THROWS_WITH(encoder(tokens, Segments::ragged({3})), ContainsSubstring("tokens has 8 rows, expected 3"));
+  CHECK_THROWS_AS(encoder(test::random_leaf({8, 5}, 0), ragged), ShapeError);
+}
