@@ -1,0 +1,94 @@
+#include "attend/core/tensor.hpp"
+
+#include <limits>
+
+#include "catch.hpp"
+
+using namespace attend;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("a tensor holds its values row by row") {
+  const Tensor<float> x({2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(x.rank() == 2);
+  CHECK(x.size() == 6);
+  CHECK(x.dim(-1) == 3);
+  CHECK(x(1, 0) == 4);
+  CHECK(x.span()[5] == 6);
+  CHECK(x.values() == std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK(reinterpret_cast<std::uintptr_t>(x.data()) % memory_alignment == 0);
+  x(0, 2) = 9;
+  CHECK(x.values()[2] == 9);
+  CHECK(Tensor<double>({2, 2}, 1.5).values() == std::vector<double>(4, 1.5));
+}
+
+TEST_CASE("copies are handles, clones are not") {
+  const Tensor<float> x({3}, {1, 2, 3});
+  CHECK(x.unique());
+  const Tensor<float> handle = x, copy = x.clone();
+  CHECK_FALSE(x.unique());
+  x(0) = 7;
+  CHECK(handle(0) == 7);
+  CHECK(copy(0) == 1);
+  CHECK(copy.unique());
+}
+
+TEST_CASE("reshape and rows look into the same storage") {
+  const Tensor<float> x({4, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const auto y = x.reshape({2, 2, 2});
+  CHECK(y(1, 0, 1) == 5);
+  CHECK(y.data() == x.data());
+  const auto part = x.rows(1, 2);
+  CHECK(part.shape() == Shape{2, 2});
+  CHECK(part.values() == std::vector<float>{2, 3, 4, 5});
+  CHECK(part.data() == x.data() + 2);
+  CHECK(x.rows(4, 0).size() == 0);
+  CHECK_THROWS_AS(x.reshape({7}), ShapeError);
+  CHECK_THROWS_AS(x.rows(3, 2), IndexError);
+  CHECK_THROWS_AS(x.rows(-1, 2), IndexError);
+  CHECK_THROWS_AS(x.rows(1, std::numeric_limits<index_t>::max()), IndexError);
+  CHECK_THROWS_AS(Tensor<float>({}, 1.0f).rows(0, 1), IndexError);
+}
+
+TEST_CASE("a view keeps its storage alive") {
+  Tensor<float> view;
+  {
+    const Tensor<float> x({100, 10}, 3.0f);
+    view = x.rows(50, 1);
+  }
+  CHECK(view.values() == std::vector<float>(10, 3.0f));
+}
+
+TEST_CASE("fill and assign write in place") {
+  const Tensor<float> x({3}, 0.0f);
+  x.fill(2);
+  CHECK(x.values() == std::vector<float>{2, 2, 2});
+  x.assign(Tensor<float>({3}, {1, 2, 3}));
+  CHECK(x(2) == 3);
+  x.assign(x);
+  CHECK(x(2) == 3);
+  CHECK_THROWS_AS(x.assign(Tensor<float>({1, 3})), ShapeError);
+}
+
+TEST_CASE("a tensor without elements, and one without a shape") {
+  const Tensor<float> none, empty({0, 5}), scalar({}, 4.0f);
+  CHECK(none.empty());
+  CHECK(none.shape() == Shape{0});
+  CHECK(empty.clone().shape() == Shape{0, 5});
+  CHECK(empty.values().empty());
+  CHECK(scalar.item() == 4);
+  CHECK(scalar() == 4);
+  CHECK_THROWS_AS(empty.item(), ShapeError);
+  CHECK_THROWS_AS((Tensor<float>({2}, 0.0f).item()), ShapeError);
+}
+
+TEST_CASE("a tensor refuses indices, values and sizes that do not fit") {
+  const Tensor<float> x({2, 3}, 0.0f);
+  CHECK_THROWS_AS(x(2, 0), IndexError);
+  CHECK_THROWS_AS(x(0, -1), IndexError);
+  CHECK_THROWS_AS(x(0), IndexError);
+  CHECK_THROWS_AS(x(0, 0, 0), IndexError);
+  CHECK_THROWS_AS((Tensor<float>({2}, {1, 2, 3})), ShapeError);
+  CHECK_THROWS_WITH((Tensor<float>({2}, {1, 2, 3})), ContainsSubstring("3 values for shape [2]"));
+  CHECK_THROWS_AS(Tensor<double>({std::numeric_limits<index_t>::max() / 4}), ShapeError);
+  CHECK_THROWS_AS(Tensor<double>({index_t{1} << 58}), Error);  // more than any machine has: refused, not a crash
+}

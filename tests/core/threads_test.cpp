@@ -1,0 +1,130 @@
+#include "attend/core/threads.hpp"
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+
+using namespace attend;
+
+namespace {
+
+/// How often each index of [0, n) was visited by a loop.
+std::vector<int> visits(index_t n, index_t grain) {
+  std::vector<int> count(static_cast<std::size_t>(n), 0);
+  parallel_for(n, grain, [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) ++count[static_cast<std::size_t>(i)];
+  });
+  return count;
+}
+
+class Threads {
+ public:
+  explicit Threads(int n) : before_(threads()) { set_threads(n); }
+  ~Threads() { set_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace
+
+TEST_CASE("a loop visits every index once") {
+  for (const int n : {1, 2, 3, 8}) {
+    const Threads set(n);
+    CHECK(threads() == n);
+    for (const index_t size : {0, 1, 2, 7, 100, 10007})
+      for (const index_t grain : {1, 3, 1000000})
+        REQUIRE(visits(size, grain) == std::vector<int>(static_cast<std::size_t>(size), 1));
+  }
+}
+
+TEST_CASE("many short loops one after another") {
+  const Threads set(4);
+  std::atomic<index_t> sum{0};
+  for (int turn = 0; turn < 20000; ++turn)
+    parallel_for(8, 1, [&](index_t begin, index_t end) { sum.fetch_add(end - begin, std::memory_order_relaxed); });
+  CHECK(sum.load() == 160000);
+}
+
+TEST_CASE("parts are as long as asked for") {
+  const Threads set(4);
+  std::atomic<bool> good{true};
+  parallel_for(1000, 100, [&](index_t begin, index_t end) {
+    if (end - begin < 100 && end != 1000) good = false;
+  });
+  CHECK(good.load());
+  parallel_rows(1000, 81920, [&](index_t begin, index_t end) {
+    if (begin >= end) good = false;
+  });
+  CHECK(good.load());
+}
+
+TEST_CASE("an exception reaches the caller, and the next loop runs as ever") {
+  const Threads set(3);
+  for (int turn = 0; turn < 50; ++turn) {
+    CHECK_THROWS_WITH(parallel_for(100, 1,
+                                   [](index_t begin, index_t end) {
+                                     for (index_t i = begin; i < end; ++i)
+                                       if (i == 57) throw std::runtime_error("at 57");
+                                   }),
+                      "at 57");
+    REQUIRE(visits(500, 1) == std::vector<int>(500, 1));
+  }
+  CHECK_THROWS_AS(parallel_for(100, 1, [](index_t, index_t) { throw std::string("all"); }), std::string);
+}
+
+TEST_CASE("a loop inside a loop runs in the thread that meets it") {
+  const Threads set(3);
+  std::vector<std::vector<int>> counts(20);
+  std::atomic<bool> same_thread{true};
+  parallel_for(20, 1, [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      counts[static_cast<std::size_t>(i)] = visits(100, 1);
+      const auto here = std::this_thread::get_id();
+      parallel_for(10, 1, [&](index_t, index_t) {
+        if (std::this_thread::get_id() != here) same_thread = false;
+      });
+    }
+  });
+  for (const auto& count : counts) CHECK(count == std::vector<int>(100, 1));
+  CHECK(same_thread.load());
+}
+
+TEST_CASE("several threads may run loops at the same time") {
+  const Threads set(3);
+  std::atomic<int> bad{0};
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c)
+    callers.emplace_back([&] {
+      for (int turn = 0; turn < 200; ++turn)
+        if (visits(300, 7) != std::vector<int>(300, 1)) ++bad;
+    });
+  for (auto& caller : callers) caller.join();
+  CHECK(bad.load() == 0);
+}
+
+TEST_CASE("the number of threads can change between loops, and is at least one") {
+  const Threads set(1);
+  for (const int n : {4, 1, 2, 8, 3}) {
+    set_threads(n);
+    CHECK(threads() == n);
+    CHECK(visits(1000, 1) == std::vector<int>(1000, 1));
+  }
+  set_threads(0);
+  CHECK(threads() == 1);
+  CHECK(visits(100, 1) == std::vector<int>(100, 1));
+}
+
+TEST_CASE("sleeping workers wake up for a loop") {
+  const Threads set(2);
+  for (int turn = 0; turn < 5; ++turn) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than the workers spin
+    REQUIRE(visits(1000, 1) == std::vector<int>(1000, 1));
+  }
+}
