@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attend/nn/transformer.hpp"
+#include "attend/text/sentencepiece.hpp"
+#include "report.hpp"
+
+namespace translate {
+
+/// What each decoder layer looked at in the source, mean over its heads, when the model reads `target` as the translation of
+/// `source`. Row j is the look that predicted target piece j.
+inline std::vector<report::AttentionMap> attention_maps(attend::nn::Transformer<float>& model,
+                                                        const attend::text::SentencePiece& tokenizer, const std::string& source,
+                                                        const std::string& target) {
+  using namespace attend;
+  const NoGrad no_grad;
+  const nn::EvaluationScope evaluation(model);
+  auto source_ids = tokenizer.encode(source), target_ids = tokenizer.encode(target);
+  source_ids.push_back(tokenizer.eos());
+  std::vector<token_t> inputs{tokenizer.bos()};
+  inputs.insert(inputs.end(), target_ids.begin(), target_ids.end());
+  target_ids.push_back(tokenizer.eos());
+  const auto tensor = [](const std::vector<token_t>& ids) {
+    return Tensor<token_t>({static_cast<index_t>(ids.size())}, std::span<const token_t>(ids));
+  };
+  const auto source_segments = Segments::ragged({static_cast<index_t>(source_ids.size())});
+  const auto target_segments = Segments::ragged({static_cast<index_t>(inputs.size())});
+  std::vector<AttentionWeights<float>> layers;
+  (void)model.decode(tensor(inputs), target_segments, model.encode(tensor(source_ids), source_segments), {.cross_weights = &layers});
+
+  const auto pieces = [&](const std::vector<token_t>& ids) {
+    std::vector<std::string> names;
+    for (const token_t id : ids) names.push_back(id == tokenizer.eos() ? "end" : tokenizer.piece(id));
+    return names;
+  };
+  std::vector<report::AttentionMap> maps;
+  for (const auto& layer : layers) {
+    report::AttentionMap map{pieces(source_ids), pieces(target_ids), {}, ""};
+    map.title = "Layer " + std::to_string(maps.size() + 1) + ", mean of " + std::to_string(layer.heads()) + " heads";
+    map.weights.assign(target_ids.size(), std::vector<float>(source_ids.size(), 0.0f));
+    for (index_t h = 0; h < layer.heads(); ++h) {
+      const auto weights = layer.matrix(0, h);  // [target, source]
+      for (index_t i = 0; i < weights.dim(0); ++i)
+        for (index_t j = 0; j < weights.dim(1); ++j)
+          map.weights[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] +=
+              weights(i, j) / static_cast<float>(layer.heads());
+    }
+    maps.push_back(std::move(map));
+  }
+  return maps;
+}
+
+}  // namespace translate

@@ -1,0 +1,19 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+/// The subcommands of the program. Each adds its options to the command line, and what it does when chosen.
+namespace translate {
+
+/// What the program ends with where nothing failed: 0, or 130 after a Ctrl-C that was obeyed.
+inline int exit_code = 0;
+
+void add_demo(CLI::App& app);
+void add_train(CLI::App& app);
+void add_run(CLI::App& app);
+void add_score(CLI::App& app);
+void add_bench(CLI::App& app);
+
+}  // namespace translate

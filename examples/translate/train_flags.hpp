@@ -1,0 +1,107 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "attend/train/options.hpp"
+
+namespace translate {
+
+/// The options of training on the command line.
+struct TrainFlags {
+  attend::train::FitOptions fit;
+  std::string optimizer = "adam", schedule = "inverse_sqrt", best_by = "bleu";
+  double learning_rate = 1e-3, weight_decay = 0, momentum = 0.9, minutes = 0;
+  attend::index_t warmup = 1000;
+
+  TrainFlags() {
+    fit.epochs = 20;
+    fit.patience = 10;
+  }
+
+  void add_to(CLI::App& app) {
+    const std::string group = "Training";
+    app.add_option("--epochs", fit.epochs, "Passes over the pairs; 0: no limit")
+        ->check(CLI::Range(0, 1 << 30))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--max-steps", fit.max_steps, "Updates; 0: no limit")
+        ->check(CLI::Range(0, 1 << 30))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--minutes", minutes, "Time; 0: no limit")->check(CLI::NonNegativeNumber)->capture_default_str()->group(group);
+    app.add_option("--tokens-per-batch", fit.tokens_per_batch, "The most tokens of a batch on either side")
+        ->check(CLI::Range(1, 1 << 24))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--accumulate", fit.accumulate, "Batches per update")
+        ->check(CLI::Range(1, 1 << 16))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--label-smoothing", fit.label_smoothing, "Share of the target spread over all words")
+        ->check(CLI::Range(0.0, 0.99))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--optimizer", optimizer, "adam, adamw or sgd")
+        ->check(CLI::IsMember({"adam", "adamw", "sgd"}))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--learning-rate", learning_rate, "The highest")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--weight-decay", weight_decay, "Of adamw and sgd")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--momentum", momentum, "Of sgd")->check(CLI::Range(0.0, 0.9999))->capture_default_str()->group(group);
+    app.add_option("--schedule", schedule, "Learning rate after the warm-up: inverse_sqrt, cosine, linear, constant or noam")
+        ->check(CLI::IsMember({"inverse_sqrt", "cosine", "linear", "constant", "noam"}))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--warmup", warmup, "Steps in which the learning rate rises")
+        ->check(CLI::Range(0, 1 << 30))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--clip-norm", fit.clip_norm, "Gradients are cut down to this norm; 0: not at all")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--seed", fit.seed, "Of weights, order and dropout")->capture_default_str()->group(group);
+    app.add_option("--validate-every", fit.validate_every, "Steps; 0: at the end of each epoch")
+        ->check(CLI::Range(0, 1 << 30))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--best-by", best_by, "What the best model is best by: bleu or loss")
+        ->check(CLI::IsMember({"bleu", "loss"}))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--patience", fit.patience, "Stop after so many validations without a better one; 0: never")
+        ->check(CLI::Range(0, 1 << 30))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--checkpoint-every", fit.checkpoint_every,
+                   "Steps between checkpoints, besides one every ten minutes; 0: those alone")
+        ->check(CLI::Range(0, 1 << 30))
+        ->capture_default_str()
+        ->group(group);
+  }
+
+  /// What `fit` is to do with a model of this width.
+  [[nodiscard]] attend::train::FitOptions options(attend::index_t d_model) const {
+    using namespace attend;
+    train::FitOptions o = fit;
+    o.max_seconds = minutes * 60;
+    o.best_by = best_by == "bleu" ? train::Metric::bleu : train::Metric::loss;
+    if (optimizer == "sgd")
+      o.optimizer = optim::SgdOptions{.learning_rate = learning_rate, .momentum = momentum, .weight_decay = weight_decay};
+    else if (optimizer == "adamw")
+      o.optimizer = optim::AdamWOptions{.learning_rate = learning_rate, .beta2 = 0.98, .eps = 1e-9, .weight_decay = weight_decay};
+    else o.optimizer = optim::AdamOptions{.learning_rate = learning_rate, .beta2 = 0.98, .eps = 1e-9};
+    o.schedule = optim::Schedule(
+        {.kind = optim::Schedule::kind(schedule), .learning_rate = learning_rate, .warmup = warmup, .d_model = d_model});
+    return o;
+  }
+};
+
+}  // namespace translate
