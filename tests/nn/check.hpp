@@ -52,7 +52,7 @@ double distance(const attend::Tensor<T>& a, const attend::Tensor<T>& b) {
   double worst = 0;
   for (attend::index_t i = 0; i < a.size(); ++i) {
     const double d = std::abs(static_cast<double>(a.data()[i]) - static_cast<double>(b.data()[i]));
-    if (!(d <= worst)) worst = d;  // also where it is not a number
+    if (!(d <= worst) && !std::isnan(worst)) worst = d;  // not a number is the worst, and stays it
   }
   return worst;
 }

@@ -52,7 +52,7 @@ std::string difference(const attend::Tensor<T>& got, const attend::Tensor<double
   for (attend::index_t i = 0; i < expected.size(); ++i) {
     const double e = expected.data()[i], g = static_cast<double>(got.data()[i]);
     const double error = std::abs(g - e) / std::max(scale, std::abs(e));
-    if (!(error <= worst)) worst = error, at = i;  // also where it is not a number
+    if (!(error <= worst) && !std::isnan(worst)) worst = error, at = i;  // not a number is the worst, and stays it
   }
   if (worst <= tolerance<T>) return {};
   std::ostringstream text;

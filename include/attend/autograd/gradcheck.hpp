@@ -61,7 +61,7 @@ GradcheckResult gradcheck(F&& f, const std::vector<Var<double>>& inputs, const G
       entry = original;
       const double analytic = gradient.data()[i];
       const double error = std::abs(analytic - numeric) / std::max({1.0, std::abs(analytic), std::abs(numeric)});
-      if (!(error <= result.worst)) {  // also where the error is not a number
+      if (!(error <= result.worst) && !std::isnan(result.worst)) {  // an error that is not a number is the worst, and stays it
         result.worst = error;
         char figures[96];
         std::snprintf(figures, sizeof(figures), "analytic %.9g, numeric %.9g, relative error %.2g", analytic, numeric, error);

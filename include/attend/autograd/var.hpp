@@ -169,8 +169,6 @@ class Var {
     std::vector<std::shared_ptr<Node>> order = reachable();
     accumulate(std::move(dy));
     for (auto& node : order) {
-      node->visited = false;
-      if (!node->backward) continue;
       const auto function = std::exchange(node->backward, nullptr);
       const Tensor<T, D> grad = std::exchange(node->grad, {});
       if (!grad.empty()) function(grad);
@@ -191,18 +189,24 @@ class Var {
   void own_grad() const {
     if (!node_->fixed_grad && !node_->grad.unique()) node_->grad = node_->grad.clone();
   }
+  /// What this was computed from, latest first. Throws Error where an earlier backward pass has freed a part of it: a gradient
+  /// would end there, and the leaves behind it would go without.
   std::vector<std::shared_ptr<Node>> reachable() const {
     std::vector<std::shared_ptr<Node>> found;
     if (is_leaf()) return found;
+    bool whole = true;
     node_->visited = true;
     found.push_back(node_);
     for (std::size_t i = 0; i < found.size(); ++i)
       for (std::size_t j = 0; j < found[i]->inputs.size(); ++j) {
         const auto& input = found[i]->inputs[j];
+        whole = whole && !input->released;
         if (!input->backward || input->visited) continue;
         input->visited = true;
         found.push_back(input);
       }
+    for (const auto& node : found) node->visited = false;
+    if (!whole) throw Error("backward: an earlier backward pass freed a part of this graph; compute the value again");
     std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a->order > b->order; });
     return found;
   }
