@@ -22,8 +22,9 @@ struct TranslatorOptions {
   index_t n_best = 1;           ///< translations per sentence, at most `beam`
   double length_penalty = 0.6;  ///< 0: none; larger favours longer translations
   LengthNormalization normalization = LengthNormalization::google;
-  index_t min_length = 0;  ///< tokens
-  index_t max_length = 0;  ///< tokens; 0: `max_ratio` times the source's length and 10 more
+  Stop stop = Stop::exact;  ///< when a sentence's beam search ends
+  index_t min_length = 0;   ///< tokens
+  index_t max_length = 0;   ///< tokens; 0: `max_ratio` times the source's length and 10 more
   double max_ratio = 2;
   bool sample = false;           ///< draw translations at random instead of searching the best
   double temperature = 1;        ///< of sampling; below 1 sharpens
@@ -63,7 +64,13 @@ class Translator {
     check_value(tokens <= source && tokens <= target, "Translator",
                 "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabularies are " +
                     std::to_string(source) + " and " + std::to_string(target));
-    suppressed_ = {tokenizer_.pad(), tokenizer_.bos(), tokenizer_.unk()};
+    check_value(tokenizer_.eos() >= 0, "Translator", "the tokenizer has no end token");
+    const auto never = [&](token_t mark) {
+      if (mark >= 0) suppressed_.push_back(mark);
+    };
+    never(tokenizer_.pad());
+    if (tokenizer_.bos() != tokenizer_.eos()) never(tokenizer_.bos());
+    if constexpr (requires { tokenizer_.unk(); }) never(tokenizer_.unk());
     for (index_t t = tokens; t < target; ++t) suppressed_.push_back(static_cast<token_t>(t));
   }
 
@@ -132,6 +139,9 @@ class Translator {
         results[batch[k]].push_back({tokenizer_.decode(h.tokens), h.score, h.log_probability, h.tokens, h.finished});
   }
 
+  /// What stands before every translation: the tokenizer's begin token, or where it has none its end token.
+  [[nodiscard]] token_t begin_token() const { return tokenizer_.bos() >= 0 ? tokenizer_.bos() : tokenizer_.eos(); }
+
   [[nodiscard]] index_t limit(index_t source_length) const {
     const index_t wanted = options_.max_length > 0
                                ? options_.max_length
@@ -145,7 +155,7 @@ class Translator {
     const auto sentences = static_cast<index_t>(limits.size());
     if (o.sample)
       return decode::sample(model_, state, sentences,
-                            {.bos = tokenizer_.bos(),
+                            {.bos = begin_token(),
                              .eos = tokenizer_.eos(),
                              .max_length = std::move(limits),
                              .min_length = o.min_length,
@@ -158,7 +168,7 @@ class Translator {
                              .sentence_ids = std::move(ids)});
     if (o.beam > 1)
       return decode::beam_search(model_, state, sentences,
-                                 {.bos = tokenizer_.bos(),
+                                 {.bos = begin_token(),
                                   .eos = tokenizer_.eos(),
                                   .max_length = std::move(limits),
                                   .min_length = o.min_length,
@@ -166,10 +176,11 @@ class Translator {
                                   .beam = o.beam,
                                   .n_best = o.n_best,
                                   .alpha = o.length_penalty,
-                                  .normalization = o.normalization});
+                                  .normalization = o.normalization,
+                                  .stop = o.stop});
     std::vector<std::vector<Hypothesis>> results;
     for (auto& h : decode::greedy(model_, state, sentences,
-                                  {.bos = tokenizer_.bos(),
+                                  {.bos = begin_token(),
                                   .eos = tokenizer_.eos(),
                                   .max_length = std::move(limits),
                                   .min_length = o.min_length,

@@ -1,0 +1,104 @@
+#include "attend/decode/translator.hpp"
+
+#include <map>
+
+#include "attend/optim/adam.hpp"
+#include "catch.hpp"
+
+using namespace attend;
+
+namespace {
+
+/// Letters as tokens: a is 4, b is 5 and so on. A user's own tokenizer is no more than this.
+struct Letters {
+  [[nodiscard]] std::vector<token_t> encode(std::string_view text) const {
+    std::vector<token_t> ids;
+    for (const char c : text)
+      if (c >= 'a' && c <= 'h') ids.push_back(static_cast<token_t>(4 + c - 'a'));
+    return ids;
+  }
+  [[nodiscard]] std::string decode(std::span<const token_t> tokens) const {
+    std::string text;
+    for (const token_t t : tokens)
+      if (t >= 4) text += static_cast<char>('a' + t - 4);
+    return text;
+  }
+  [[nodiscard]] index_t size() const { return 12; }
+  [[nodiscard]] token_t pad() const { return 0; }
+  [[nodiscard]] token_t bos() const { return 1; }
+  [[nodiscard]] token_t eos() const { return 2; }
+};
+
+nn::Transformer<float> small_model() {
+  seed(4);
+  return nn::Transformer<float>(nn::TransformerOptions{
+      .vocabulary = 12, .d_model = 32, .heads = 2, .d_ff = 32, .layers = 1, .dropout = 0, .max_length = 24});
+}
+
+/// One batch of words with the same words reversed as their translations.
+nn::Batch<> reversed_words(const std::vector<std::string>& words) {
+  const Letters letters;
+  std::vector<token_t> source, target, labels;
+  std::vector<index_t> lengths;
+  for (const auto& word : words) {
+    const auto ids = letters.encode(word);
+    source.insert(source.end(), ids.begin(), ids.end());
+    source.push_back(2);
+    target.push_back(1);
+    target.insert(target.end(), ids.rbegin(), ids.rend());
+    labels.insert(labels.end(), ids.rbegin(), ids.rend());
+    labels.push_back(2);
+    lengths.push_back(static_cast<index_t>(ids.size()) + 1);
+  }
+  const auto tensor = [](const std::vector<token_t>& v) {
+    return Tensor<token_t>({static_cast<index_t>(v.size())}, std::span<const token_t>(v));
+  };
+  return {tensor(source), Segments::ragged(lengths), tensor(target), Segments::ragged(lengths), tensor(labels)};
+}
+
+}  // namespace
+
+TEST_CASE("a translator sees what training teaches: words backwards") {
+  auto model = small_model();
+  const decode::Translator greedy(model, Letters{}, {.beam = 1}), beam(model, Letters{}, {.beam = 3, .batch_sentences = 2});
+  const std::vector<std::string> words{"abc", "hgfe", "bad", "cafe", "", "face", "deaf"};
+  const auto before = greedy(words);
+  const auto batch = reversed_words({"abc", "hgfe", "bad", "cafe", "face", "deaf"});
+  optim::Adam<float> adam{optim::FlatParameters<float>(nn::parameters(model)), optim::AdamOptions{.learning_rate = 5e-3}};
+  for (int i = 0; i < 150; ++i) {
+    adam.zero_grad();
+    model.loss(batch).backward();
+    adam.step();
+  }
+  const std::vector<std::string> expected{"cba", "efgh", "dab", "efac", "", "ecaf", "faed"};
+  CHECK(before != expected);
+  CHECK(greedy(words) == expected);
+  CHECK(beam(words) == expected);
+  CHECK(beam("cafe") == "efac");
+
+  const decode::Translator lists(model, Letters{}, {.beam = 4, .n_best = 3});
+  const auto best = lists.translate(words);
+  CHECK(best[0].front().text == "cba");
+  REQUIRE(best[0].size() == 3);
+  CHECK(best[0][0].score >= best[0][1].score);
+  CHECK(best[0][1].score >= best[0][2].score);
+  CHECK(best[4].front().text.empty());
+
+  const decode::Translator drawn(model, Letters{}, {.n_best = 2, .sample = true, .temperature = 0.1, .seed = 3});
+  CHECK(drawn.translate(words)[0].size() == 2);
+  CHECK(drawn("abc") == "cba");
+}
+
+TEST_CASE("a translator names options that do not fit, and sentences that are too long") {
+  const auto model = small_model();
+  const auto make = [&](const decode::TranslatorOptions& o) { return decode::Translator(model, Letters{}, o); };
+  CHECK_THROWS_WITH(make({.beam = 0}), "Translator: beam is 0, expected at least 1");
+  CHECK_THROWS_AS(make({.beam = 2, .n_best = 3}), ValueError);
+  CHECK_THROWS_AS(make({.batch_sentences = 0}), ValueError);
+  CHECK_THROWS_AS(make({.max_ratio = 0}), ValueError);
+  CHECK_THROWS_AS(make({.sample = true, .temperature = 0})("abc"), ValueError);
+  CHECK_THROWS_WITH(make({})(std::string(24, 'a')), "Translator: sentence 1 has 25 tokens, the model takes 24; split it");
+  seed(4);
+  const nn::Transformer<float> narrow(nn::TransformerOptions{.vocabulary = 11, .d_model = 8, .heads = 2, .layers = 1});
+  CHECK_THROWS_AS(decode::Translator(narrow, Letters{}), ValueError);
+}

@@ -1,0 +1,124 @@
+#include "attend/ops/attention.hpp"
+
+#include <cmath>
+
+#include "attend/ops/arithmetic.hpp"
+#include "attend/ops/matmul.hpp"
+#include "attend/ops/rearrange.hpp"
+#include "attend/ops/softmax.hpp"
+#include "operation.hpp"
+
+using namespace attend;
+
+namespace {
+
+template <class V>
+using Options = AttentionOptions<typename V::value_type>;
+
+const auto queries = Segments::ragged({3, 1, 4}), keys = Segments::ragged({2, 5, 0});
+
+}  // namespace
+
+TEST_CASE("attention agrees with differences: ragged, a sentence without keys, d_v apart from d_k") {
+  operation::check(
+      [](const auto& in) {
+        using V = std::decay_t<decltype(in[0])>;
+        return attention(in[0], in[1], in[2], queries, keys, Options<V>{.heads = 2});
+      },
+      {operation::random({8, 8}), operation::random({7, 8}, 1), operation::random({7, 6}, 2)});
+}
+
+TEST_CASE("attention agrees with differences: bias of each rank") {
+  for (const Shape& bias : {Shape{4, 5}, Shape{2, 4, 5}, Shape{3, 2, 6, 7}})
+    operation::check(
+        [](const auto& in) {
+          using V = std::decay_t<decltype(in[0])>;
+          return attention(in[0], in[1], in[2], queries, keys, Options<V>{.heads = 2, .bias = in[3]});
+        },
+        {operation::random({8, 8}), operation::random({7, 8}, 1), operation::random({7, 6}, 2), operation::random(bias, 3)});
+}
+
+TEST_CASE("attention agrees with differences: packed, causal, with dropout") {
+  operation::check(
+      [](const auto& in) {
+        using V = std::decay_t<decltype(in[0])>;
+        seed(3);
+        return self_attention(in[0], 4, 3, queries, Options<V>{.heads = 2, .causal = true, .dropout = 0.4});
+      },
+      {operation::random({8, 22})});
+  operation::check(
+      [](const auto& in) {
+        using V = std::decay_t<decltype(in[0])>;
+        return cross_attention(in[0], in[1], 4, 3, queries, keys, Options<V>{.heads = 2, .scale = 0.3});
+      },
+      {operation::random({8, 8}), operation::random({7, 14}, 1)});
+}
+
+TEST_CASE("attention of a tensor to itself adds the gradients of its three roles; padding gets none") {
+  const auto padded = Segments::dense(2, 4, std::vector<index_t>{3, 0});
+  const auto self = [&](const auto& in) {
+    using V = std::decay_t<decltype(in[0])>;
+    return attention(in[0], in[0], in[0], padded, padded, Options<V>{.heads = 2, .causal = true});
+  };
+  operation::check(self, {operation::random({8, 6})});
+}
+
+TEST_CASE("attention equals its composition from simple operations") {
+  const index_t batch = 2, heads = 3, length = 5, width = 4;
+  const auto x = operation::random({batch * length, heads * width}), y = operation::random({batch * length, heads * width}, 1),
+             z = operation::random({batch * length, heads * width}, 2), g = operation::random({batch * length, heads * width}, 3);
+  const auto dense = Segments::dense(batch, length);
+  const Var<double> q(x, true), k(y, true), v(z, true), q2(x, true), k2(y, true), v2(z, true);
+  AttentionWeights<double> weights;
+  const auto fused = attention(q, k, v, dense, dense, {.heads = heads, .weights = &weights});
+  const auto split = [&](const Var<double>& t) { return transpose(reshape(t, {batch, length, heads, width}), 1, 2); };
+  const auto scores = matmul(split(q2), split(k2), {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(width)));
+  const auto w = softmax(scores);
+  const auto composed = reshape(transpose(matmul(w, split(v2)), 1, 2), {batch * length, heads * width});
+  fused.backward(g.clone()), composed.backward(g.clone());
+  const auto same = [](const Tensor<double>& a, const Tensor<double>& b) {
+    REQUIRE(a.size() == b.size());
+    for (index_t i = 0; i < a.size(); ++i) REQUIRE(a.data()[i] == Approx(b.data()[i]).margin(1e-13));
+  };
+  same(fused.value(), composed.value());
+  same(weights.dense(), w.value());
+  same(q.grad(), q2.grad()), same(k.grad(), k2.grad()), same(v.grad(), v2.grad());
+}
+
+TEST_CASE("a query with nothing to attend to gets zeros, and so do its gradients") {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const auto one = Segments::ragged({2});
+  const Var<float> q(operation::random<float>({2, 4}), true), k(operation::random<float>({2, 4}, 1), true),
+      v(operation::random<float>({2, 4}, 2), true), bias(Tensor<float>({2, 2}, {0, 0, -inf, -inf}));
+  AttentionOptions<float> options;
+  options.bias = bias;
+  const auto y = attention(q, k, v, one, one, options);
+  CHECK(y.value().rows(1, 1).values() == std::vector<float>(4, 0.0f));
+  y.backward(Tensor<float>(y.shape(), 1.0f));
+  CHECK(q.grad().rows(1, 1).values() == std::vector<float>(4, 0.0f));
+  for (const auto* x : {&q, &k, &v})
+    for (const float g : x->grad().span()) CHECK(std::isfinite(g));
+}
+
+TEST_CASE("what a sentence gets does not depend on the sentences beside it") {
+  const auto x = operation::random<float>({9, 3 * 8});
+  const auto batch = self_attention(Var<float>(x), 4, 4, Segments::ragged({4, 5}), {.heads = 2, .causal = true});
+  const auto alone = self_attention(Var<float>(x.rows(4, 5)), 4, 4, Segments::ragged({5}), {.heads = 2, .causal = true});
+  CHECK(batch.value().rows(4, 5).values() == alone.value().values());
+}
+
+TEST_CASE("attention names what does not fit") {
+  const auto zeros = [](const Shape& s) { return Var<float>(Tensor<float>(s, 0.0f)); };
+  const auto s = Segments::ragged({2, 2});
+  const auto q = zeros({4, 6}), k = zeros({4, 6}), v = zeros({4, 6});
+  CHECK_THROWS_WITH(attention(q, zeros({4, 5}), v, s, s), "attention: k has shape [4, 5], expected [..., 6]");
+  CHECK_THROWS_WITH(attention(q, k, v, s, s, {.heads = 4}), "attention: q has 6 columns, not a multiple of 4 heads");
+  CHECK_THROWS_WITH(attention(q, k, v, s, s, {.heads = 0}), "attention: heads is 0");
+  CHECK_THROWS_AS(attention(zeros({5, 6}), k, v, s, s), ShapeError);
+  CHECK_THROWS_AS(attention(q, k, v, s, Segments::ragged({4})), ShapeError);
+  CHECK_THROWS_AS(attention(q, k, v, s, s, {.dropout = 1}), ValueError);
+  AttentionOptions<float> options;
+  options.bias = zeros({1, 2});
+  CHECK_THROWS_AS(attention(q, k, v, s, s, options), ShapeError);
+  CHECK_THROWS_AS(self_attention(zeros({4, 6}), 2, 1, s, {.heads = 2}), ShapeError);
+}
