@@ -5,6 +5,7 @@
 function(run what)
   execute_process(
     COMMAND ${ARGN}
+    WORKING_DIRECTORY "${WORK}"
     RESULT_VARIABLE result
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
@@ -15,6 +16,7 @@ function(run what)
 endfunction()
 
 file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}")
 set(settings ${SETTINGS})
 if(WAY STREQUAL "add_subdirectory")
   list(APPEND settings "-DATTEND_SUBDIRECTORY=${ATTEND_SOURCE}")
