@@ -29,7 +29,7 @@ double bleu_of(const Lines& hypothesis, const Lines& reference) { return bleu(hy
 
 }  // namespace
 
-TEST_CASE("bleu: one reference") {
+TEST_CASE("bleu: one translation to compare with") {
   const BleuScore score = bleu(hypotheses, references);
   CHECK(std::abs(score.score - 56.25289425995487) < 1e-9);
   CHECK(std::abs(score.precisions[0] - 89.28571428571429) < 1e-9);
@@ -46,7 +46,7 @@ TEST_CASE("bleu: one reference") {
         "(BP = 0.836 ratio = 0.848 hyp_len = 28 ref_len = 33)");
 }
 
-TEST_CASE("bleu: several references") {
+TEST_CASE("bleu: several translations to compare with") {
   const BleuScore score = bleu(hypotheses, std::vector<Lines>{references, more_references});
   CHECK(std::abs(score.score - 68.6552573792178) < 1e-9);
   CHECK(score.reference_length == 31);

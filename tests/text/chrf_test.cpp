@@ -26,13 +26,13 @@ double chrf_of(const Lines& hypothesis, const Lines& reference) { return chrf(hy
 
 }  // namespace
 
-TEST_CASE("chrf: one reference") {
+TEST_CASE("chrf: one translation to compare with") {
   const ChrfScore score = chrf(hypotheses, references);
   CHECK(std::abs(score.score - 79.74802117126501) < 1e-9);
   CHECK(score.text() == "chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no = 79.75");
 }
 
-TEST_CASE("chrf: of several references each sentence takes the one it agrees with best") {
+TEST_CASE("chrf: of several translations to compare with each sentence takes the one it agrees with best") {
   const Lines far = {"Something else.", "Entirely different.", "I never said that!", "None."};
   const ChrfScore score = chrf(hypotheses, std::vector<Lines>{far, references});
   const Lines best = {references[0], references[1], far[2], far[3]};
