@@ -28,7 +28,8 @@ inline std::vector<report::AttentionMap> attention_maps(attend::nn::Transformer<
   const auto source_segments = Segments::ragged({static_cast<index_t>(source_ids.size())});
   const auto target_segments = Segments::ragged({static_cast<index_t>(inputs.size())});
   std::vector<AttentionWeights<float>> layers;
-  (void)model.decode(tensor(inputs), target_segments, model.encode(tensor(source_ids), source_segments), {.cross_weights = &layers});
+  (void)model.decode(tensor(inputs), target_segments, model.encode(tensor(source_ids), source_segments),
+                     {.cross_weights = &layers});
 
   const auto pieces = [&](const std::vector<token_t>& ids) {
     std::vector<std::string> names;
