@@ -29,6 +29,33 @@ void write_model_files(const std::filesystem::path& staging, const nn::Transform
   writer.write(staging / "model.safetensors");
 }
 
+/// A count without its decimals.
+inline std::string whole(double count) {
+  const std::string text = std::to_string(count);
+  return text.substr(0, text.find('.'));
+}
+
+/// The values of a stack's matrices; biases and gains would add little. In floating point, which cannot overflow.
+inline double least_parameters(const nn::StackOptions& o, bool decoder) {
+  const double d_model = static_cast<double>(o.d_model), heads = static_cast<double>(o.heads);
+  const double d_k = o.d_k ? static_cast<double>(o.d_k) : d_model / heads, d_v = o.d_v ? static_cast<double>(o.d_v) : d_k;
+  const auto attention = [&](double d_memory) { return heads * ((d_k + d_v) * d_model + (d_k + d_v) * d_memory); };
+  double layer = attention(d_model) + 2 * d_model * static_cast<double>(o.d_ff);
+  if (decoder)
+    layer += static_cast<double>(o.cross_attentions) * attention(o.d_memory ? static_cast<double>(o.d_memory) : d_model);
+  const double positions = o.positions == nn::PositionKind::learned ? static_cast<double>(o.max_length) * d_model : 0;
+  return static_cast<double>(o.layers) * layer + positions;
+}
+
+inline double least_parameters(const nn::ModelOptions& o) {
+  const auto embedding = [](const nn::StackOptions& s) {
+    return static_cast<double>(s.vocabulary) * static_cast<double>(s.d_model);
+  };
+  const int of_decoder = (o.share_embeddings ? 0 : 1) + (o.tie_head ? 0 : 1);
+  return least_parameters(o.encoder, false) + least_parameters(o.decoder, true) + embedding(o.encoder) +
+         of_decoder * embedding(o.decoder);
+}
+
 }  // namespace attend::detail
 
 namespace attend::io {
@@ -60,14 +87,16 @@ nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
   const auto options = model_options_from(read_json(config), config.string());
   const auto file = SafetensorsFile::open(reader.file("model.safetensors"));
   // A damaged config must not make this ask for far more memory than the weights it came with have.
-  index_t stored = 0;
-  for (const auto& t : file.tensors()) stored += Shape(t.shape).size();
-  const index_t smallest = options.decoder.vocabulary * options.decoder.d_model +
-                           (options.encoder.layers * options.encoder.d_ff * options.encoder.d_model +
-                            options.decoder.layers * options.decoder.d_ff * options.decoder.d_model);
-  if (smallest > stored)
-    throw FormatError("load: " + config.string() + " describes at least " + std::to_string(smallest) + " parameters, " +
-                      file.path().string() + " holds " + std::to_string(stored));
+  double stored = 0;
+  for (const auto& t : file.tensors()) stored += static_cast<double>(t.shape.size());
+  const double least = detail::least_parameters(options);
+  if (least > stored)
+    throw FormatError("load: " + config.string() + " describes at least " + detail::whole(least) + " parameters, " +
+                      file.path().string() + " holds " + detail::whole(stored));
+  for (const auto* o : {&options.encoder, &options.decoder})
+    if (static_cast<double>(o->max_length) * static_cast<double>(o->d_model) > 0x1p30)
+      throw FormatError("load: " + config.string() + " gives max_length as " + std::to_string(o->max_length) +
+                        ", more positions of width " + std::to_string(o->d_model) + " than a model has");
   nn::Transformer<T, D> model(options);
   load_state(model, file);
   nn::set_training(model, false);

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "attend/io/safetensors.hpp"
@@ -84,6 +85,7 @@ void load_state(const M& model, const SafetensorsFile& file) {
 
   std::vector<std::string> missing, shapes;
   std::unordered_set<std::string> used;
+  std::map<std::string, index_t> taken;  // how many rows of each packed tensor
   std::vector<std::pair<Tensor<T, Cpu>, Tensor<T, D>>> loaded;
   for (const auto& t : nn::state(model)) {
     bool found = false;
@@ -109,14 +111,19 @@ void load_state(const M& model, const SafetensorsFile& file) {
         accept(packed.name);
         Tensor<T, Cpu> value(t.value.shape());
         const auto whole = read_tensor<T>(file, packed.name);
-        if (detail::unpack(whole, packed, part, t.heads, value)) loaded.emplace_back(value, t.value);
-        else
+        if (detail::unpack(whole, packed, part, t.heads, value)) {
+          loaded.emplace_back(value, t.value);
+          taken[packed.name] += value.dim(0);
+        } else
           shapes.push_back(packed.name + " has shape " + whole.shape().text() + ", which does not hold " + t.name + " " +
                            t.value.shape().text());
         break;
       }
     if (!found) missing.push_back(t.name);
   }
+  for (const auto& [name, rows] : taken)
+    if (const Shape& shape = file.info(name).shape; shape[0] != rows)
+      shapes.push_back(name + " has shape " + shape.text() + ", expected " + std::to_string(rows) + " rows");
   std::vector<std::string> unexpected;
   for (const auto& info : file.tensors())
     if (!used.contains(info.name)) unexpected.push_back(info.name);

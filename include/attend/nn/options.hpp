@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "attend/nn/layer_norm.hpp"
 #include "attend/nn/multi_head_attention.hpp"
@@ -64,6 +65,13 @@ inline void check(const StackOptions& o, const char* stack) {
   between(1, o.max_length, "max_length"), between(0, o.layers, "layers"), between(0, o.vocabulary, "vocabulary");
   between(0, o.d_k, "d_k"), between(0, o.d_v, "d_v"), between(0, o.d_memory, "d_memory");
   between(0, o.cross_attentions, "cross_attentions");
+  for (const auto& [rate, name] :
+       {std::pair{o.dropout.embedding, "embedding"}, std::pair{o.dropout.attention, "attention"},
+        std::pair{o.dropout.activation, "activation"}, std::pair{o.dropout.feed_forward, "feed-forward"},
+        std::pair{o.dropout.residual, "residual"}, std::pair{o.dropout.norm, "norm"}, std::pair{o.dropout.block, "block"}})
+    check_value(rate >= 0 && rate < 1, stack, std::string(name) + " dropout is " + std::to_string(rate) + ", outside [0, 1)");
+  check_value(o.norm.eps >= 0, stack, "the norm's eps is " + std::to_string(o.norm.eps) + ", expected 0 or more");
+  check_value(o.position_base > 0, stack, "position_base is " + std::to_string(o.position_base) + ", expected a positive number");
   check_value(o.d_k > 0 || o.d_model % o.heads == 0, stack,
               "d_model " + std::to_string(o.d_model) + " is no multiple of " + std::to_string(o.heads) + " heads; give d_k");
 }
