@@ -151,6 +151,9 @@ TEST_CASE("resume: a run that does not fit is refused with all that differs", "[
   changed.tokens_per_batch = 50;
   refuses(model, toy::corpus(100), toy::Letters(), changed, "seed 1 (this run: 8), tokens_per_batch 64 (this run: 50)");
   changed = options;
+  changed.validation = toy::corpus(10, 2);
+  refuses(model, toy::corpus(100), toy::Letters(), changed, "validation none (this run: ");
+  changed = options;
   changed.optimizer = optim::SgdOptions{};
   refuses(model, toy::corpus(100), toy::Letters(), changed, "optimizer adam (this run: sgd)");
 

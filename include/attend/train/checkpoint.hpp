@@ -30,10 +30,7 @@ struct TrainingState {
   index_t since_best = 0;                                        ///< validations since the best
   double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of the metric; NaN before the first
 
-  /// Sums toward the next point of the curve.
-  double loss_sum = 0, norm_sum = 0;
-  index_t token_sum = 0, step_sum = 0;
-
+  CurveSum sum = {};  ///< toward the next point of the curve
   std::vector<CurvePoint> curve = {};
   std::vector<ValidationPoint> validations = {};
 };
@@ -49,8 +46,8 @@ void for_numbers(State& s, F&& number) {
   number("seconds", s.seconds);
   number("generator_seed", s.generator_seed), number("generator_drawn", s.generator_drawn);
   number("validated", s.validated), number("since_best", s.since_best), number("best_value", s.best_value);
-  number("loss_sum", s.loss_sum), number("norm_sum", s.norm_sum);
-  number("token_sum", s.token_sum), number("step_sum", s.step_sum);
+  number("loss_sum", s.sum.loss), number("norm_sum", s.sum.norm);
+  number("token_sum", s.sum.tokens), number("step_sum", s.sum.steps);
 }
 
 inline constexpr index_t curve_columns = 7, validation_columns = 5;

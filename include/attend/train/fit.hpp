@@ -1,12 +1,13 @@
 #pragma once
 
+#include "attend/text/tokenizer.hpp"
 #include "attend/train/options.hpp"
 #include "attend/train/trainer.hpp"
 
 namespace attend::train {
 
 /// Trains `model` on the pairs of `corpus` (a `text::Corpus`, or any range of things with `source` and `target`) in the tokens
-/// of `tokenizer` (`encode(text)`, `bos()`, `eos()`, `size()`).
+/// of `tokenizer`.
 ///
 /// The model is any struct with `fields` and `loss(batch, CrossEntropyOptions)`, the mean over the labels of an nn::Batch. It is
 /// in evaluation mode afterwards. Its parameters come to lie in one buffer.
@@ -15,10 +16,11 @@ namespace attend::train {
 /// threads, nor on where a run was stopped and resumed (but for `max_seconds`, which goes by the clock).
 ///
 /// Throws ValueError for options that are out of range or do not fit each other, the model or the run that is resumed; IoError
-/// where a checkpoint cannot be written (the one before is then still good); Error where the gradients stay non-finite.
+/// where a checkpoint cannot be written (the one before is then still good); FormatError where the one to go on from is damaged;
+/// Error where the gradients stay non-finite.
 ///
 ///     train::fit(model, corpus, tokenizer, {.epochs = 10, .tokens_per_batch = 4096});
-template <class Model, class Corpus, class Tokenizer>
+template <class Model, class Corpus, text::Tokenizer Tokenizer>
 FitReport fit(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options = {}) {
   return Trainer<Model, Tokenizer>(model, corpus, tokenizer, options).run();
 }

@@ -46,6 +46,26 @@ struct CurvePoint {
   double gradient_norm = 0;  ///< before clipping
 };
 
+/// The steps that are to make up the next point of the curve.
+struct CurveSum {
+  double loss = 0, norm = 0;  ///< sums, over tokens and over steps
+  index_t tokens = 0, steps = 0;
+
+  /// Adds a step of so many target tokens; nothing where its gradient was not finite.
+  void add(const CurvePoint& step, index_t labels) {
+    if (!std::isfinite(step.loss) || !std::isfinite(step.gradient_norm)) return;
+    loss += step.loss * static_cast<double>(labels), tokens += labels;
+    norm += step.gradient_norm, ++steps;
+  }
+  /// The point, where it comes `now`.
+  [[nodiscard]] CurvePoint mean(CurvePoint now) const {
+    if (steps == 0) return now;
+    now.loss = loss / static_cast<double>(tokens);
+    now.gradient_norm = norm / static_cast<double>(steps);
+    return now;
+  }
+};
+
 /// One validation.
 struct ValidationPoint {
   index_t step = 0;

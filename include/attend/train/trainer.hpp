@@ -99,7 +99,9 @@ class Trainer {
             {"max_length", number_text(o_.max_length)},
             {"bucket_width", number_text(o_.bucket_width)},
             {"seed", number_text(o_.seed)},
-            {"optimizer", std::string(optim::optimizer_name(o_.optimizer))}};
+            {"optimizer", std::string(optim::optimizer_name(o_.optimizer))},
+            {"validation", validation_ ? number_text(validation_->batches().pairs().fingerprint()) : "none"},
+            {"best_by", o_.best_by == Metric::loss ? "loss" : "bleu"}};
   }
 
   void begin() {
@@ -178,25 +180,17 @@ class Trainer {
   /// Adds a step to the curve and shows it.
   void record(const CurvePoint& now, index_t labels) {
     TrainingState& s = state_;
-    if (std::isfinite(now.loss) && std::isfinite(now.gradient_norm)) {
-      s.loss_sum += now.loss * static_cast<double>(labels), s.token_sum += labels;
-      s.norm_sum += now.gradient_norm, ++s.step_sum;
-      shown_loss_ = shown_loss_ ? *shown_loss_ + (now.loss - *shown_loss_) * 0.1 : now.loss;
-    }
+    s.sum.add(now, labels);
+    if (std::isfinite(now.loss)) shown_loss_ = shown_loss_ ? *shown_loss_ + (now.loss - *shown_loss_) * 0.1 : now.loss;
     if (s.step % o_.curve_every == 0) {
-      CurvePoint mean = now;
-      if (s.step_sum > 0) {
-        mean.loss = s.loss_sum / static_cast<double>(s.token_sum);
-        mean.gradient_norm = s.norm_sum / static_cast<double>(s.step_sum);
-      }
-      s.curve.push_back(mean);
-      s.loss_sum = s.norm_sum = 0, s.token_sum = s.step_sum = 0;
+      s.curve.push_back(s.sum.mean(now));
+      s.sum = {};
     }
     if (o_.on_step) o_.on_step(now);
     const double done = RunClock::fraction(o_, now.epoch, s.step, now.seconds);
     progress_.update(now.seconds, {.step = s.step,
                                    .steps = total_steps(),
-                                   .epoch = s.epoch + 1,
+                                   .epoch = static_cast<index_t>(std::ceil(now.epoch)),
                                    .epochs = o_.epochs,
                                    .fraction = done,
                                    .loss = shown_loss_.value_or(now.loss),
@@ -272,6 +266,12 @@ class Trainer {
                      .pairs = batches_.size(),
                      .dropped = batches_.dropped(),
                      .stopped = reason};
+    if (state_.sum.steps > 0)  // the steps since the last point; a run that goes on from here has them in its next
+      report.curve.push_back(state_.sum.mean({.step = state_.step,
+                                              .epoch = epochs_done(),
+                                              .seconds = state_.seconds,
+                                              .tokens = state_.tokens,
+                                              .learning_rate = schedule_.at(state_.step)}));
     progress_.message("train: " + report.text());
     return report;
   }
