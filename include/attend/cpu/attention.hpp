@@ -8,6 +8,7 @@
 #include "attend/core/segments.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/dropout.hpp"
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/vector.hpp"
 
@@ -59,13 +60,8 @@ void attention_softmax(const AttentionLayout& a, index_t queries, index_t keys, 
 /// y = x * mask / (1 - p) where element i draws word `first + i` of the stream. y may be x.
 template <class T>
 void attention_dropout(const AttentionLayout& a, index_t first, index_t n, const T* x, T* y) {
-  const auto threshold = static_cast<std::uint64_t>(a.dropout * 0x1p32);
-  const T keep = static_cast<T>(1 / (1 - a.dropout));
-  for (index_t i = 0; i < n;) {
-    const auto at = static_cast<std::uint64_t>(first + i);
-    const auto words = a.random.words(at / 4);
-    for (std::uint64_t w = at % 4; w < 4 && i < n; ++w, ++i) y[i] = words[w] >= threshold ? x[i] * keep : T(0);
-  }
+  dropout_range(a.random, static_cast<std::uint32_t>(a.dropout * 0x1p32), static_cast<T>(1 / (1 - a.dropout)), first, n, x, T(0),
+                y);
 }
 
 /// A row's share of the cost is some thousand operations per key; a task is one head of one sentence.
