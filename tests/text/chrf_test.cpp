@@ -39,6 +39,7 @@ TEST_CASE("chrf: of several translations to compare with each sentence takes the
   CHECK(std::abs(score.score - chrf_of(hypotheses, best)) < 1e-9);
   CHECK(score.score > chrf_of(hypotheses, references));
   CHECK(score.signature == "nrefs:2|case:mixed|eff:yes|nc:6|nw:0|space:no");
+  CHECK(std::abs(chrf(hypotheses, std::vector<Lines>{far, references, far}, {.word_order = 2}).score - 81.44456133908723) < 1e-9);
 }
 
 TEST_CASE("chrf: other orders, other weights, words") {

@@ -55,14 +55,13 @@ struct BleuScore {
 
 namespace attend::detail {
 
-/// The words of one sentence as numbers. `storage` takes the text that they point into.
-inline Ngrams bleu_ngrams(const std::string& sentence, const text::BleuOptions& options, WordNumbers& numbers,
-                          std::string& storage) {
-  storage = options.lowercase ? text::lowercase(sentence) : sentence;
-  if (options.tokenize == text::BleuTokenize::v13a) storage = text::tokenize_13a(text::trim_end(storage));
-  std::vector<std::uint32_t> words;
-  text::for_each_word(storage, [&](std::string_view word) { words.push_back(numbers(word)); });
-  return {std::move(words), 4};
+/// The n-grams of one sentence's words.
+inline Ngrams bleu_ngrams(const std::string& sentence, const text::BleuOptions& options, WordNumbers& numbers) {
+  std::string words = options.lowercase ? text::lowercase(sentence) : sentence;
+  if (options.tokenize == text::BleuTokenize::v13a) words = text::tokenize_13a(text::trim_end(words));
+  std::vector<std::uint32_t> symbols;
+  text::for_each_word(words, [&](std::string_view word) { symbols.push_back(numbers(word)); });
+  return {std::move(symbols), 4};
 }
 
 /// Fills in the figures that follow from the counts.
@@ -88,15 +87,11 @@ inline text::BleuScore bleu(std::span<const std::string> hypotheses, std::span<c
   check_score_input("bleu", hypotheses, references);
   text::BleuScore result;
   WordNumbers numbers;
-  std::string hypothesis_words;
-  std::vector<std::string> reference_words(references.size());
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-    numbers.clear();
-    const Ngrams hypothesis = bleu_ngrams(hypotheses[i], options, numbers, hypothesis_words);
+    const Ngrams hypothesis = bleu_ngrams(hypotheses[i], options, numbers);
     std::vector<Ngrams> refs;
     refs.reserve(references.size());
-    for (std::size_t r = 0; r < references.size(); ++r)
-      refs.push_back(bleu_ngrams(references[r][i], options, numbers, reference_words[r]));
+    for (const auto& set : references) refs.push_back(bleu_ngrams(set[i], options, numbers));
     // The reference nearest in length, the shorter of two as near.
     const auto nearest = std::min_element(refs.begin(), refs.end(), [&](const Ngrams& a, const Ngrams& b) {
       return std::pair(std::abs(a.size() - hypothesis.size()), a.size()) <

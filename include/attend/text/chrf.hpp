@@ -61,12 +61,11 @@ inline double chrf_score(std::span<const ChrfCounts> orders, index_t beta) {
 struct ChrfSentence {
   Ngrams characters, words;
 
-  static ChrfSentence make(const std::string& sentence, const text::ChrfOptions& options, WordNumbers& numbers,
-                           std::string& storage) {
-    storage = options.lowercase ? text::lowercase(sentence) : sentence;
+  static ChrfSentence make(const std::string& sentence, const text::ChrfOptions& options, WordNumbers& numbers) {
+    const std::string cased = options.lowercase ? text::lowercase(sentence) : sentence;
     std::vector<std::uint32_t> characters, words;
-    characters.reserve(storage.size());
-    text::for_each_word(storage, [&](std::string_view word) {
+    characters.reserve(cased.size());
+    text::for_each_word(cased, [&](std::string_view word) {
       text::for_each_code_point(word, [&](char32_t c) { characters.push_back(c); });
       if (options.word_order > 0) add_word(word, numbers, words);
     });
@@ -101,13 +100,11 @@ inline text::ChrfScore chrf(std::span<const std::string> hypotheses, std::span<c
   const auto orders = static_cast<std::size_t>(options.character_order + options.word_order);
   std::vector<ChrfCounts> totals(orders), counts(orders), best(orders);
   WordNumbers numbers;
-  std::string hypothesis_text, reference_text;
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-    numbers.clear();
-    const ChrfSentence hypothesis = ChrfSentence::make(hypotheses[i], options, numbers, hypothesis_text);
+    const ChrfSentence hypothesis = ChrfSentence::make(hypotheses[i], options, numbers);
     double best_score = -1;
     for (const auto& set : references) {
-      const ChrfSentence reference = ChrfSentence::make(set[i], options, numbers, reference_text);
+      const ChrfSentence reference = ChrfSentence::make(set[i], options, numbers);
       std::size_t order = 0;
       const auto count = [&](const Ngrams& mine, const Ngrams& theirs, index_t most) {
         for (index_t n = 1; n <= most; ++n) {

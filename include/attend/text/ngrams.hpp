@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,16 +21,19 @@
 
 namespace attend::detail {
 
-/// Numbers for words, the same number for the same word. The words must outlive it.
+/// Numbers for words, the same number for the same word.
 class WordNumbers {
  public:
   std::uint32_t operator()(std::string_view word) {
-    return numbers_.try_emplace(word, static_cast<std::uint32_t>(numbers_.size())).first->second;
+    if (const auto found = numbers_.find(word); found != numbers_.end()) return found->second;
+    return numbers_.emplace(word, static_cast<std::uint32_t>(numbers_.size())).first->second;
   }
-  void clear() { numbers_.clear(); }
 
  private:
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;  // so that a word is looked up without a copy of it
+  };
+  std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> numbers_;
 };
 
 /// The n-grams of a sequence, of all orders up to `order` at once: the places where they begin, sorted by the `order` symbols
