@@ -1,5 +1,6 @@
 #include "attend/decode/translator.hpp"
 
+#include <limits>
 #include <map>
 
 #include "attend/optim/adam.hpp"
@@ -89,6 +90,16 @@ TEST_CASE("a translator sees what training teaches: words backwards") {
   CHECK(drawn("abc") == "cba");
 }
 
+TEST_CASE("what a translator draws goes by a sentence's number, not by how the text is cut") {
+  const auto model = small_model();
+  const decode::Translator drawn(model, Letters{}, {.sample = true, .seed = 3});
+  const std::vector<std::string> text{"abc", "hgfe", "abc", "abc", "abc"};
+  const auto whole = drawn.translate(text);
+  for (std::size_t i = 0; i < text.size(); ++i)
+    CHECK(drawn.translate(std::vector<std::string>{text[i]}, i).front().front().tokens == whole[i].front().tokens);
+  CHECK((whole[0].front().tokens != whole[2].front().tokens || whole[2].front().tokens != whole[3].front().tokens));
+}
+
 TEST_CASE("a translator names options that do not fit, and sentences that are too long") {
   const auto model = small_model();
   const auto make = [&](const decode::TranslatorOptions& o) { return decode::Translator(model, Letters{}, o); };
@@ -96,8 +107,14 @@ TEST_CASE("a translator names options that do not fit, and sentences that are to
   CHECK_THROWS_AS(make({.beam = 2, .n_best = 3}), ValueError);
   CHECK_THROWS_AS(make({.batch_sentences = 0}), ValueError);
   CHECK_THROWS_AS(make({.max_ratio = 0}), ValueError);
-  CHECK_THROWS_AS(make({.sample = true, .temperature = 0})("abc"), ValueError);
+  CHECK_THROWS_AS(make({.sample = true, .temperature = 0}), ValueError);
+  CHECK_THROWS_WITH(make({.min_length = 6, .max_length = 5}), "Translator: min_length is 6, max_length 5");
+  CHECK_THROWS_WITH(make({.min_length = 24}), "Translator: min_length is 24, the model gives at most 23 tokens");
+  CHECK_THROWS_WITH(make({.length_penalty = std::numeric_limits<double>::quiet_NaN()}),
+                    "Translator: length_penalty is not finite");
   CHECK_THROWS_WITH(make({})(std::string(24, 'a')), "Translator: sentence 1 has 25 tokens, the model takes 24; split it");
+  const std::vector<std::string> two{"abc", std::string(24, 'a')};
+  CHECK_THROWS_WITH(make({}).translate(two, 600), "Translator: sentence 602 has 25 tokens, the model takes 24; split it");
   seed(4);
   const nn::Transformer<float> narrow(nn::TransformerOptions{.vocabulary = 11, .d_model = 8, .heads = 2, .layers = 1});
   CHECK_THROWS_AS(decode::Translator(narrow, Letters{}), ValueError);

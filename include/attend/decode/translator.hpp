@@ -60,6 +60,14 @@ class Translator {
     check_value(o.batch_sentences >= 1, "Translator", "batch_sentences is " + std::to_string(o.batch_sentences));
     check_value(o.max_length >= 0 && o.max_ratio > 0, "Translator", "max_length and max_ratio must be positive");
     check_value(o.min_length >= 0, "Translator", "min_length is negative");
+    check_value(o.max_length == 0 || o.min_length <= o.max_length, "Translator",
+                "min_length is " + std::to_string(o.min_length) + ", max_length " + std::to_string(o.max_length));
+    check_value(o.min_length <= model_.longest(), "Translator",
+                "min_length is " + std::to_string(o.min_length) + ", the model gives at most " +
+                    std::to_string(model_.longest()) + " tokens");
+    check_value(std::isfinite(o.length_penalty), "Translator", "length_penalty is not finite");
+    if (o.sample)
+      detail::check_sampling({.samples = o.n_best, .temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p}, 1);
     const index_t tokens = tokenizer_.size(), source = model.encoder.options.vocabulary, target = model_.vocabulary();
     check_value(tokens <= source && tokens <= target, "Translator",
                 "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabularies are " +
@@ -85,9 +93,11 @@ class Translator {
     for (auto& best : translate(sentences)) texts.push_back(std::move(best.front().text));
     return texts;
   }
-  /// The `n_best` translations of each sentence, best first. An empty sentence has the empty translation. Throws ValueError for a
-  /// sentence with more tokens than the model has positions.
-  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences) const {
+  /// The `n_best` translations of each sentence, best first. An empty sentence has the empty translation. `before` sentences came
+  /// before these: sampling and messages go by a sentence's number, so that what is drawn does not depend on how a text is cut.
+  /// Throws ValueError for a sentence with more tokens than the model has positions.
+  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
+                                                                std::size_t before = 0) const {
     std::vector<std::vector<Translation>> results(sentences.size());
     std::vector<std::vector<token_t>> sources(sentences.size());
     std::vector<std::size_t> order;
@@ -100,7 +110,7 @@ class Translator {
       }
       sources[i].push_back(tokenizer_.eos());
       check_value(static_cast<index_t>(sources[i].size()) <= longest, "Translator",
-                  "sentence " + std::to_string(i + 1) + " has " + std::to_string(sources[i].size()) +
+                  "sentence " + std::to_string(before + i + 1) + " has " + std::to_string(sources[i].size()) +
                       " tokens, the model takes " + std::to_string(longest) + "; split it");
       order.push_back(i);
     }
@@ -108,7 +118,7 @@ class Translator {
                      [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
     const auto batch = static_cast<std::size_t>(options_.batch_sentences);
     for (std::size_t first = 0; first < order.size(); first += batch)
-      translate_batch(std::span<const std::size_t>(order).subspan(first, std::min(batch, order.size() - first)), sources,
+      translate_batch(std::span<const std::size_t>(order).subspan(first, std::min(batch, order.size() - first)), sources, before,
                       results);
     return results;
   }
@@ -117,7 +127,7 @@ class Translator {
   [[nodiscard]] const TranslatorOptions& options() const { return options_; }
 
  private:
-  void translate_batch(std::span<const std::size_t> batch, const std::vector<std::vector<token_t>>& sources,
+  void translate_batch(std::span<const std::size_t> batch, const std::vector<std::vector<token_t>>& sources, std::size_t before,
                        std::vector<std::vector<Translation>>& results) const {
     std::vector<token_t> tokens;
     std::vector<index_t> lengths, limits;
@@ -126,7 +136,7 @@ class Translator {
       tokens.insert(tokens.end(), sources[i].begin(), sources[i].end());
       lengths.push_back(static_cast<index_t>(sources[i].size()));
       limits.push_back(limit(lengths.back()));
-      ids.push_back(i);
+      ids.push_back(before + i);
     }
     const Tensor<token_t, Cpu> host({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens));
     Tensor<token_t, D> source(host.shape());
