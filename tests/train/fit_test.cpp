@@ -1,6 +1,7 @@
 #include "attend/train/fit.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "../catch.hpp"
 #include "toy.hpp"
@@ -195,6 +196,14 @@ TEST_CASE("fit: a gradient that is not finite costs a step, and a hundred in a r
   options.max_steps = 1000;
   CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("not finite in the last 100 steps"));
   CHECK(toy::weights(model) == before);
+  model.poisoned = false;
+  options.validation = toy::corpus(10, 2);
+  options.validate_every = 4;
+  options.on_step = [&](const CurvePoint& point) {
+    if (point.step == 4) model.head.bias->value().data()[0] = std::numeric_limits<float>::quiet_NaN();
+  };
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options),
+                    Contains("the validation loss is not finite at step 4; a lower learning rate"));
 }
 
 TEST_CASE("fit: a fall with an open end ends with the training", "[train]") {

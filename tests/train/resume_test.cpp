@@ -234,11 +234,18 @@ TEST_CASE("StopOnInterrupt: a signal sets the flag, and the handler from before 
   struct sigaction before {
   }, after{};
   sigaction(SIGINT, nullptr, &before);
-  {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const StopOnInterrupt interrupt;
     CHECK_FALSE(interrupt.flag());
-    std::raise(SIGINT);
+    std::raise(signal);
     CHECK(interrupt.flag());
+  }
+  {
+    const auto usual = std::signal(SIGHUP, SIG_IGN);  // as nohup does
+    const StopOnInterrupt interrupt;
+    std::raise(SIGHUP);
+    CHECK_FALSE(interrupt.flag());
+    std::signal(SIGHUP, usual);
   }
   sigaction(SIGINT, nullptr, &after);
   CHECK(before.sa_handler == after.sa_handler);

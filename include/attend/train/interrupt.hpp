@@ -1,14 +1,17 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 
 #include "attend/core/error.hpp"
 
 namespace attend::train {
 
-/// While one stands in scope, Ctrl-C (SIGINT) and SIGTERM set a flag instead of ending the program, so that training can finish
-/// its step and write a checkpoint. A second signal ends the program at once. One at a time.
+/// While one stands in scope, Ctrl-C (SIGINT), SIGTERM and a terminal that is closed (SIGHUP, unless `nohup` has it ignored) set
+/// a flag instead of ending the program, so that training can finish its step and write a checkpoint. A second signal of the
+/// same kind ends the program at once. One at a time.
 ///
 ///     const train::StopOnInterrupt interrupt;
 ///     train::fit(model, corpus, tokenizer, {.output = "run", .stop = &interrupt.flag()});
@@ -21,12 +24,14 @@ class StopOnInterrupt {
     action.sa_handler = [](int) { requested().store(true); };
     action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;  // the second one has its usual effect
     sigemptyset(&action.sa_mask);
-    if (sigaction(SIGINT, &action, &interrupt_before_) != 0 || sigaction(SIGTERM, &action, &terminate_before_) != 0)
-      throw Error("StopOnInterrupt: the system does not let signals be handled");
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      if (sigaction(signals[i], &action, &before_[i]) != 0)
+        throw Error("StopOnInterrupt: the system does not let signals be handled");
+      if (signals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &before_[i], nullptr);
+    }
   }
   ~StopOnInterrupt() {
-    sigaction(SIGINT, &interrupt_before_, nullptr);
-    sigaction(SIGTERM, &terminate_before_, nullptr);
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
   }
   StopOnInterrupt(const StopOnInterrupt&) = delete;
   StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
@@ -39,8 +44,8 @@ class StopOnInterrupt {
     static constinit std::atomic<bool> flag{false};
     return flag;
   }
-  struct sigaction interrupt_before_ {
-  }, terminate_before_{};
+  static constexpr std::array<int, 3> signals{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> before_{};
 };
 
 }  // namespace attend::train

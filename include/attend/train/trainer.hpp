@@ -206,6 +206,9 @@ class Trainer {
   void validate() {
     const auto loss = validation_->loss(model_, o_.stop);
     if (!loss) return;  // interrupted; the run that resumes this one begins with this validation
+    if (!std::isfinite(*loss))
+      throw Error("fit: the validation loss is not finite at step " + std::to_string(state_.step) +
+                  "; a lower learning rate or a longer warm-up may help");
     ValidationPoint point{.step = state_.step, .loss = *loss};
     std::vector<std::string> translations;
     if (o_.translate) {
