@@ -4,10 +4,15 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <iostream>
+#include <memory>
+#include <new>
 #include <string>
 
+#include "attend/core/error.hpp"
 #include "attend/core/threads.hpp"
 #include "commands.hpp"
+#include "help.hpp"
 
 namespace {
 
@@ -15,46 +20,76 @@ namespace {
 constexpr int failed = 1, misused = 2;
 
 std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
   for (char& c : text)
     if (c == '\n' || c == '\r') c = ' ';
   return text;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-#if defined(SIGPIPE)
-  std::signal(SIGPIPE, SIG_DFL);  // `translate run | head` ends quietly
-#endif
-  CLI::App app{
-      "Trains encoder-decoder Transformers on sentence pairs, translates with them and scores translations, all on this machine.",
-      "translate"};
-  app.require_subcommand(1);
-  app.fallthrough();
-  int threads = 0;
-  app.add_option("--threads", threads, "Threads to compute with (default: ATTEND_THREADS, else all processors)")
-      ->check(CLI::Range(1, 1024));
-  app.parse_complete_callback([&] {
-    if (threads > 0) attend::set_threads(threads);
-  });
+void add_commands(CLI::App& app) {
   translate::add_demo(app);
   translate::add_train(app);
   translate::add_run(app);
   translate::add_score(app);
   translate::add_bench(app);
+}
+
+int misuse(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const auto rest = app.remaining();
+  std::string what = one_line(error.what());
+  if (chosen.empty() && !rest.empty()) what = rest.front() + " is unknown, expected demo, train, run, score or bench";
+  else if (chosen.empty() && error.get_name() == "RequiredError") what = "say what to do: demo, train, run, score or bench";
+  const std::string command = "translate " + (chosen.empty() ? "" : chosen.front()->get_name() + " ");
+  std::fprintf(stderr, "translate: %s (%s--help says more)\n", what.c_str(), command.c_str());
+  return misused;
+}
+
+/// What stands in a buffer may not have reached a disk that is full, or a pipe that is closed.
+void flush_output() {
+  std::cout.flush();
+  if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw attend::IoError("standard output: cannot be written");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_DFL);  // `translate run | head` ends quietly
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error like a full disk
+  CLI::App app{
+      "Trains encoder-decoder Transformers on sentence pairs, translates with them and scores translations, all on this machine.",
+      "translate"};
+  app.formatter(std::make_shared<translate::HelpFormatter>());
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.require_subcommand(1);
+  app.fallthrough();
+  int threads = 0;
+  app.add_option("--threads", threads, "Threads to compute with (ATTEND_THREADS, else all processors)")
+      ->check(CLI::Range(1, 1024));
+  app.parse_complete_callback([&] {
+    if (threads > 0) attend::set_threads(threads);
+  });
+  add_commands(app);
   app.footer(
       "Examples:\n"
-      "  translate demo                                       watch a model learn Spanish\n"
-      "  translate train --pairs en-es.tsv --out model        train on your own pairs, a pair a line\n"
-      "  translate run --model model < english.txt            translate, a line for a line\n"
-      "  translate score --reference spanish.txt < output.txt BLEU of what came out");
+      "  translate demo                                         watch a model learn Spanish\n"
+      "  translate train --pairs en-es.tsv --out model          train on your own pairs, a pair a line\n"
+      "  translate run --model model < english.txt              translate, a line for a line\n"
+      "  translate score --reference spanish.txt < output.txt   BLEU of what came out\n"
+      "Each command has a --help of its own.");
   try {
-    app.parse(argc, argv);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      if (e.get_exit_code() != 0) return misuse(app, e);
+      app.exit(e);  // --help
+    }
+    flush_output();
     return translate::exit_code;
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help
-    std::fprintf(stderr, "translate: %s (translate --help lists all options)\n", one_line(e.what()).c_str());
-    return misused;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "translate: out of memory\n");
+    return failed;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "translate: %s\n", one_line(e.what()).c_str());
     return failed;

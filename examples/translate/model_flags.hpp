@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "attend/nn/transformer_options.hpp"
@@ -9,14 +10,16 @@ namespace translate {
 
 /// The options of a new model on the command line. Those given override the preset.
 struct ModelFlags {
+  static constexpr const char* group = "Model";
+
   std::string preset = "tiny";
   attend::index_t d_model = 0, heads = 0, layers = -1, encoder_layers = -1, decoder_layers = -1, d_ff = 0, max_length = 256;
-  double dropout = -1, attention_dropout = -1, activation_dropout = -1;
+  std::optional<double> dropout, attention_dropout, activation_dropout;
   std::string activation, norm, tie = "all";
 
   void add_to(CLI::App& app) {
-    const std::string group = "Model";
-    app.add_option("--preset", preset, "Sizes to start from: tiny (4+4 layers, 128/256), small (6+6, 512/1024), base, big")
+    app.add_option("--preset", preset,
+                   "Sizes to start from: 4+4 layers of 128/256, 6+6 of 512/1024, 6+6 of 512/2048, 6+6 of 1024/4096")
         ->check(CLI::IsMember({"tiny", "small", "base", "big"}))
         ->capture_default_str()
         ->group(group);
@@ -33,13 +36,13 @@ struct ModelFlags {
     app.add_option("--activation-dropout", activation_dropout, "Dropout within the feed-forward")
         ->check(CLI::Range(0.0, 0.99))
         ->group(group);
-    app.add_option("--activation", activation, "relu, gelu, gelu_tanh, silu or tanh")
+    app.add_option("--activation", activation, "Of the feed-forward")
         ->check(CLI::IsMember({"relu", "gelu", "gelu_tanh", "silu", "tanh"}))
         ->group(group);
     app.add_option("--norm", norm, "Layer norm after each sublayer (post) or before it (pre, with a final norm)")
         ->check(CLI::IsMember({"post", "pre"}))
         ->group(group);
-    app.add_option("--tie", tie, "Shared embeddings: none, head (decoder and head), all (encoder too), or as the preset has it")
+    app.add_option("--tie", tie, "Shared embeddings: decoder and head, encoder too, or as the preset has it")
         ->check(CLI::IsMember({"none", "head", "all", "preset"}))
         ->capture_default_str()
         ->group(group);
@@ -65,9 +68,9 @@ struct ModelFlags {
     o.encoder_layers = encoder_layers;
     o.decoder_layers = decoder_layers;
     set(o.d_ff, d_ff, d_ff > 0);
-    set(o.dropout, dropout, dropout >= 0);
-    set(o.attention_dropout, attention_dropout, attention_dropout >= 0);
-    set(o.activation_dropout, activation_dropout, activation_dropout >= 0);
+    o.dropout = dropout.value_or(o.dropout);
+    o.attention_dropout = attention_dropout.value_or(o.attention_dropout);
+    o.activation_dropout = activation_dropout.value_or(o.activation_dropout);
     if (!activation.empty()) o.activation = attend::activation_from_name(activation);
     if (norm == "pre") o.norm_order = attend::nn::NormOrder::pre, o.final_norm = true;
     if (norm == "post") o.norm_order = attend::nn::NormOrder::post, o.final_norm = false;

@@ -2,13 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/io/model.hpp"
 #include "attend/text/sentencepiece.hpp"
+#include "attend/train/run_folder.hpp"
 #include "commands.hpp"
 #include "search_flags.hpp"
 #include "standard_input.hpp"
@@ -17,45 +18,69 @@ namespace translate {
 
 namespace {
 
+using namespace attend;
+
 struct Flags {
   std::string model;
   SearchFlags search;
   std::size_t buffer = 512;
 };
 
-/// The best of each line; or, of n-best lists, every one as `line number, tab, score, tab, text`.
-void print(const std::vector<std::vector<attend::decode::Translation>>& results, bool lists, std::size_t first_line) {
-  std::string out;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    for (const auto& translation : results[i]) {
-      if (lists) {
-        char head[64];
-        std::snprintf(head, sizeof head, "%zu\t%.4f\t", first_line + i, translation.score);
-        out += head;
-      }
-      out += translation.text + '\n';
-    }
-  }
-  if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0)
-    throw attend::IoError("standard output: cannot be written");
-}
+/// Translates lines and prints the best of each; or, of n-best lists, all as `line number, tab, score, tab, translation`.
+class Printer {
+ public:
+  explicit Printer(const Flags& flags) : Printer(train::model_folder(flags.model), flags.search.options) {}
 
+  /// The lines that come after `before` others.
+  void print(const std::vector<std::string>& lines, std::size_t before) const {
+    std::string out;
+    const auto results = translator_.translate(lines, before);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      for (const auto& translation : results[i]) {
+        if (lists_) {
+          char head[64];
+          std::snprintf(head, sizeof head, "%zu\t%.4f\t", before + i + 1, translation.score);
+          out += head;
+        }
+        out += translation.text + '\n';
+      }
+    }
+    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0)
+      throw IoError("standard output: cannot be written");
+  }
+
+ private:
+  Printer(const std::filesystem::path& folder, const decode::TranslatorOptions& options)
+      : translator_(io::load_model<float>(folder), io::load_tokenizer<text::SentencePiece>(folder), options),
+        lists_(options.n_best > 1) {}
+
+  decode::Translator<text::SentencePiece, float> translator_;
+  bool lists_;
+};
+
+/// Lines that are already there are translated together; a program that waits for its answer gets it at once. What stands before
+/// a line at fault is translated before the error goes on.
 void run(const Flags& flags) {
-  const auto model = attend::io::load_model<float>(flags.model);
-  const auto tokenizer = attend::io::load_tokenizer<attend::text::SentencePiece>(flags.model);
-  const attend::decode::Translator translator(model, tokenizer, flags.search.options);
-  const bool lists = flags.search.options.n_best > 1;
+  const Printer printer(flags);
+  StandardInput input;
   std::vector<std::string> lines;
-  std::string line;
-  std::size_t number = 0;
   const auto flush = [&] {
-    if (!lines.empty()) print(translator.translate(lines), lists, number - lines.size() + 1);
-    lines.clear();
+    const auto waiting = std::exchange(lines, {});
+    const std::size_t before = input.number() - waiting.size();
+    try {
+      if (!waiting.empty()) printer.print(waiting, before);
+    } catch (const ValueError&) {  // a sentence is too long: one by one, up to that one
+      for (std::size_t i = 0; i < waiting.size(); ++i) printer.print({waiting[i]}, before + i);
+    }
   };
-  // Lines that are already there are translated together; a program that waits for its answer gets it at once.
-  while (next_line(line, number)) {
-    lines.push_back(line);
-    if (lines.size() >= flags.buffer || std::cin.rdbuf()->in_avail() <= 0) flush();
+  try {
+    for (std::string line; input.next(line);) {
+      lines.push_back(line);
+      if (lines.size() >= flags.buffer || !input.ready()) flush();
+    }
+  } catch (const Error&) {
+    flush();
+    throw;
   }
   flush();
 }
@@ -65,15 +90,14 @@ void run(const Flags& flags) {
 void add_run(CLI::App& app) {
   auto* command = app.add_subcommand("run", "Translate standard input to standard output, a line for a line");
   auto flags = std::make_shared<Flags>();
-  command->add_option("--model", flags->model, "Folder of the model")->required();
-  command->add_option("--buffer", flags->buffer, "The most lines translated together")
+  command->add_option("--model", flags->model, "Folder of a model, or the --out of a training, whose best model it then is")
+      ->type_name("FOLDER")
+      ->required();
+  command->add_option("--buffer", flags->buffer, "The most lines translated together; a line that comes alone never waits")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   flags->search.add_to(*command);
-  command->callback([flags] {
-    std::ios::sync_with_stdio(false);
-    run(*flags);
-  });
+  command->callback([flags] { run(*flags); });
 }
 
 }  // namespace translate

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,28 +16,28 @@ namespace translate {
 
 namespace {
 
+using namespace attend;
+
 struct Flags {
-  std::string reference, metric = "bleu", tokenize = "13a";
+  std::string reference, metric = "bleu", tokenize;
   bool lowercase = false, only_score = false;
 };
 
 void score(const Flags& flags) {
-  const auto references = attend::text::read_lines(flags.reference);
+  if (!flags.tokenize.empty() && flags.metric != "bleu") throw ValueError("score: --tokenize goes with --metric bleu");
+  const auto references = text::read_lines(flags.reference);
   const auto hypotheses = read_standard_input();
   if (hypotheses.size() != references.size())
-    throw attend::ValueError("score: standard input has " + std::to_string(hypotheses.size()) + " lines, " + flags.reference +
-                             " has " + std::to_string(references.size()));
-  if (flags.metric == "chrf") {
-    const auto result = attend::text::chrf(hypotheses, references, {.lowercase = flags.lowercase});
+    throw ValueError("score: standard input has " + std::to_string(hypotheses.size()) + " lines, " + flags.reference + " has " +
+                     std::to_string(references.size()));
+  const auto print = [&](const auto& result) {
     if (flags.only_score) std::printf("%.17g\n", result.score);
     else std::printf("%s\n", result.text().c_str());
-    return;
-  }
-  attend::text::BleuOptions options{.lowercase = flags.lowercase};
-  if (flags.tokenize == "none") options.tokenize = attend::text::BleuTokenize::none;
-  const auto result = attend::text::bleu(hypotheses, references, options);
-  if (flags.only_score) std::printf("%.17g\n", result.score);
-  else std::printf("%s\n", result.text().c_str());
+  };
+  if (flags.metric == "chrf") return print(text::chrf(hypotheses, references, {.lowercase = flags.lowercase}));
+  text::BleuOptions options{.lowercase = flags.lowercase};
+  if (flags.tokenize == "none") options.tokenize = text::BleuTokenize::none;
+  print(text::bleu(hypotheses, references, options));
 }
 
 }  // namespace
@@ -46,11 +45,14 @@ void score(const Flags& flags) {
 void add_score(CLI::App& app) {
   auto* command = app.add_subcommand("score", "Score translations from standard input against a reference, as sacreBLEU does");
   auto flags = std::make_shared<Flags>();
-  command->add_option("--reference", flags->reference, "The right translations, a line for a line")->required();
-  command->add_option("--metric", flags->metric, "bleu or chrf")->check(CLI::IsMember({"bleu", "chrf"}))->capture_default_str();
-  command->add_option("--tokenize", flags->tokenize, "Words of BLEU: 13a, or none where the text is tokenized already")
-      ->check(CLI::IsMember({"13a", "none"}))
+  command->add_option("--reference", flags->reference, "The right translations, a line for a line")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--metric", flags->metric, "What to compute")
+      ->check(CLI::IsMember({"bleu", "chrf"}))
       ->capture_default_str();
+  command->add_option("--tokenize", flags->tokenize, "Words of BLEU; none: as they stand (13a)")
+      ->check(CLI::IsMember({"13a", "none"}));
   command->add_flag("--lowercase", flags->lowercase, "Compare without case");
   command->add_flag("--only-score", flags->only_score, "Print the bare number");
   command->callback([flags] { score(*flags); });

@@ -1,6 +1,8 @@
 // translate train: a model from sentence pairs.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/decode/translator.hpp"
 #include "attend/io/json.hpp"
 #include "attend/io/model.hpp"
 #include "attend/text/bleu.hpp"
@@ -15,9 +18,9 @@
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/fit.hpp"
 #include "attend/train/interrupt.hpp"
+#include "attend/train/run_folder.hpp"
 #include "commands.hpp"
 #include "model_flags.hpp"
-#include "search_flags.hpp"
 #include "train_flags.hpp"
 
 namespace translate {
@@ -41,23 +44,36 @@ constexpr const char* settings_name = "train.json";
 void save_settings(const CLI::App& command, const fs::path& out) {
   io::Json json = io::Json::object();
   for (const CLI::Option* option : command.get_options())
-    if (option->count() > 0 && option->get_lnames().size() == 1) json[option->get_lnames().front()] = option->results();
+    if (option->count() > 0 && option->get_lnames().size() == 1) json[option->get_lnames().front()] = option->reduced_results();
   for (const char* name : {"resume", "overwrite", "out", "help"}) json.erase(name);
   for (const char* name : {"pairs", "source", "target", "validation-pairs"})
     if (json.contains(name)) json[name] = std::vector<std::string>{fs::absolute(json[name][0].get<std::string>()).string()};
-  fs::create_directories(out);
   io::write_json(out / settings_name, json);
 }
 
-/// Takes over the settings of the run that is resumed, but for what the command line says anew.
+/// Takes over the settings of the run that is resumed, but for what the command line says anew. Throws ValueError where it says
+/// anew what made the model, FormatError for settings that are none.
 void restore_settings(CLI::App& command, const fs::path& out) {
-  if (!fs::exists(out / settings_name)) throw IoError("train: --resume, but there is no run in " + out.string());
   const auto json = io::read_json(out / settings_name);
   const io::JsonObject settings(json, (out / settings_name).string());
   for (CLI::Option* option : command.get_options()) {
-    if (option->count() > 0 || option->get_lnames().size() != 1 || !settings.contains(option->get_lnames().front())) continue;
-    option->add_result(settings.get<std::vector<std::string>>(option->get_lnames().front()));
-    option->run_callback();
+    if (option->get_lnames().size() != 1) continue;
+    const std::string& name = option->get_lnames().front();
+    const auto then = settings.get<std::vector<std::string>>(name, {});
+    if (option->count() > 0) {
+      const std::string now = option->reduced_results().front(), was = then.empty() ? option->get_default_str() : then.front();
+      const bool makes_model = option->get_group() == ModelFlags::group || name == "vocabulary";
+      check_value(!makes_model || now == was, "train",
+                  "--resume goes on with the model of " + out.string() + ", so --" + name + " cannot become " + now +
+                      (was.empty() ? "" : ", it was " + was));
+    } else if (!then.empty()) {
+      try {
+        option->add_result(then);
+        option->run_callback();
+      } catch (const CLI::Error& e) {
+        throw FormatError(settings.name() + ": " + e.what());
+      }
+    }
   }
 }
 
@@ -67,7 +83,8 @@ text::Corpus read_corpus(const Flags& flags) {
       flags.pairs.empty() != (flags.source.empty() && flags.target.empty()) && flags.source.empty() == flags.target.empty(),
       "train", "give the sentence pairs, either by --pairs or by --source and --target");
   auto corpus = flags.pairs.empty() ? text::read_aligned(flags.source, flags.target, how) : text::read_tsv(flags.pairs, how);
-  std::fprintf(stderr, "train: %s\n", corpus.report.text().c_str());
+  std::fprintf(stderr, "train: %s: %s\n", (flags.pairs.empty() ? flags.source + ", " + flags.target : flags.pairs).c_str(),
+               corpus.report.text().c_str());
   if (corpus.empty()) throw ValueError("train: there is no sentence pair to train on");
   return flags.reverse ? corpus.reversed() : corpus;
 }
@@ -90,78 +107,126 @@ text::Split split(const Flags& flags) {
   return parts;
 }
 
-void report_test(const Flags& flags, const text::Corpus& test, const text::SentencePiece& tokenizer) {
-  const auto best = fs::path(flags.out) / (fs::exists(fs::path(flags.out) / "best") ? "best" : "last");
-  const decode::Translator translator(io::load_model<float>(best), tokenizer);
+/// What is wanted of `fit`. Without validation pairs nothing can be judged by them, unless the command line insists.
+train::FitOptions fit_options(const CLI::App& command, const Flags& flags, const nn::ModelOptions& model,
+                              const text::Corpus& validation) {
+  auto o = flags.train.options(model.decoder.d_model);
+  o.validation = validation;
+  if (validation.empty()) {
+    if (command.get_option("--patience")->count() == 0) o.patience = 0;
+    if (command.get_option("--best-by")->count() == 0) o.best_by = train::Metric::loss;
+  }
+  o.max_length = std::min({o.max_length, model.encoder.max_length, model.decoder.max_length});
+  o.output = flags.out;
+  o.resume = flags.resume;
+  o.overwrite = flags.overwrite;
+  return o;
+}
+
+void report_test(const fs::path& folder, const text::Corpus& test, const text::SentencePiece& tokenizer) {
+  const decode::Translator translator(io::load_model<float>(folder), tokenizer);
   const auto translations = translator(test.sources());
-  std::printf("test, %lld pairs, beam 4, %s: %s\n", static_cast<long long>(test.size()), best.string().c_str(),
+  std::printf("test, %lld pairs, beam %lld, %s: %s\n", static_cast<long long>(test.size()),
+              static_cast<long long>(translator.options().beam), folder.string().c_str(),
               text::bleu(translations, test.targets()).text().c_str());
   for (index_t i = 0; i < std::min<index_t>(10, test.size()); ++i)
     std::printf("  %s\n    %s\n    reference: %s\n", test[i].source.c_str(), translations[static_cast<std::size_t>(i)].c_str(),
                 test[i].target.c_str());
 }
 
+/// Finds out before the work begins what would keep it from ending well.
+void check_output(const Flags& flags) {
+  check_value(!flags.out.empty(), "train", "--out is empty, expected a folder");
+  check_value(!flags.resume || !flags.overwrite, "train", "--resume and --overwrite exclude each other");
+  const bool exists = fs::exists(flags.out);
+  if (exists && !fs::is_directory(flags.out)) throw IoError("train: " + flags.out + " is a file, expected a folder");
+  if (flags.resume && !(exists && train::RunFolder(flags.out).has_state()))
+    throw IoError("train: there is no checkpoint in " + flags.out + " to resume from");
+  check_value(flags.resume || flags.overwrite || !exists || !train::RunFolder(flags.out).holds_run(), "train",
+              flags.out + " holds another run: go on with it by --resume, lose it by --overwrite, or choose another --out");
+}
+
+/// The same for the options, since learning subwords takes a while.
+void check_options(const Flags& flags) {
+  nn::check(nn::model_options(flags.model.options(flags.vocabulary)));
+  (void)flags.train.options(1);
+}
+
 void train_model(CLI::App& command, Flags& flags) {
   const fs::path out = flags.out;
+  std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
+  check_output(flags);
   if (flags.resume) restore_settings(command, out);
+  check_options(flags);
   const auto parts = split(flags);
   seed(flags.train.fit.seed);
+  if (!flags.resume) std::fprintf(stderr, "train: learning subwords\n");
   const auto tokenizer = flags.resume ? io::load_tokenizer<text::SentencePiece>(out / "last")
                                       : text::SentencePiece::train(parts.train, {.vocabulary = flags.vocabulary});
-  auto model = [&] {
-    if (!flags.resume) return nn::Transformer<float>(flags.model.options(tokenizer.size()));
-    return io::load_model<float>(out / "last");
-  }();
-  std::fprintf(stderr,
-               "train: %lld pairs, %lld for validation, %lld for test; %lld subwords, %.1f million parameters, %d threads\n",
-               static_cast<long long>(parts.train.size()), static_cast<long long>(parts.validation.size()),
-               static_cast<long long>(parts.test.size()), static_cast<long long>(tokenizer.size()),
-               static_cast<double>(nn::parameter_count(model)) / 1e6, threads());
-
-  auto options = flags.train.options(model.options.decoder.d_model);
-  options.validation = parts.validation;
-  if (parts.validation.empty()) options.best_by = train::Metric::loss;
-  options.max_length = std::min(options.max_length, model.options.decoder.max_length);
-  options.output = out;
-  options.resume = flags.resume;
-  options.overwrite = flags.overwrite;
+  auto model = flags.resume ? io::load_model<float>(out / "last") : nn::Transformer<float>(flags.model.options(tokenizer.size()));
+  auto options = fit_options(command, flags, model.options, parts.validation);
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
-  options.translate = [&](const std::vector<std::string>& sources) { return greedy(sources); };
-  const train::StopOnInterrupt interrupt;
-  options.stop = &interrupt.flag();
-  if (!flags.resume) save_settings(command, out);
-  const auto report = train::fit(model, parts.train, tokenizer, options);
+  if (!parts.validation.empty()) options.translate = [&](const std::vector<std::string>& sources) { return greedy(sources); };
+  std::fprintf(stderr,
+               "train: %lld pairs to learn from, %lld for validation, %lld for test; %lld subwords, %d threads\n"
+               "train: Ctrl-C stops and saves; checkpoints are in %s\n",
+               static_cast<long long>(parts.train.size()), static_cast<long long>(parts.validation.size()),
+               static_cast<long long>(parts.test.size()), static_cast<long long>(tokenizer.size()), threads(), flags.out.c_str());
+
+  // The settings of a run that is refused must not take the place of those of the run that is there.
+  bool save_at_first_step = flags.resume;
+  if (!flags.resume) fs::create_directories(out), save_settings(command, out);
+  options.on_step = [&](const train::CurvePoint&) {
+    if (std::exchange(save_at_first_step, false)) save_settings(command, out);
+  };
+  const auto report = [&] {
+    const train::StopOnInterrupt interrupt;
+    options.stop = &interrupt.flag();
+    return train::fit(model, parts.train, tokenizer, options);
+  }();
   if (report.stopped == train::StopReason::interrupted) {
     std::fprintf(stderr, "train: stopped; go on with: translate train --resume --out %s\n", flags.out.c_str());
     exit_code = 130;
     return;
   }
-  if (!parts.test.empty()) report_test(flags, parts.test, tokenizer);
-  std::fprintf(stderr, "train: translate with: translate run --model %s\n",
-               (out / (fs::exists(out / "best") ? "best" : "last")).string().c_str());
+  if (!parts.test.empty()) report_test(train::model_folder(out), parts.test, tokenizer);
+  std::fprintf(stderr, "train: translate with: translate run --model %s\n", flags.out.c_str());
 }
 
 }  // namespace
 
 void add_train(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a model on sentence pairs");
+  command->footer(
+      "Holds some pairs out, learns subwords of both languages from the others, and trains a model on them. At each\n"
+      "validation it translates the held-out pairs; the best model so far is in best/ of --out, the last one in last/.\n"
+      "Ctrl-C saves and stops; --resume goes on as if nothing had been.\n\n"
+      "  translate train --pairs en-es.tsv --out model --minutes 45\n"
+      "  translate train --resume --out model\n"
+      "  translate run --model model");
   auto flags = std::make_shared<Flags>();
-  command->add_option("--pairs", flags->pairs, "File with a pair a line, source and target parted by a tab");
-  command->add_option("--source", flags->source, "File with the source sentences, a line each");
-  command->add_option("--target", flags->target, "File with their translations, line for line");
+  auto* pairs = command->add_option("--pairs", flags->pairs, "A pair a line, source and translation parted by a tab");
+  auto* source = command->add_option("--source", flags->source, "In place of --pairs: the source sentences, a line each");
+  auto* target = command->add_option("--target", flags->target, "... and their translations, line for line");
+  for (auto* option : {pairs, source, target}) option->type_name("FILE");
+  source->excludes(pairs)->needs(target);
+  target->excludes(pairs)->needs(source);
   command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source");
-  command->add_option("--out", flags->out, "Folder for the checkpoints: best/ and last/, both whole models")->required();
+  command->add_option("--out", flags->out, "Where the checkpoints go: best/ and last/, both whole models")
+      ->type_name("FOLDER")
+      ->required();
   command->add_flag("--resume", flags->resume, "Go on from the last checkpoint in --out, with the options of that run");
-  command->add_flag("--overwrite", flags->overwrite, "Begin anew where --out holds another run");
-  command->add_option("--validation-pairs", flags->validation_pairs,
-                      "File with pairs to validate with, in place of held-out ones");
-  command->add_option("--validation-size", flags->validation_size, "Pairs to hold out for validation")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str();
+  command->add_flag("--overwrite", flags->overwrite, "Begin anew where --out holds another run, which is then lost");
+  auto* validation = command->add_option("--validation-size", flags->validation_size, "Pairs to hold out for validation");
+  validation->check(CLI::Range(0, 1 << 30))->capture_default_str();
+  command
+      ->add_option("--validation-pairs", flags->validation_pairs, "A file of pairs to validate with, in place of held-out ones")
+      ->type_name("FILE")
+      ->excludes(validation);
   command->add_option("--test-size", flags->test_size, "Pairs to hold out and score the best model with at the end")
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
-  command->add_option("--vocabulary", flags->vocabulary, "Subwords of both languages together")
+  command->add_option("--vocabulary", flags->vocabulary, "Subwords of both languages together; a small corpus gives fewer")
       ->check(CLI::Range(8, 1 << 20))
       ->capture_default_str();
   command->add_option("--max-characters", flags->max_characters, "Pairs with a longer side are left out")

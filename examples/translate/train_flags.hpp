@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "attend/train/options.hpp"
@@ -11,7 +12,8 @@ namespace translate {
 struct TrainFlags {
   attend::train::FitOptions fit;
   std::string optimizer = "adam", schedule = "inverse_sqrt", best_by = "bleu";
-  double learning_rate = 1e-3, weight_decay = 0, momentum = 0.9, minutes = 0;
+  std::optional<double> learning_rate, weight_decay, momentum;  // where not given, those of `options`
+  double minutes = 0;
   attend::index_t warmup = 1000;
 
   TrainFlags() {
@@ -29,7 +31,10 @@ struct TrainFlags {
         ->check(CLI::Range(0, 1 << 30))
         ->capture_default_str()
         ->group(group);
-    app.add_option("--minutes", minutes, "Time; 0: no limit")->check(CLI::NonNegativeNumber)->capture_default_str()->group(group);
+    app.add_option("--minutes", minutes, "Time, with that of the runs that --resume goes on from; 0: no limit")
+        ->check(CLI::Range(0.0, 1e9))
+        ->capture_default_str()
+        ->group(group);
     app.add_option("--tokens-per-batch", fit.tokens_per_batch, "The most tokens of a batch on either side")
         ->check(CLI::Range(1, 1 << 24))
         ->capture_default_str()
@@ -42,20 +47,16 @@ struct TrainFlags {
         ->check(CLI::Range(0.0, 0.99))
         ->capture_default_str()
         ->group(group);
-    app.add_option("--optimizer", optimizer, "adam, adamw or sgd")
+    app.add_option("--optimizer", optimizer, "How the gradient moves the weights")
         ->check(CLI::IsMember({"adam", "adamw", "sgd"}))
         ->capture_default_str()
         ->group(group);
-    app.add_option("--learning-rate", learning_rate, "The highest")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str()
+    app.add_option("--learning-rate", learning_rate, "The highest, at the end of the warm-up; not with noam (0.001)")
+        ->check(CLI::Range(1e-12, 1e3))
         ->group(group);
-    app.add_option("--weight-decay", weight_decay, "Of adamw and sgd")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str()
-        ->group(group);
-    app.add_option("--momentum", momentum, "Of sgd")->check(CLI::Range(0.0, 0.9999))->capture_default_str()->group(group);
-    app.add_option("--schedule", schedule, "Learning rate after the warm-up: inverse_sqrt, cosine, linear, constant or noam")
+    app.add_option("--weight-decay", weight_decay, "Of adamw and sgd (0.01 and 0)")->check(CLI::Range(0.0, 1e9))->group(group);
+    app.add_option("--momentum", momentum, "Of sgd (0.9)")->check(CLI::Range(0.0, 0.9999))->group(group);
+    app.add_option("--schedule", schedule, "How the learning rate goes on after the warm-up")
         ->check(CLI::IsMember({"inverse_sqrt", "cosine", "linear", "constant", "noam"}))
         ->capture_default_str()
         ->group(group);
@@ -64,7 +65,7 @@ struct TrainFlags {
         ->capture_default_str()
         ->group(group);
     app.add_option("--clip-norm", fit.clip_norm, "Gradients are cut down to this norm; 0: not at all")
-        ->check(CLI::NonNegativeNumber)
+        ->check(CLI::Range(0.0, 1e9))
         ->capture_default_str()
         ->group(group);
     app.add_option("--seed", fit.seed, "Of weights, order and dropout")->capture_default_str()->group(group);
@@ -72,7 +73,7 @@ struct TrainFlags {
         ->check(CLI::Range(0, 1 << 30))
         ->capture_default_str()
         ->group(group);
-    app.add_option("--best-by", best_by, "What the best model is best by: bleu or loss")
+    app.add_option("--best-by", best_by, "What the best model is best by, on the validation pairs")
         ->check(CLI::IsMember({"bleu", "loss"}))
         ->capture_default_str()
         ->group(group);
@@ -87,19 +88,29 @@ struct TrainFlags {
         ->group(group);
   }
 
-  /// What `fit` is to do with a model of this width.
+  /// What `fit` is to do with a model of this width. Throws ValueError where an option does not go with the others.
   [[nodiscard]] attend::train::FitOptions options(attend::index_t d_model) const {
     using namespace attend;
+    const auto goes_with = [](bool given, const char* option, bool fits, const char* with) {
+      check_value(!given || fits, "train", std::string(option) + " goes with " + with);
+    };
+    const bool noam = schedule == "noam";
+    goes_with(learning_rate.has_value(), "--learning-rate", !noam, "every --schedule but noam, which has a rate of its own");
+    goes_with(weight_decay.has_value(), "--weight-decay", optimizer != "adam", "--optimizer adamw or sgd");
+    goes_with(momentum.has_value(), "--momentum", optimizer == "sgd", "--optimizer sgd");
+    const double rate = learning_rate.value_or(1e-3);
     train::FitOptions o = fit;
     o.max_seconds = minutes * 60;
     o.best_by = best_by == "bleu" ? train::Metric::bleu : train::Metric::loss;
     if (optimizer == "sgd")
-      o.optimizer = optim::SgdOptions{.learning_rate = learning_rate, .momentum = momentum, .weight_decay = weight_decay};
+      o.optimizer =
+          optim::SgdOptions{.learning_rate = rate, .momentum = momentum.value_or(0.9), .weight_decay = weight_decay.value_or(0)};
     else if (optimizer == "adamw")
-      o.optimizer = optim::AdamWOptions{.learning_rate = learning_rate, .beta2 = 0.98, .eps = 1e-9, .weight_decay = weight_decay};
-    else o.optimizer = optim::AdamOptions{.learning_rate = learning_rate, .beta2 = 0.98, .eps = 1e-9};
-    o.schedule = optim::Schedule(
-        {.kind = optim::Schedule::kind(schedule), .learning_rate = learning_rate, .warmup = warmup, .d_model = d_model});
+      o.optimizer =
+          optim::AdamWOptions{.learning_rate = rate, .beta2 = 0.98, .eps = 1e-9, .weight_decay = weight_decay.value_or(0.01)};
+    else o.optimizer = optim::AdamOptions{.learning_rate = rate, .beta2 = 0.98, .eps = 1e-9};
+    o.schedule =
+        optim::Schedule({.kind = optim::Schedule::kind(schedule), .learning_rate = rate, .warmup = warmup, .d_model = d_model});
     return o;
   }
 };

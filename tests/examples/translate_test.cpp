@@ -1,0 +1,251 @@
+// The program itself: exit codes, what it says, and that it loses nobody's work.
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/io/file.hpp"
+#include "catch.hpp"
+#include "program.hpp"
+#include "temporary_folder.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
+using Words = std::vector<std::string>;
+
+const fs::path& files() {
+  static const TemporaryFolder folder;
+  return folder.path();
+}
+
+std::string file(const std::string& name, const std::string& contents) {
+  attend::io::write_file_atomically(files() / name, contents);
+  return (files() / name).string();
+}
+
+/// 72 pairs in words that are easy to learn.
+std::string pairs() {
+  std::string tsv;
+  for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella"})
+    for (const char* what : {"see\tvemos", "want\tqueremos", "have\ttenemos"})
+      for (const char* it :
+           {"tea\tt\u00e9", "bread\tpan", "books\tlibros", "a cat\tun gato", "a house\tuna casa", "water\tagua"}) {
+        const std::string a = who, b = what, c = it;
+        const auto left = [](const std::string& s) { return s.substr(0, s.find('\t')); };
+        const auto right = [](const std::string& s) { return s.substr(s.find('\t') + 1); };
+        tsv += left(a) + " " + left(b) + " " + left(c) + ".\t" + right(a) + " " + right(b) + " " + right(c) + ".\n";
+      }
+  return file("pairs.tsv", tsv);
+}
+
+/// The command line of a training that takes a moment.
+Words training(const std::string& out, const Words& more = {}) {
+  Words words{"train", "--pairs",  pairs(), "--out",        out,  "--d-model",          "16",  "--heads",
+              "2",     "--layers", "1",     "--vocabulary", "60", "--tokens-per-batch", "120", "--validation-size",
+              "6",     "--epochs", "0",     "--patience",   "0",  "--validate-every",   "7",   "--warmup",
+              "10"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string out(const std::string& name) { return (files() / name).string(); }
+
+/// A model that was trained once for all tests.
+const std::string& model() {
+  static const std::string folder = [] {
+    const auto trained = run(training(out("model"), {"--max-steps", "12"}));
+    if (trained.code != 0) throw std::runtime_error(trained.errors);
+    return out("model");
+  }();
+  return folder;
+}
+
+std::string bytes(const std::string& run, const std::string& name) { return attend::io::read_file(fs::path(run) / name); }
+
+/// One line on standard error that has this in it, nothing on standard output.
+void fails(const Words& words, int code, const std::string& message, const std::string& input = "") {
+  const auto outcome = run(words, input);
+  CAPTURE(words);
+  CHECK(outcome.code == code);
+  CHECK(outcome.output.empty());
+  CHECK(outcome.complaints() == 1);
+  CHECK_THAT(outcome.errors, ContainsSubstring(message));
+}
+
+}  // namespace
+
+TEST_CASE("translate: help ends with 0, a command line that makes no sense with 2", "[translate]") {
+  for (const char* command : {"demo", "train", "run", "score", "bench"}) {
+    const auto help = run({command, "--help"});
+    CHECK(help.code == 0);
+    CHECK(help.errors.empty());
+    CHECK_THAT(help.output, ContainsSubstring("Usage: translate " + std::string(command)));
+  }
+  CHECK_THAT(run({"--help"}).output, ContainsSubstring("Examples:"));
+  fails({}, 2, "say what to do: demo, train, run, score or bench");
+  fails({"translte"}, 2, "translte is unknown, expected demo, train, run, score or bench");
+  fails({"run"}, 2, "--model is required (translate run --help says more)");
+  fails({"run", "--model", "m", "--beam", "0"}, 2, "--beam: Value 0 not in range 1 to 1000");
+  fails({"run", "--model", "m", "--top-k", "5"}, 2, "--top-k requires --sample");
+  fails({"train", "--pairs", "x", "--source", "y", "--target", "z", "--out", "o"}, 2, " excludes --");
+}
+
+TEST_CASE("translate: what cannot be done ends with 1 and one line that names it", "[translate]") {
+  const std::string nowhere = out("nowhere"), reference = file("reference.txt", "uno\ndos\n");
+  fails({"run", "--model", nowhere}, 1, nowhere);
+  fails({"run", "--model", reference}, 1, reference);
+  fails({"run", "--model", model(), "--n-best", "9"}, 1, "n_best is 9, expected 1 to beam, 4");
+  fails({"train", "--pairs", nowhere, "--out", out("new")}, 1, "No such file");
+  fails({"train", "--pairs", reference, "--out", out("new")}, 1, "a tab in none of them");
+  fails({"train", "--pairs", pairs(), "--out", reference}, 1, "is a file, expected a folder");
+  fails({"train", "--resume", "--out", nowhere}, 1, "there is no checkpoint in " + nowhere);
+  fails({"score", "--reference", reference}, 1, "standard input has 1 lines, " + reference + " has 2", "uno\n");
+  fails({"score", "--reference", reference}, 1, "standard input: line 2 is not UTF-8", "uno\n\xff\n");
+  fails({"demo", "--out", model()}, 1, "is not empty");
+  CHECK_FALSE(fs::exists(out("new")));
+  CHECK_FALSE(fs::exists(nowhere));
+}
+
+TEST_CASE("translate run: a file that is missing or damaged is named", "[translate]") {
+  const std::string folder = out("damaged");
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
+    const std::string whole = bytes(model() + "/best", name);
+    for (const std::size_t length : {std::size_t{0}, std::size_t{5}, whole.size() / 2, whole.size() - 2}) {
+      fs::remove_all(folder);
+      fs::copy(model() + "/best", folder);
+      attend::io::write_file_atomically(fs::path(folder) / name, whole.substr(0, length));
+      fails({"run", "--model", folder}, 1, name, "hello\n");
+    }
+    fs::remove(fs::path(folder) / name);
+    fails({"run", "--model", folder}, 1, name[0] == 'm' ? "is no model" : name, "hello\n");
+  }
+}
+
+TEST_CASE("translate run: a line for a line, each at once", "[translate]") {
+  Program program({"run", "--model", model(), "--beam", "2"});
+  program.write("\xEF\xBB\xBFI see tea.\r\n");
+  const std::string first = program.line();
+  CHECK(first.size() > 1);
+  program.write("\n");
+  CHECK(program.line() == "\n");
+  program.write("I see tea.\nwe wa");  // half a line keeps nobody waiting
+  CHECK(program.line() == first);
+  program.write("nt a cat.\n");
+  CHECK(program.line().back() == '\n');
+  program.write("I see tea.");  // no end
+  program.close_input();
+  CHECK(program.rest() == first);
+  CHECK(program.wait() == 0);
+  CHECK(program.errors().empty());
+}
+
+TEST_CASE("translate run: what stands before a line at fault is translated", "[translate]") {
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "Ana wants bread.\n";
+  std::string endless = "I";
+  for (int i = 0; i < 400; ++i) endless += " see";
+  const auto count = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  for (const auto& [line, message] :
+       {std::pair<std::string, std::string>{"\xC3(", "standard input: line 21 is not UTF-8"}, {endless, "sentence 21 has "}}) {
+    const auto outcome = run({"run", "--model", model(), "--buffer", "16"}, lines + line + "\nlast\n");
+    CHECK(outcome.code == 1);
+    CHECK(count(outcome.output) == 20);
+    CHECK(outcome.complaints() == 1);
+    CHECK_THAT(outcome.errors, ContainsSubstring(message));
+  }
+}
+
+TEST_CASE("translate run: n-best lists and sampling", "[translate]") {
+  const auto lists = run({"run", "--model", model(), "--n-best", "3"}, "I see tea.\n\n");
+  CHECK(lists.code == 0);
+  CHECK(lists.output.substr(0, 2) == "1\t");
+  CHECK_THAT(lists.output, ContainsSubstring("\n2\t0.0000\t\n"));
+  const Words sample{"run", "--model", model(), "--sample", "--seed", "5", "--buffer"};
+  const auto with = [&](const char* buffer) {
+    Words words = sample;
+    words.emplace_back(buffer);
+    return run(words, "I see tea.\nI see tea.\nI see tea.\n").output;
+  };
+  CHECK(with("1") == with("512"));  // what is drawn goes by the line's number
+  CHECK(std::count(lists.output.begin(), lists.output.end(), '\n') == 4);
+}
+
+TEST_CASE("translate score: as sacreBLEU prints it", "[translate]") {
+  const std::string reference = file("score.txt", "El gato come pan hoy.\nAna tiene t\u00e9 en la casa.\n");
+  const std::string hypotheses = "El gato come pan ahora.\r\nAna tiene t\u00e9 en una casa.\r\n";
+  const auto bleu = run({"score", "--reference", reference}, hypotheses);
+  CHECK(bleu.output ==
+        "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp = 51.14 84.6/63.6/44.4/28.6 (BP = 1.000 ratio = 1.000 hyp_len = 13 "
+        "ref_len = 13)\n");
+  const auto chrf = run({"score", "--reference", reference, "--metric", "chrf", "--only-score"}, hypotheses);
+  CHECK(std::stod(chrf.output) == Approx(75.3141664796223).epsilon(1e-12));
+  const auto perfect = run({"score", "--reference", reference, "--only-score"}, bytes(files().string(), "score.txt"));
+  CHECK(std::stod(perfect.output) == Approx(100).epsilon(1e-12));
+}
+
+TEST_CASE("translate train: stopped and resumed is as good as not stopped, to the last bit", "[translate]") {
+  const std::string whole = out("whole"), parts = out("parts");
+  REQUIRE(run(training(whole, {"--max-steps", "60"})).code == 0);
+
+  bool interrupted = false;
+  for (int attempt = 0; attempt < 5 && !interrupted; ++attempt) {  // a training may end before the signal comes
+    Program first(training(parts, {"--max-steps", "60", "--overwrite"}));
+    REQUIRE(first.says("step 1"));
+    first.signal(SIGINT);
+    interrupted = first.wait() == 130;
+    if (interrupted) CHECK_THAT(first.errors(), ContainsSubstring("translate train --resume --out " + parts));
+  }
+  REQUIRE(interrupted);
+  const auto rest = run({"train", "--resume", "--out", parts});
+  REQUIRE(rest.code == 0);
+  CHECK_THAT(rest.errors, ContainsSubstring("going on from step "));
+  for (const char* folder : {"best", "last"})
+    for (const char* name : {"model.safetensors", "config.json", "tokenizer.model"})
+      CHECK(bytes(whole + "/" + folder, name) == bytes(parts + "/" + folder, name));
+
+  // Further on, with the new limit; and again, when there is nothing left to do.
+  REQUIRE(run({"train", "--resume", "--out", parts, "--max-steps", "70"}).code == 0);
+  REQUIRE(run(training(whole, {"--max-steps", "70", "--overwrite"})).code == 0);
+  CHECK(bytes(whole, "last/model.safetensors") == bytes(parts, "last/model.safetensors"));
+  CHECK_THAT(run({"train", "--resume", "--out", parts}).errors, ContainsSubstring("going on from step 70"));
+}
+
+TEST_CASE("translate train: a run that is there is neither lost nor mixed with another", "[translate]") {
+  const std::string run_folder = out("kept");
+  REQUIRE(run(training(run_folder, {"--max-steps", "8"})).code == 0);
+  const auto state = [&] {
+    std::string all;
+    for (const char* name : {"train.json", "best/model.safetensors", "last/model.safetensors", "last/training.safetensors"})
+      all += bytes(run_folder, name);
+    return all;
+  };
+  const std::string before = state();
+  fails(training(run_folder, {"--max-steps", "9"}), 1, "holds another run");
+  const auto refused = [&](const Words& more, const std::string& message) {
+    Words words{"train", "--resume", "--out", run_folder};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto outcome = run(words);
+    CHECK(outcome.code == 1);
+    CHECK_THAT(outcome.errors, ContainsSubstring(message));
+  };
+  refused({"--d-model", "32"}, "--d-model cannot become 32, it was 16");
+  refused({"--seed", "2"}, "is of another run");
+  refused({"--overwrite"}, "exclude each other");
+  CHECK(state() == before);
+  CHECK(run({"train", "--resume", "--out", run_folder, "--d-model", "16"}).code == 0);
+  CHECK(run(training(out("other"), {"--validation-size", "0", "--max-steps", "3", "--patience", "0"})).code == 0);
+}
+
+TEST_CASE("translate train: who reads its progress may go away", "[translate]") {
+  Program program(training(out("unread"), {"--max-steps", "20", "--test-size", "4"}));
+  program.close_output();
+  const int code = program.wait();
+  CHECK(code == 1);  // the test's score could not be printed; the run is whole
+  CHECK(run({"train", "--resume", "--out", out("unread")}).code == 0);
+}
