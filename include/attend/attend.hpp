@@ -26,6 +26,7 @@
 #include "attend/nn/transformer.hpp"
 #include "attend/ops/activations.hpp"
 #include "attend/ops/additive_attention.hpp"
+#include "attend/ops/argmax.hpp"
 #include "attend/ops/arithmetic.hpp"
 #include "attend/ops/attention.hpp"
 #include "attend/ops/cross_entropy.hpp"
