@@ -4,7 +4,8 @@ set(ATTEND_WARNINGS)
 if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
   set(ATTEND_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    list(APPEND ATTEND_WARNINGS -Wno-restrict) # false alarms about std::string's operator+, GCC bug 105651
+    # False alarms about std::string, GCC bugs 105651 and 105329.
+    list(APPEND ATTEND_WARNINGS -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
   endif()
   if(ATTEND_WERROR)
     list(APPEND ATTEND_WARNINGS -Werror)
