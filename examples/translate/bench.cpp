@@ -14,7 +14,7 @@
 #include "attend/decode/greedy.hpp"
 #include "attend/decode/transformer.hpp"
 #include "attend/optim/adam.hpp"
-#include "attend/optim/clip.hpp"
+#include "attend/train/progress.hpp"
 #include "commands.hpp"
 #include "model_flags.hpp"
 
@@ -100,9 +100,10 @@ void bench_decoding(const Flags& flags, const nn::Transformer<float>& model, ind
 void bench(const Flags& flags) {
   seed(1);
   nn::Transformer<float> model(flags.model.options(flags.vocabulary));
-  std::printf("%.1f million parameters, vocabulary %lld, sentences of about %lld tokens, %d threads, median of %lld rounds\n",
-              static_cast<double>(nn::parameter_count(model)) / 1e6, static_cast<long long>(flags.vocabulary),
-              static_cast<long long>(flags.length), threads(), static_cast<long long>(flags.rounds));
+  std::printf("%s parameters, vocabulary %lld, sentences of about %lld tokens, %d threads, median of %lld rounds\n",
+              train::count_text(static_cast<double>(nn::parameter_count(model))).c_str(),
+              static_cast<long long>(flags.vocabulary), static_cast<long long>(flags.length), threads(),
+              static_cast<long long>(flags.rounds));
   bench_training(flags, model);
   for (const index_t sentences : {1, 32})
     for (const index_t beam : {1, 4}) bench_decoding(flags, model, beam, sentences);
@@ -120,7 +121,7 @@ void add_bench(CLI::App& app) {
   command->add_option("--tokens", flags->tokens, "Target tokens of a training step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--length", flags->length, "Tokens of a sentence")->check(CLI::Range(1, 128))->capture_default_str();
+  command->add_option("--length", flags->length, "Tokens of a sentence, about")->check(CLI::Range(1, 128))->capture_default_str();
   command->add_option("--rounds", flags->rounds, "Rounds, of which the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

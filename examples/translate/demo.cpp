@@ -43,19 +43,17 @@ struct Flags {
 constexpr std::size_t watched = 3;  // sentences whose translations are shown as the model learns
 constexpr std::size_t shown_at_end = 12;
 
-/// Sources and what became of them, side by side. What has learnt nothing yet babbles, so a line is cut where it gets long.
+/// Sources and what became of them, side by side where a terminal of 80 columns has room. What has learnt nothing yet babbles, so
+/// a translation is cut where it gets long.
 void print_translations(const text::Corpus& pairs, const std::vector<std::string>& outputs, std::size_t count, bool marked) {
-  constexpr index_t longest = 60;  // code points
-  count = std::min({count, outputs.size(), pairs.pairs.size()});
-  index_t width = 0;
-  for (std::size_t i = 0; i < count; ++i) width = std::max(width, text::count_code_points(pairs.pairs[i].source));
-  for (std::size_t i = 0; i < count; ++i) {
+  constexpr index_t column = 38, longest = 60;  // code points
+  for (std::size_t i = 0; i < std::min({count, outputs.size(), pairs.pairs.size()}); ++i) {
     const auto& [source, target] = pairs.pairs[i];
     auto points = text::decode_utf8(outputs[i]);
     if (static_cast<index_t>(points.size()) > longest) points.resize(longest - 1), points += U'…';
-    const std::string space(static_cast<std::size_t>(width - text::count_code_points(source)), ' ');
-    std::printf("  %s%s  ->  %s\n", source.c_str(), space.c_str(), text::encode_utf8(points).c_str());
-    if (marked && outputs[i] != target) std::printf("  %*s(expected: %s)\n", static_cast<int>(width) + 6, "", target.c_str());
+    const std::string space(static_cast<std::size_t>(std::max<index_t>(0, column - text::count_code_points(source))), ' ');
+    std::printf("  %s%s -> %s\n", source.c_str(), space.c_str(), text::encode_utf8(points).c_str());
+    if (marked && outputs[i] != target) std::printf("      expected: %s\n", target.c_str());
   }
 }
 
@@ -127,8 +125,8 @@ void talk(const decode::Translator<text::SentencePiece, float>& translator) {
 
 /// Finds out before the work begins what would keep it from ending well.
 void check_outputs(const Flags& flags) {
+  std::error_code ignored;
   if (!flags.report.empty()) {
-    std::error_code ignored;
     if (fs::is_directory(flags.report, ignored))
       throw IoError("demo: " + flags.report + " is a folder, expected a file for the report");
     const auto folder = fs::absolute(flags.report).parent_path();
@@ -136,9 +134,8 @@ void check_outputs(const Flags& flags) {
       throw IoError("demo: no report can be written to " + folder.string() + ": " + std::generic_category().message(errno) +
                     " (--report says where)");
   }
-  if (flags.out.empty()) return;
-  if (!fs::exists(flags.out)) return;
-  if (!fs::is_directory(flags.out)) throw IoError("demo: " + flags.out + " is a file, expected a folder");
+  if (flags.out.empty() || !fs::exists(flags.out, ignored)) return;
+  if (!fs::is_directory(flags.out, ignored)) throw IoError("demo: " + flags.out + " is a file, expected a folder");
   check_value(fs::is_empty(flags.out), "demo", flags.out + " is not empty; --out is a new folder for the model");
 }
 

@@ -138,8 +138,9 @@ void report_test(const fs::path& folder, const text::Corpus& test, const text::S
 void check_output(const Flags& flags) {
   check_value(!flags.out.empty(), "train", "--out is empty, expected a folder");
   check_value(!flags.resume || !flags.overwrite, "train", "--resume and --overwrite exclude each other");
-  const bool exists = fs::exists(flags.out);
-  if (exists && !fs::is_directory(flags.out)) throw IoError("train: " + flags.out + " is a file, expected a folder");
+  std::error_code ignored;
+  const bool exists = fs::exists(flags.out, ignored);
+  if (exists && !fs::is_directory(flags.out, ignored)) throw IoError("train: " + flags.out + " is a file, expected a folder");
   if (flags.resume && !(exists && train::RunFolder(flags.out).has_state()))
     throw IoError("train: there is no checkpoint in " + flags.out + " to resume from");
   check_value(flags.resume || flags.overwrite || !exists || !train::RunFolder(flags.out).holds_run(), "train",
@@ -160,7 +161,11 @@ void train_model(CLI::App& command, Flags& flags) {
   check_options(flags);
   const auto parts = split(flags);
   seed(flags.train.fit.seed);
-  if (!flags.resume) std::fprintf(stderr, "train: learning subwords\n");
+  if (!flags.resume) {
+    const train::RunFolder folder(out);  // makes it, or says why it cannot be
+    save_settings(command, out);
+    std::fprintf(stderr, "train: learning subwords\n");
+  }
   const auto tokenizer = flags.resume ? io::load_tokenizer<text::SentencePiece>(out / "last")
                                       : text::SentencePiece::train(parts.train, {.vocabulary = flags.vocabulary});
   auto model = flags.resume ? io::load_model<float>(out / "last") : nn::Transformer<float>(flags.model.options(tokenizer.size()));
@@ -175,7 +180,6 @@ void train_model(CLI::App& command, Flags& flags) {
 
   // The settings of a run that is refused must not take the place of those of the run that is there.
   bool save_at_first_step = flags.resume;
-  if (!flags.resume) fs::create_directories(out), save_settings(command, out);
   options.on_step = [&](const train::CurvePoint&) {
     if (std::exchange(save_at_first_step, false)) save_settings(command, out);
   };
