@@ -5,7 +5,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
   set(ATTEND_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # False alarms about std::string, GCC bugs 105651 and 105329.
-    list(APPEND ATTEND_WARNINGS -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+    list(APPEND ATTEND_WARNINGS -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   endif()
   if(ATTEND_WERROR)
     list(APPEND ATTEND_WARNINGS -Werror)

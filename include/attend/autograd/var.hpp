@@ -118,7 +118,8 @@ class Var {
   }
   /// The same value, cut off from the graph.
   [[nodiscard]] Var detach() const { return Var(node_->value); }
-  /// Replaces the value of a leaf by one of the same shape; the graph of earlier results still holds the old one.
+  /// Replaces the value of a leaf by one of the same shape. Not between computing a result from it and the backward pass of that
+  /// result, which may read the value.
   void set_value(Tensor<T, D> value) const {
     check_shape("set_value", "value", value.shape(), shape());
     node_->value = std::move(value);

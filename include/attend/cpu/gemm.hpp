@@ -38,8 +38,13 @@ void gemm(Cpu, bool a_transposed, bool b_transposed, index_t m, index_t n, index
   if (m == 0 || n == 0) return;
   const index_t count = threads();
   const bool small = m * n * k < 32768;
+  // Eigen sums a number in one order or another according to the group of rows and columns that it falls into. Parts that are
+  // whole numbers of such groups, and never a single row or column, keep every number in its group whatever the threads.
   const auto share = [&](index_t size, index_t unit) {
-    return small ? size : ((size + count - 1) / count + unit - 1) / unit * unit;
+    if (small) return size;
+    index_t part = ((size + count - 1) / count + unit - 1) / unit * unit;
+    while (part < size && size % part == 1) part += unit;
+    return part;
   };
   if (m >= n || m >= 64 * count) {
     parallel_for(m, share(m, 8), [=](index_t begin, index_t end) {
@@ -47,7 +52,7 @@ void gemm(Cpu, bool a_transposed, bool b_transposed, index_t m, index_t n, index
                       ldb, beta, c + begin * ldc, ldc);
     });
   } else {
-    parallel_for(n, share(n, 16), [=](index_t begin, index_t end) {
+    parallel_for(n, share(n, 48), [=](index_t begin, index_t end) {
       cpu::gemm_block(a_transposed, b_transposed, m, end - begin, k, alpha, a, lda, b_transposed ? b + begin * ldb : b + begin,
                       ldb, beta, c + begin, ldc);
     });
