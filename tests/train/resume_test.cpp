@@ -231,6 +231,7 @@ TEST_CASE("a disk that fills up while saving costs an exception, not the checkpo
 }
 
 TEST_CASE("StopOnInterrupt: a signal sets the flag, and the handler from before comes back", "[train]") {
+  const auto hang_up_before = std::signal(SIGHUP, SIG_DFL);  // these tests may themselves run under nohup
   struct sigaction before {
   }, after{};
   sigaction(SIGINT, nullptr, &before);
@@ -241,12 +242,12 @@ TEST_CASE("StopOnInterrupt: a signal sets the flag, and the handler from before 
     CHECK(interrupt.flag());
   }
   {
-    const auto usual = std::signal(SIGHUP, SIG_IGN);  // as nohup does
+    std::signal(SIGHUP, SIG_IGN);  // as nohup does
     const StopOnInterrupt interrupt;
     std::raise(SIGHUP);
     CHECK_FALSE(interrupt.flag());
-    std::signal(SIGHUP, usual);
   }
+  std::signal(SIGHUP, hang_up_before);
   sigaction(SIGINT, nullptr, &after);
   CHECK(before.sa_handler == after.sa_handler);
   const StopOnInterrupt again;
