@@ -1,0 +1,54 @@
+// Products, and what is made of one: linear, matmul, linear_cross_entropy.
+
+#include "attend/ops/cross_entropy.hpp"
+#include "attend/ops/linear.hpp"
+#include "attend/ops/matmul.hpp"
+#include "measure.hpp"
+
+using namespace attend;
+
+namespace {
+
+constexpr index_t rows = 2048, classes = 10000;
+
+/// Both gradients are a product of the same size each.
+constexpr double with_backward = 3;
+
+double product_flops(index_t m, index_t n, index_t k) {
+  return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+
+void linear_benchmark(index_t in, index_t out) {
+  measure_operation(
+      "linear/" + std::to_string(in) + "x" + std::to_string(out), {.flops = product_flops(rows, out, in), .items = rows},
+      with_backward, [=] {
+        const auto x = random_parameter({rows, in}), weight = random_parameter({out, in}), bias = random_parameter({out});
+        return Operation{{x, weight, bias}, [=] { return linear(x, weight, bias); }};
+      });
+}
+
+const bool registered = [] {
+  for (const index_t d : {128, 256, 512}) linear_benchmark(d, d);
+  linear_benchmark(512, 2048);
+  linear_benchmark(2048, 512);
+  measure_operation("matmul/512", {.flops = product_flops(512, 512, 512)}, with_backward, [] {
+    const auto a = random_parameter({512, 512}), b = random_parameter({512, 512});
+    return Operation{{a, b}, [=] { return matmul(a, b); }};
+  });
+  measure_operation("matmul/64_of_64", {.flops = 64 * product_flops(64, 64, 64)}, with_backward, [] {
+    const auto a = random_parameter({64, 64, 64}), b = random_parameter({64, 64, 64});
+    return Operation{{a, b}, [=] { return matmul(a, b); }};
+  });
+  for (const index_t d : {128, 512})
+    measure_operation(
+        "linear_cross_entropy/" + std::to_string(d), {.flops = product_flops(rows, classes, d), .items = rows}, with_backward,
+        [=] {
+          const auto x = random_parameter({rows, d}), bias = random_parameter({classes});
+          const Var<float> weight(random_numbers({classes, d}), true);
+          const auto labels = random_tokens(rows, classes);
+          return Operation{{x, weight, bias}, [=] { return linear_cross_entropy(x, weight, bias, labels, {.smoothing = 0.1}); }};
+        });
+  return true;
+}();
+
+}  // namespace
