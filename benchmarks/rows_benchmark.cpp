@@ -1,6 +1,7 @@
 // What goes over rows once or twice and is bound by memory: softmax, norm, activations, dropout, embedding, Adam.
 
-#include "attend/nn/init.hpp"
+#include <memory>
+
 #include "attend/ops/activations.hpp"
 #include "attend/ops/dropout.hpp"
 #include "attend/ops/embedding.hpp"

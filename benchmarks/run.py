@@ -3,8 +3,8 @@
 
     python3 benchmarks/run.py [--rounds 5] [--threads 2] [--filter REGEX] [--name NAME]
 
-Needs build/bin/attend_benchmarks (cmake --preset default && cmake --build --preset default --target attend_benchmarks) and, for the
-other side, a Python with PyTorch (pip install -r benchmarks/pytorch/requirements.txt). Writes benchmarks/results/NAME.md.
+Needs build/bin/attend_benchmarks (cmake --preset default && cmake --build --preset default --target attend_benchmarks) and,
+for the other side, a Python with PyTorch (pip install -r benchmarks/pytorch/requirements.txt). Writes benchmarks/results/NAME.md.
 """
 
 import argparse
@@ -43,7 +43,8 @@ def load(file, clock):
 def run_attend(program, arguments, out):
     command = [program, f"--benchmark_filter={arguments.filter or '.'}", f"--benchmark_min_time={arguments.min_time}"]
     command += [f"--benchmark_out={out}", "--benchmark_out_format=json"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "ATTEND_THREADS": str(arguments.threads)})
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(command, check=True, **quiet, env={**os.environ, "ATTEND_THREADS": str(arguments.threads)})
     return load(out, arguments.clock)
 
 
@@ -129,17 +130,19 @@ def document(arguments, version, ours, theirs, work, loads):
     places = {i for i, a in enumerate(sys.argv) if a in ("--python", "--build")}  # followed by a folder of this machine
     given = [a for i, a in enumerate(sys.argv) if i > 0 and i not in places and i - 1 not in places]
     clock = "processor time" if arguments.clock == "cpu" else "real time"
+    threads = f"{arguments.threads} thread{'s' if arguments.threads > 1 else ''} each"
+    rounds = f"Medians of {len(loads)} rounds; the ratio is the median of the rounds' ratios" if len(loads) > 1 else "One round"
     return [
         f"# attend{' and PyTorch' if version else ''}",
         "",
         f"- {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC, attend {commit()}",
-        f"- {processor()}, {os.cpu_count()} processors; {arguments.threads} thread{'s' * (arguments.threads > 1)} each, float32, {clock}",
+        f"- {processor()}, {os.cpu_count()} processors; {threads}, float32, {clock}",
         f"- {compiler(arguments.build)}",
         f"- {'PyTorch ' + version + ', eager' if version else 'PyTorch not installed'}, Python {platform.python_version()}",
         f"- load average before each round: {', '.join(f'{x:.1f}' for x in loads)}",
         f"- `{shlex.join(['python3', 'benchmarks/run.py', *given])}`",
         "",
-        f"Medians of {len(loads)} rounds; the ratio is the median of the rounds' ratios, above 1 where attend is faster.",
+        f"{rounds}; above 1 attend is faster.",
         "",
         *table(ours, theirs, work),
     ]
@@ -155,7 +158,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--min-time", type=float, default=0.2, help="seconds a case and round at least")
-    parser.add_argument("--clock", choices=("real", "cpu"), default="real", help="cpu: processor time, for a machine that is not quiet; one thread only")
+    parser.add_argument("--clock", choices=("real", "cpu"), default="real", help="cpu: processor time, where the machine is busy")
     parser.add_argument("--filter", default="", help="regular expression of the cases' names")
     parser.add_argument("--name", default="pytorch", help="of the file in benchmarks/results")
     parser.add_argument("--build", type=Path, default=HERE.parent / "build", help="the build folder")
@@ -168,7 +171,8 @@ def main():
 
     program = arguments.build / "bin" / "attend_benchmarks"
     if not program.exists():
-        sys.exit(f"{program} is missing; build it with:\n  cmake --preset default && cmake --build --preset default --target attend_benchmarks")
+        build = "cmake --preset default && cmake --build --preset default --target attend_benchmarks"
+        sys.exit(f"{program} is missing; build it with:\n  {build}")
     version = pytorch_version(arguments.python)
     if not version:
         print(f"PyTorch is missing in {arguments.python}, so attend runs alone. To compare, install it with\n"

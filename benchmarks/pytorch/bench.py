@@ -181,9 +181,9 @@ def step(name, make, source, target):
     def prepare():
         model = make()
         (s, s_lengths), (t, t_lengths) = source, target
-        options = model.encoder.options, model.decoder.options
-        x, y, labels = (tokens(o.vocabulary, len(n), k) for o, n, k in zip((*options, options[1]), (s_lengths, t_lengths, t_lengths), (s, t, t)))
-        labels = labels.masked_fill(torch.arange(t) >= t_lengths[:, None], 0)
+        vocabulary = model.decoder.options.vocabulary
+        x, y = tokens(model.encoder.options.vocabulary, len(s_lengths), s), tokens(vocabulary, len(t_lengths), t)
+        labels = tokens(vocabulary, len(t_lengths), t).masked_fill(torch.arange(t) >= t_lengths[:, None], 0)
         mask = key_mask(s_lengths, s) if bool((s_lengths != s).any()) else None
         adam = make_adam(model.parameters())
 

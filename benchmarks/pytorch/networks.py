@@ -124,7 +124,11 @@ class Layer(nn.Module):
         self.norms = nn.ModuleList(make_norm(o) for _ in range(2 + o.cross_attentions))
         d = o.dropout
         self.feed_forward = nn.Sequential(
-            nn.Linear(o.d_model, o.d_ff), o.activation(), nn.Dropout(d.activation), nn.Linear(o.d_ff, o.d_model), nn.Dropout(d.feed_forward)
+            nn.Linear(o.d_model, o.d_ff),
+            o.activation(),
+            nn.Dropout(d.activation),
+            nn.Linear(o.d_ff, o.d_model),
+            nn.Dropout(d.feed_forward),
         )
         self.residual, self.norm, self.block = nn.Dropout(d.residual), nn.Dropout(d.norm), nn.Dropout(d.block)
 
