@@ -118,7 +118,8 @@ def table(ours, theirs, work):
         speed = rate({key: value * scale for key, value in work[name].items()})
         if name in theirs:
             ratios = [b / a for a, b in zip(times, theirs[name])]
-            other = f"{statistics.median(theirs[name]):.3f} | {statistics.median(ratios):.2f} | {min(ratios):.2f}–{max(ratios):.2f}"
+            other = f"{statistics.median(theirs[name]):.3f} | {statistics.median(ratios):.2f}"
+            other += f" | {min(ratios):.2f}–{max(ratios):.2f}"
         else:
             other = "– | – | –"
         lines.append(f"| {name} | {median:.3f} | {speed} | {other} |")
