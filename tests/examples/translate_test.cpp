@@ -216,6 +216,19 @@ TEST_CASE("translate train: stopped and resumed is as good as not stopped, to th
   CHECK_THAT(run({"train", "--resume", "--out", parts}).errors, ContainsSubstring("going on from step 70"));
 }
 
+TEST_CASE("translate train: the number of threads changes no bit", "[translate]") {
+  const auto weights = [](const std::string& threads) {
+    const std::string folder = out("threads" + threads);
+    const auto trained =
+        run(training(folder, {"--threads", threads, "--max-steps", "5", "--d-model", "32", "--tokens-per-batch", "400"}));
+    REQUIRE(trained.code == 0);
+    return bytes(folder, "last/model.safetensors");
+  };
+  const std::string one = weights("1");
+  CHECK(one == weights("2"));
+  CHECK(one == weights("7"));
+}
+
 TEST_CASE("translate train: a run that is there is neither lost nor mixed with another", "[translate]") {
   const std::string run_folder = out("kept");
   REQUIRE(run(training(run_folder, {"--max-steps", "8"})).code == 0);
