@@ -136,7 +136,7 @@ def document(arguments, version, ours, theirs, work, loads):
     return [
         f"# attend{' and PyTorch' if version else ''}",
         "",
-        f"- {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC, attend {commit()}",
+        f"- {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC, checkout at {commit()}",
         f"- {processor()}, {os.cpu_count()} processors; {threads}, float32, {clock}",
         f"- {compiler(arguments.build)}",
         f"- {'PyTorch ' + version + ', eager' if version else 'PyTorch not installed'}, Python {platform.python_version()}",
