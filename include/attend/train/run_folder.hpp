@@ -15,22 +15,18 @@ namespace detail {
 
 inline constexpr const char* state_name = "training.safetensors";
 
-/// Writes the model folder. A model that `io::save` does not know gets its weights alone, without a `config.json`.
+/// Writes the model's files, and the tokenizer's where it has one to save, into a folder that is being staged.
 template <class Model, class Tokenizer>
-void save_model(const std::filesystem::path& folder, const Model& model, const Tokenizer& tokenizer) {
+void stage_model(const std::filesystem::path& staging, const Model& model, const Tokenizer& tokenizer) {
   const io::SaveOptions options{.stored = io::dtype_of<typename Model::value_type>()};
-  if constexpr (requires { io::save(folder, model, tokenizer, options); }) {
-    io::save(folder, model, tokenizer, options);
-  } else if constexpr (requires { io::save(folder, model, options); }) {
-    io::save(folder, model, options);
+  if constexpr (requires { attend::detail::write_model_files(staging, model, options); }) {
+    attend::detail::write_model_files(staging, model, options);
   } else {
-    io::write_folder_atomically(folder, [&](const std::filesystem::path& staging) {
-      io::SafetensorsWriter writer;
-      io::add_state(writer, model);
-      writer.write(staging / "model.safetensors");
-      if constexpr (requires { tokenizer.save(staging); }) tokenizer.save(staging / "tokenizer.model");
-    });
+    io::SafetensorsWriter writer;
+    io::add_state(writer, model);
+    writer.write(staging / "model.safetensors");
   }
+  if constexpr (requires { tokenizer.save(staging); }) tokenizer.save(staging / "tokenizer.model");
 }
 
 }  // namespace detail
@@ -77,17 +73,17 @@ class RunFolder {
 
   template <class Model, class Tokenizer>
   void save_best(const Model& model, const Tokenizer& tokenizer) const {
-    detail::save_model(best(), model, tokenizer);
+    io::write_folder_atomically(best(),
+                                [&](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer); });
   }
-  /// write_state(path) writes the training state, which is all that a later run needs; then the model is saved beside it. Each
-  /// is replaced as a whole, so a crash between the two leaves the model one checkpoint behind, and no harm.
+  /// write_state(path) writes the training state, which is all that a later run needs, beside the model. All of it is replaced
+  /// as one: a crash leaves either this checkpoint or the one before.
   template <class Model, class Tokenizer, class F>
   void save_last(const Model& model, const Tokenizer& tokenizer, F&& write_state) const {
-    std::error_code error;
-    std::filesystem::create_directories(last(), error);
-    if (error) throw IoError("fit: " + last().string() + ": " + error.message());
-    write_state(last() / detail::state_name);
-    detail::save_model(last(), model, tokenizer);
+    io::write_folder_atomically(last(), [&](const std::filesystem::path& staging) {
+      detail::stage_model(staging, model, tokenizer);
+      write_state(staging / detail::state_name);
+    });
   }
   /// Calls read_state(path). Throws IoError where there is none.
   template <class F>
