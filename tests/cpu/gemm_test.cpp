@@ -1,7 +1,9 @@
 #include "attend/cpu/gemm.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/core/random.hpp"
@@ -57,4 +59,39 @@ TEST_CASE("gemm: the sum of products, each way of storing, any number of threads
     }
   }
   set_threads(before);
+}
+
+TEST_CASE("gemm: a row's product has the same bits whatever rows are beside it") {
+  for (const auto& [n, k] : {std::pair<index_t, index_t>{130, 70}, {32, 13}, {700, 1200}, {5, 64}}) {
+    constexpr index_t rows = 150;
+    const auto a = numbers(rows * k, 0), b = numbers(k * n, 1);
+    for (const bool tb : {false, true}) {
+      const auto whole = product(false, tb, rows, n, k, a, b);
+      for (const index_t count : {index_t{1}, index_t{2}, index_t{3}, index_t{5}, index_t{14}, index_t{29}, index_t{113}})
+        for (const index_t first : {index_t{0}, index_t{7}, rows - count}) {
+          INFO("rows " << first << " to " << first + count << " of [" << rows << ", " << k << "] times [" << k << ", " << n
+                       << "]");
+          const std::vector<float> part(a.begin() + first * k, a.begin() + (first + count) * k);
+          const auto alone = product(false, tb, count, n, k, part, b);
+          CHECK(std::equal(alone.begin(), alone.end(), whole.begin() + first * n));
+        }
+    }
+  }
+}
+
+TEST_CASE("gemm: adds to c, scales, leaves what lies between c's rows alone; a sum of nothing is 0") {
+  constexpr index_t m = 31, n = 45, k = 600, ldc = 50;
+  const auto a = numbers(m * k, 2), b = numbers(k * n, 3), before = numbers(m * ldc, 4);
+  const auto sum = product(false, false, m, n, k, a, b);
+  auto c = before;
+  gemm(Cpu{}, false, false, m, n, k, 0.5f, a.data(), k, b.data(), n, 1.0f, c.data(), ldc);
+  for (index_t i = 0; i < m; ++i)
+    for (index_t j = 0; j < ldc; ++j) {
+      const auto at = static_cast<std::size_t>(i * ldc + j);
+      if (j >= n) CHECK(c[at] == before[at]);
+      else CHECK(c[at] == Approx(before[at] + 0.5f * sum[static_cast<std::size_t>(i * n + j)]).margin(1e-4));
+    }
+  gemm(Cpu{}, false, false, m, n, index_t{0}, 1.0f, a.data(), index_t{1}, b.data(), n, 0.0f, c.data(), ldc);
+  CHECK(c[0] == 0);
+  CHECK(c[n] == before[n]);
 }

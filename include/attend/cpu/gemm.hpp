@@ -1,62 +1,125 @@
 #pragma once
 
+#include <algorithm>
+
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
-#include "attend/cpu/eigen.hpp"
+#include "attend/cpu/gemm_kernel.hpp"
 
 namespace attend {
 
 namespace cpu {
+
+/// One panel of b, the columns from `j` on and `k` rows from `l` on, as `multiply_panels` wants it: where b's rows lie in
+/// memory and will be read but a few times, the panel itself, else its copy in `copy`.
+template <class T>
+Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t l, index_t k, index_t j, index_t columns, T* copy) {
+  if (in_place && columns >= tile_columns<T>) return {b.at(l, j), 0, b.row_step};
+  pack_panel(b.from(l, j), k, std::min(columns, tile_columns<T>), copy);
+  return {copy, 0, tile_columns<T>};
+}
+
+/// Columns [begin, end) of c, panel by panel, by one thread: for few rows, where each panel is best copied by whom it serves.
+template <class T>
+void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome,
+                         T* c, index_t ldc) {
+  constexpr index_t N = tile_columns<T>;
+  thread_local Scratch scratch;
+  const bool in_place = b.column_step == 1 && m <= 2 * tile_rows;
+  T* const copy = scratch.get<T>(N * k_block);
+  for (index_t j = begin; j < end; j += N)
+    for (index_t l = 0; l < k; l += k_block) {
+      const index_t deep = std::min(k_block, k - l);
+      const Outcome<T> o{outcome.alpha, outcome.add || l > 0, outcome.bias && l == 0 ? outcome.bias + j : nullptr};
+      multiply_panels(m, std::min(N, end - j), deep, a.from(0, l), one_panel(in_place, b, l, deep, j, end - j, copy), o, c + j,
+                      ldc);
+    }
+}
+
+/// The whole product: b is copied panel by panel, by all threads, as much at a time as a second-level cache holds for one
+/// `k_block`; then the threads share the rows of c.
+template <class T>
+void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c,
+                      index_t ldc) {
+  constexpr index_t N = tile_columns<T>, columns = std::max<index_t>(1, (index_t{1} << 20) / (k_block * sizeof(T)) / N) * N;
+  constexpr index_t most_k = 8 * k_block;
+  const auto run = [&](index_t count, index_t grain, auto&& body) {
+    if (parallel) parallel_for(count, grain, body);
+    else body(index_t{0}, count);
+  };
+  thread_local Scratch scratch;
+  const index_t padded = (std::min(n, columns) + N - 1) / N * N;
+  T* const packed = scratch.get<T>(padded * std::min(k, most_k));
+  for (index_t j = 0; j < n; j += columns)
+    for (index_t l = 0; l < k; l += most_k) {
+      const index_t wide = std::min(columns, n - j), deep = std::min(most_k, k - l), panels = (wide + N - 1) / N;
+      const index_t blocks = (deep + k_block - 1) / k_block;
+      run(blocks * panels, 2, [&](index_t begin, index_t end) {
+        for (index_t i = begin; i < end; ++i) {
+          const index_t first = i / panels * k_block, here = std::min(k_block, deep - first), p = i % panels;
+          pack_panel(b.from(l + first, j + p * N), here, std::min(N, wide - p * N), packed + first * panels * N + p * here * N);
+        }
+      });
+      run(m, tile_rows, [&](index_t begin, index_t end) {
+        for (index_t first = 0; first < deep; first += k_block) {
+          const index_t here = std::min(k_block, deep - first);
+          const bool start = l + first == 0;
+          const Outcome<T> o{outcome.alpha, outcome.add || !start, outcome.bias && start ? outcome.bias + j : nullptr};
+          multiply_panels(end - begin, wide, here, a.from(begin, l + first), Panels<T>{packed + first * panels * N, here * N, N},
+                          o, c + begin * ldc + j, ldc);
+        }
+      });
+    }
+}
+
+/// c [m, n] = alpha * a b (+ c where `add`, + bias). For k = 0, the sum is 0.
+template <class T>
+void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c,
+              index_t ldc) {
+  constexpr index_t N = tile_columns<T>;
+  if (m <= 0 || n <= 0) return;
+  if (k == 0) {
+    for (index_t i = 0; i < m; ++i)
+      for (index_t j = 0; j < n; ++j)
+        c[i * ldc + j] = (outcome.add ? c[i * ldc + j] : T(0)) + (outcome.bias ? outcome.bias[j] : T(0));
+    return;
+  }
+  parallel = parallel && m * n * k >= 65536 && threads() > 1;
+  if (m > 8 * tile_rows || (!parallel && m > 2 * tile_rows && n > N)) {
+    multiply_by_rows(parallel, m, n, k, a, b, outcome, c, ldc);
+  } else if (parallel) {
+    const index_t panels = (n + N - 1) / N;
+    parallel_for(panels, std::max<index_t>(1, 32768 / (m * k * N)), [&](index_t begin, index_t end) {
+      multiply_by_columns(m, begin * N, std::min(end * N, n), k, a, b, outcome, c, ldc);
+    });
+  } else {
+    multiply_by_columns(m, index_t{0}, n, k, a, b, outcome, c, ldc);
+  }
+}
+
+template <class T>
+MatrixView<T> stored(bool transposed, const T* data, index_t stride) {
+  return transposed ? MatrixView<T>{data, 1, stride} : MatrixView<T>{data, stride, 1};
+}
 
 /// One thread's product: c [m, n] = alpha * a * b + beta * c, rows at strides lda, ldb, ldc; a is stored [k, m] where
 /// `a_transposed`, b [n, k] where `b_transposed`. beta is 0 or 1.
 template <class T>
 void gemm_block(bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k, T alpha, const T* a, index_t lda,
                 const T* b, index_t ldb, T beta, T* c, index_t ldc) {
-  using Rows = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>;
-  using Stride = Eigen::OuterStride<>;
-  Eigen::Map<Rows, 0, Stride> out(c, m, n, Stride(ldc));
-  if (beta == T(0)) out.setZero();
-  if (k == 0) return;
-  const auto multiply = [&](const auto& left) {
-    if (b_transposed) out.noalias() += alpha * (left * Eigen::Map<const Columns, 0, Stride>(b, k, n, Stride(ldb)));
-    else out.noalias() += alpha * (left * Eigen::Map<const Rows, 0, Stride>(b, k, n, Stride(ldb)));
-  };
-  if (a_transposed) multiply(Eigen::Map<const Columns, 0, Stride>(a, m, k, Stride(lda)));
-  else multiply(Eigen::Map<const Rows, 0, Stride>(a, m, k, Stride(lda)));
+  multiply(false, m, n, k, stored(a_transposed, a, lda), stored(b_transposed, b, ldb), {alpha, beta != T(0), nullptr}, c, ldc);
 }
 
 }  // namespace cpu
 
 /// c [m, n] = alpha * op(a) * op(b) + beta * c, all stored row by row; op(a) is [m, k] and a is stored [k, m] where
 /// `a_transposed`, likewise b. lda, ldb, ldc: elements from one stored row to the next. beta is 0 (c need not hold anything
-/// yet) or 1. The larger of m and n is split over the threads.
+/// yet) or 1. An element's bits depend on its row of a and column of b alone: neither on the others nor on the threads.
 template <class T>
 void gemm(Cpu, bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k, T alpha, const T* a, index_t lda,
           const T* b, index_t ldb, T beta, T* c, index_t ldc) {
-  if (m == 0 || n == 0) return;
-  const index_t count = threads();
-  const bool small = m * n * k < 32768;
-  // Eigen sums a number in one order or another according to the group of rows and columns that it falls into. Parts that are
-  // whole numbers of such groups, and never a single row or column, keep every number in its group whatever the threads.
-  const auto share = [&](index_t size, index_t unit) {
-    if (small) return size;
-    index_t part = ((size + count - 1) / count + unit - 1) / unit * unit;
-    while (part < size && size % part == 1) part += unit;
-    return part;
-  };
-  if (m >= n || m >= 64 * count) {
-    parallel_for(m, share(m, 8), [=](index_t begin, index_t end) {
-      cpu::gemm_block(a_transposed, b_transposed, end - begin, n, k, alpha, a_transposed ? a + begin : a + begin * lda, lda, b,
-                      ldb, beta, c + begin * ldc, ldc);
-    });
-  } else {
-    parallel_for(n, share(n, 48), [=](index_t begin, index_t end) {
-      cpu::gemm_block(a_transposed, b_transposed, m, end - begin, k, alpha, a, lda, b_transposed ? b + begin * ldb : b + begin,
-                      ldb, beta, c + begin, ldc);
-    });
-  }
+  cpu::multiply(true, m, n, k, cpu::stored(a_transposed, a, lda), cpu::stored(b_transposed, b, ldb),
+                {alpha, beta != T(0), nullptr}, c, ldc);
 }
 
 /// `batch` products of that kind; a_step, b_step, c_step: elements from one product's matrix to the next's (0: the same one).

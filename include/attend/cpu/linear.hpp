@@ -10,11 +10,7 @@ namespace attend {
 /// y [rows, out] = x [rows, in] * weight^T + bias; weight is [out, in], bias [out] or null.
 template <class T>
 void linear_forward(Cpu, index_t rows, index_t in, index_t out, const T* x, const T* weight, const T* bias, T* y) {
-  if (bias)  // laid out first, so that the product adds to it and y is not gone over again
-    parallel_rows(rows, out, [=](index_t begin, index_t end) {
-      for (index_t r = begin; r < end; ++r) std::copy(bias, bias + out, y + r * out);
-    });
-  gemm(Cpu{}, false, true, rows, out, in, T(1), x, in, weight, in, bias ? T(1) : T(0), y, out);
+  cpu::multiply(true, rows, out, in, cpu::stored(false, x, in), cpu::stored(true, weight, in), {T(1), false, bias}, y, out);
 }
 
 /// dx = keep * dx + dy * weight.
