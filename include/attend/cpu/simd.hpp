@@ -87,14 +87,14 @@ template <class T, int First, int... L>
 template <class T>
 [[gnu::always_inline]] inline void transpose(Vector<T> (&v)[width<T>]) {
   constexpr int n = width<T>;
-  constexpr auto lanes = std::make_integer_sequence<int, n>{};
+  constexpr auto places = std::make_integer_sequence<int, n>{};
 #pragma GCC unroll 8
   for (int stage = 1; stage < n; stage *= 2) {
     Vector<T> u[n];
 #pragma GCC unroll 16
     for (int i = 0; i < n / 2; ++i) {
-      u[2 * i] = detail::interleave<T, 0>(v[i], v[i + n / 2], lanes);
-      u[2 * i + 1] = detail::interleave<T, n / 2>(v[i], v[i + n / 2], lanes);
+      u[2 * i] = detail::interleave<T, 0>(v[i], v[i + n / 2], places);
+      u[2 * i + 1] = detail::interleave<T, n / 2>(v[i], v[i + n / 2], places);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < n; ++i) v[i] = u[i];
