@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
-#include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -30,6 +28,26 @@ inline int available_processors() {
 #endif
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
+
+/// A reference to what a loop does with a part of its indices, body(begin, end). It hides the body's type: were the pool a
+/// template of it, every parallel loop would compile a pool, and its own body more than once.
+class LoopBody {
+ public:
+  /// Refers to `body`, which must live as long: a lambda in the call of a loop does.
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, LoopBody>) LoopBody(F&& body)  // implicit, so that loops take a lambda
+      : object_(const_cast<void*>(static_cast<const void*>(&body))),
+        call_([](void* f, index_t begin, index_t end) { (*static_cast<std::remove_reference_t<F>*>(f))(begin, end); }) {}
+  void operator()(index_t begin, index_t end) const { call_(object_, begin, end); }
+
+ private:
+  friend class ThreadPool;
+  using Call = void (*)(void*, index_t, index_t);
+  LoopBody(void* object, Call call) : object_(object), call_(call) {}
+
+  void* object_;
+  Call call_;
+};
 
 /// Worker threads that stay. A loop is cut into chunks which the workers and the caller take one by one. Which thread takes a
 /// chunk never changes a result, because a chunk writes only what belongs to its own indices.
@@ -58,8 +76,7 @@ class ThreadPool {
   /// Calls body(begin, end) on consecutive parts of [0, n), each `chunk` long but for the last. Runs here alone where there is
   /// one chunk, where this is itself part of such a loop, or where another thread keeps the workers busy.
   /// An exception of the body is thrown here once all parts have ended; later parts are then left out.
-  template <class F>
-  void run(index_t n, index_t chunk, F& body) {
+  void run(index_t n, index_t chunk, LoopBody body) {
     const index_t chunks = (n + chunk - 1) / chunk;
     if (chunks > 1 && threads() > 1 && !inside()) {
       const std::unique_lock running(running_, std::try_to_lock);
@@ -91,13 +108,12 @@ class ThreadPool {
     return value;
   }
 
-  template <class F>
-  void run_shared(index_t n, index_t chunk, index_t chunks, F& body) {
+  void run_shared(index_t n, index_t chunk, index_t chunks, LoopBody body) {
     error_ = nullptr;
     failed_.store(false, std::memory_order_relaxed);
     completed_.store(0, std::memory_order_relaxed);
-    body_.store(&body, std::memory_order_relaxed);
-    call_.store([](void* f, index_t begin, index_t end) { (*static_cast<F*>(f))(begin, end); }, std::memory_order_relaxed);
+    body_.store(body.object_, std::memory_order_relaxed);
+    call_.store(body.call_, std::memory_order_relaxed);
     n_.store(n, std::memory_order_relaxed);
     chunk_.store(chunk, std::memory_order_relaxed);
     const std::uint64_t loop = (state_.load(std::memory_order_relaxed) >> (2 * chunk_bits)) + 1;
@@ -119,14 +135,13 @@ class ThreadPool {
     while (true) {
       const std::uint64_t next = state & mask, chunks = (state >> chunk_bits) & mask;
       if (next >= chunks) return false;
-      void* body = body_.load(std::memory_order_relaxed);
-      auto call = call_.load(std::memory_order_relaxed);
+      const LoopBody body(body_.load(std::memory_order_relaxed), call_.load(std::memory_order_relaxed));
       const index_t n = n_.load(std::memory_order_relaxed), chunk = chunk_.load(std::memory_order_relaxed);
       if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
       if (!failed_.load(std::memory_order_relaxed)) {
         try {
           const index_t begin = static_cast<index_t>(next) * chunk;
-          call(body, begin, std::min(begin + chunk, n));
+          body(begin, std::min(begin + chunk, n));
         } catch (...) {
           const std::lock_guard lock(mutex_);
           if (!error_) error_ = std::current_exception();
@@ -197,7 +212,7 @@ class ThreadPool {
   std::atomic<std::uint64_t> state_{0};
   std::atomic<index_t> completed_{0}, n_{0}, chunk_{0};
   std::atomic<void*> body_{nullptr};
-  std::atomic<void (*)(void*, index_t, index_t)> call_{nullptr};
+  std::atomic<LoopBody::Call> call_{nullptr};
 };
 
 /// The number of threads that loops are split over: ATTEND_THREADS in the environment, else the processors there are.
@@ -208,16 +223,14 @@ inline void set_threads(int n) { ThreadPool::instance().resize(n); }
 /// body(begin, end) over parts of [0, n), in parallel. A part has at least `grain` indices (but for the last); choose it so
 /// that a part is worth some ten microseconds. The parts' bounds change with the number of threads, so the body must treat
 /// each index on its own.
-template <class F>
-void parallel_for(index_t n, index_t grain, F&& body) {
+inline void parallel_for(index_t n, index_t grain, LoopBody body) {
   if (n <= 0) return;
   const index_t share = (n + threads() * 2 - 1) / (threads() * 2);
   ThreadPool::instance().run(n, std::max({grain, share, index_t{1}}), body);
 }
 
 /// body(row_begin, row_end) over rows of `width` elements each, in parts large enough to be worth a thread.
-template <class F>
-void parallel_rows(index_t rows, index_t width, F&& body) {
+inline void parallel_rows(index_t rows, index_t width, LoopBody body) {
   constexpr index_t elements = 8192;
   parallel_for(rows, std::max<index_t>(1, elements / std::max<index_t>(1, width)), body);
 }
