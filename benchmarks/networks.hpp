@@ -2,7 +2,7 @@
 
 #include "attend/nn/transformer.hpp"
 
-/// The networks of the five notebooks and the tiny one, at their own sizes.
+/// The networks of the five notebooks, the tiny one and the paper's base model, at their own sizes.
 
 /// GELU, heads of a width of their own, a final norm on both stacks.
 inline attend::nn::ModelOptions notebook0() {
@@ -50,3 +50,5 @@ inline attend::nn::ModelOptions notebook4() {
 }
 
 inline attend::nn::ModelOptions tiny() { return attend::nn::model_options(attend::nn::TransformerOptions::tiny(10000)); }
+
+inline attend::nn::ModelOptions base() { return attend::nn::model_options(attend::nn::TransformerOptions::base(10000)); }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The benchmarks of ../*_benchmark.cpp in PyTorch: same names, same sizes, float32, eager. Writes Google Benchmark's JSON.
+"""The operations of ../*_benchmark.cpp in PyTorch: same names, same sizes, float32, eager. Writes Google Benchmark's JSON.
 
-    python3 bench.py [--threads 2] [--min-time 0.5] [--filter REGEX] [--list] [--out FILE.json]
+    python3 benchmarks/comparison/pytorch_operations.py [--threads 2] [--min-time 0.5] [--filter REGEX] [--list] [--out FILE.json]
 """
 
 import argparse
@@ -12,8 +12,6 @@ import time
 
 import torch
 import torch.nn.functional as F
-
-import networks
 
 CASES = {}  # name -> function that makes the inputs and gives the call to time
 
@@ -171,85 +169,6 @@ attention("ragged_causal", ragged, ragged, True)
 attention("ragged_cross", ragged, ragged.flip(0), False)
 attention("dense_8x512", dense, dense, False)
 attention("dense_causal_8x512", dense, dense, True)
-
-# ---- networks ----
-
-
-def step(name, make, source, target):
-    """source, target: (longest, lengths)."""
-
-    def prepare():
-        model = make()
-        (s, s_lengths), (t, t_lengths) = source, target
-        vocabulary = model.decoder.options.vocabulary
-        x, y = tokens(model.encoder.options.vocabulary, len(s_lengths), s), tokens(vocabulary, len(t_lengths), t)
-        labels = tokens(vocabulary, len(t_lengths), t).masked_fill(torch.arange(t) >= t_lengths[:, None], 0)
-        mask = key_mask(s_lengths, s) if bool((s_lengths != s).any()) else None
-        adam = make_adam(model.parameters())
-
-        def call():
-            adam.zero_grad()
-            model.loss(x, y, labels, mask).backward()
-            adam.step()
-
-        return call
-
-    CASES[name + "/step"] = prepare
-
-
-def greedy(name, make, batch, source_length, length):
-    def prepare():
-        model = make().eval()
-        source = tokens(model.encoder.options.vocabulary, batch, source_length)
-        return lambda: model.greedy(source, length)
-
-    CASES[name + "/greedy"] = prepare
-
-
-def full(batch, length):
-    return length, torch.full((batch,), length)
-
-
-step("notebook0_padded", networks.notebook0, (512, torch.full((8,), 256)), (256, torch.full((8,), 128)))
-step("notebook0_trimmed", networks.notebook0, full(8, 256), full(8, 128))
-step("notebook1", networks.notebook1, full(16, 25), full(16, 25))
-
-
-@measure("notebook2/step")
-def notebook2():
-    block = networks.notebook2()
-    x, first, second, dy = (torch.randn(2, 5, 16) for _ in range(4))
-    adam = make_adam(block.parameters())
-
-    def call():
-        adam.zero_grad()
-        block(x, memories=(first, second)).backward(dy)
-        adam.step()
-
-    return call
-
-
-@measure("notebook3/step")
-def notebook3():
-    encoder, decoder = networks.notebook3()
-    x, y, dy = (torch.randn(30, 200, 512) for _ in range(3))
-    mask = torch.full((200, 200), -torch.inf).triu(1)
-    adam = make_adam([*encoder.parameters(), *decoder.parameters()])
-
-    def call():
-        adam.zero_grad()
-        decoder(y, mask, (encoder(x),)).backward(dy)
-        adam.step()
-
-    return call
-
-
-step("notebook4", networks.notebook4, full(5, 128), full(5, 128))
-step("tiny", networks.tiny, (30, lengths_20_to_30(80)), (30, lengths_20_to_30(80)))
-greedy("notebook0", networks.notebook0, 8, 256, 128)
-greedy("notebook1", networks.notebook1, 16, 25, 25)
-greedy("notebook4", networks.notebook4, 5, 128, 127)
-greedy("tiny", networks.tiny, 32, 25, 25)
 
 # ---- timing ----
 

@@ -1,0 +1,55 @@
+"""What the user asked for, and the machine's ceiling."""
+
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .worker import Worker
+
+NOTEBOOKS = ("notebook0", "notebook1", "notebook2", "notebook3", "notebook4")
+NETWORKS = (*NOTEBOOKS, "tiny", "base")
+
+
+@dataclass
+class Settings:
+    program: Path  # attend_compare
+    data: Path
+    threads: int
+    rounds: int
+    min_time: float | None  # seconds of a timing at least; None: what the part thinks right
+    clock: str  # "real" or "cpu"
+    quick: bool
+    networks: tuple[str, ...]
+    compile: bool
+    compile_timeout: float
+    model: Path | None
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def seconds(self, usual: float) -> float:
+        """Of a timing at least."""
+        return self.min_time or usual
+
+    def call(self, *words: str | Path) -> None:
+        """Runs attend's program to its end."""
+        subprocess.run([str(self.program), *map(str, words)], check=True, stdout=subprocess.DEVNULL)
+
+
+@dataclass
+class Ceiling:
+    """Multiply-adds in all threads at once, measured in every round."""
+
+    settings: Settings
+    rates: list[float] = field(default_factory=list)  # FLOP/s, of all threads together
+
+    def measure(self, threads: int | None = None) -> None:
+        worker = Worker([self.settings.program, "ceiling"], threads or self.settings.threads)
+        worker.close()
+        self.rates.append(worker.ready["flops"] / worker.ready[self.settings.clock])
+
+    def median(self) -> float:
+        return statistics.median(self.rates)

@@ -1,0 +1,173 @@
+"""Part 1: a training step of each network, attend against PyTorch."""
+
+import statistics
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from . import data, report
+from .settings import Ceiling, Settings
+from .worker import Worker, WorkerError, python_worker
+
+LOSS_TOLERANCE = 1e-5  # relative
+GRADIENT_TOLERANCE = 2e-4  # relative, in the Euclidean norm of each tensor
+
+Clock = list[float]  # seconds, one a round
+
+
+@dataclass
+class Sides:
+    """What was measured of one network."""
+
+    times: dict[str, Clock] = field(default_factory=dict)  # "attend", "eager", "compile": seconds a step, round by round
+    memory: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes: "idle", "peak"
+    flops: float = 0.0  # useful, of a step
+    tokens: float = 0.0
+    loss: float = 0.0
+    gradient_error: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+def run(settings: Settings, ceiling: Ceiling) -> list[str]:
+    """Measures and gives the lines of the result."""
+    results: dict[str, Sides] = {}
+    with tempfile.TemporaryDirectory(prefix="attend-compare-") as folder:
+        for name in settings.networks:
+            try:
+                batches = prepare(settings, name, Path(folder))
+            except OSError as e:
+                settings.say(f"{name}: left out, {e}")
+                continue
+            results[name] = measure(settings, ceiling, name, Path(folder) / f"{name}.weights", batches)
+    return document(settings, ceiling, results)
+
+
+def prepare(settings: Settings, name: str, folder: Path) -> Path:
+    """Writes the weights and the batches of a network."""
+    settings.call("weights", name, folder / f"{name}.weights")
+    file, count = folder / f"{name}.batches", 2
+    if name == "notebook0":
+        data.random_pairs(file, count, (8, 256, 128), (20000, 10000))
+    elif name == "notebook1":
+        data.random_pairs(file, count, (16, 25, 25), (10000, 10000))
+    elif name == "notebook2":
+        data.random_vectors(file, 4, ("x", "first", "second", "dy"), (2, 5, 16))
+    elif name == "notebook3":
+        data.random_vectors(file, 1 if settings.quick else count, ("x", "y", "dy"), (30, 200, 512))
+    elif name == "notebook4":
+        data.random_pairs(file, count, (5, 128, 128), (100, 52))
+    else:
+        file = folder / "multi30k.batches"  # tiny and base have the same
+        if not file.exists():
+            data.multi30k(settings.data / "multi30k", file, 3 if settings.quick else 8)
+    return file
+
+
+def measure(settings: Settings, ceiling: Ceiling, name: str, weights: Path, batches: Path) -> Sides:
+    settings.say(f"step {name}: losses and gradients")
+    sides = Sides()
+    compare(settings, sides, name, weights, batches)
+    workers: dict[str, Worker] = {}
+    try:
+        for side in ("attend", "eager", "compile"):
+            settings.say(f"step {name}: warming {side}")
+            start(settings, sides, workers, side, name, weights, batches)
+        for r in range(settings.rounds):
+            settings.say(f"step {name}: round {r + 1} of {settings.rounds}")
+            ceiling.measure()
+            for side, worker in workers.items():
+                answer = worker.ask("time", seconds=settings.seconds(0.2 if settings.quick else 1.0))
+                sides.times.setdefault(side, []).append(answer[settings.clock])
+        sides.memory = {side: worker.ask("memory") for side, worker in workers.items()}
+    finally:
+        for worker in workers.values():
+            worker.close()
+    return sides
+
+
+def commands(settings: Settings, name: str, weights: Path, batches: Path) -> dict[str, list[str | Path]]:
+    python = {mode: python_worker("pytorch_step_worker", name, weights, batches, mode) for mode in ("eager", "compile")}
+    return {"attend": [settings.program, "step", name, weights, batches], **python}
+
+
+def start(settings: Settings, sides: Sides, workers: dict[str, Worker], side: str, name: str, weights: Path, batches: Path) -> None:
+    """A worker with all its batches behind it once. torch.compile may fail or take for ever: then it is left out, and said so."""
+    if side == "compile" and not settings.compile:
+        return
+    limit = settings.compile_timeout if side == "compile" else None
+    try:
+        worker = Worker(commands(settings, name, weights, batches)[side], settings.threads, limit)
+        workers[side] = worker
+        worker.ask("warm", timeout=limit)
+    except WorkerError as e:
+        if side != "compile":
+            raise
+        workers.pop(side).close()
+        sides.notes.append(f"torch.compile left out: {str(e).splitlines()[-1][:160]}")
+        settings.say(f"step {name}: {sides.notes[-1]}")
+        return
+    if side == "attend":
+        sides.flops, sides.tokens = worker.ready["flops"], worker.ready["tokens"]
+
+
+def compare(settings: Settings, sides: Sides, name: str, weights: Path, batches: Path) -> None:
+    """Loss and gradients of the first batch on both sides, from the same weights, dropout off. Throws WorkerError where they differ."""
+    found = {}
+    for side in ("attend", "eager"):
+        out = weights.with_suffix(f".{side}.gradients")
+        worker = Worker(commands(settings, name, weights, batches)[side], settings.threads)
+        loss = worker.ask("gradients", batch=0, out=str(out))["loss"]
+        worker.close()
+        found[side] = (loss, load_file(out))
+        out.unlink()
+    (ours, gradients), (theirs, expected) = found["attend"], found["eager"]
+    sides.loss = ours
+    if not abs(ours - theirs) <= LOSS_TOLERANCE * max(1.0, abs(theirs)):
+        raise WorkerError(f"{name}: attend's loss is {ours}, PyTorch's {theirs}")
+    # A key's bias has no gradient but rounding, so a tensor counts with at least a thousandth of the whole gradient's norm.
+    whole = float(np.sqrt(sum(np.sum(np.square(g, dtype=np.float64)) for g in expected.values())))
+    for key, gradient in gradients.items():
+        norm = max(float(np.linalg.norm(expected[key])), 1e-3 * whole)
+        error = float(np.linalg.norm(gradient - expected[key])) / norm
+        sides.gradient_error = max(sides.gradient_error, error)
+        if not error <= GRADIENT_TOLERANCE:
+            raise WorkerError(f"{name}: the gradient of {key} differs from PyTorch's by {error:.1e} of its norm")
+
+
+def faster(sides: Sides) -> str:
+    """PyTorch's faster side."""
+    return min((s for s in sides.times if s != "attend"), key=lambda s: statistics.median(sides.times[s]))
+
+
+def net(memory: dict[str, float]) -> float:
+    """Peak memory less what the process had before it built anything: Python and its libraries, or our program."""
+    return memory["peak"] - memory["idle"]
+
+
+def document(settings: Settings, ceiling: Ceiling, results: dict[str, Sides]) -> list[str]:
+    rows, memory, ratios, notes = [], [], {}, []
+    for name, s in results.items():
+        best, ours = faster(s), s.times["attend"]
+        ratios[name] = report.median_ratio(s.times[best], ours)
+        share = s.flops / statistics.median(ours) / ceiling.median()
+        their_share = s.flops / statistics.median(s.times[best]) / ceiling.median()
+        times = [report.milliseconds(s.times.get(side, [])) for side in ("attend", "eager", "compile")]
+        rows.append(
+            [name, *times, f"{ratios[name]:.2f}", report.spread(s.times[best], ours), f"{s.flops / 1e9:.3g}"]
+            + [f"{share:.0%}", f"{their_share:.0%}", f"{s.gradient_error:.0e}"]
+        )
+        sizes = [report.megabytes(value) for side in ("attend", best) for value in (s.memory[side]["peak"], net(s.memory[side]))]
+        memory.append([name, *sizes, f"{net(s.memory['attend']) / net(s.memory[best]):.2f}"])
+        notes += [f"- {name}: {note}" for note in s.notes]
+    lines = ["## Training step", ""]
+    head = ["network", "attend, ms", "eager, ms", "compiled, ms", "ratio", "over the rounds", "useful GFLOP", "share of the ceiling"]
+    lines += report.table([*head, "PyTorch's share", "gradients differ by"], rows)
+    small = [ratios[n] for n in results if n != "base"]
+    if small:
+        lines += ["", f"Geometric mean of the ratios without base: **{report.geometric_mean(small):.2f}**."]
+    lines += ["", "Peak memory of the process in MB, whole and without what it held before it built the network:", ""]
+    lines += report.table(["network", "attend", "net", "PyTorch", "net", "attend / PyTorch, net"], memory)
+    return lines + ([""] + notes if notes else [])
