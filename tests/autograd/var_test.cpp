@@ -248,8 +248,48 @@ TEST_CASE("backward frees intermediate values while a handle to the result is ke
   x.set_grad_buffer(Tensor<double>({100000}, 0.0));
   auto& pool = MemoryPool::instance();
   const auto before = pool.use().in_use;
-  const auto y = sum(x * x * x);
-  CHECK(pool.use().in_use > before + 1000000);
+  const auto y = sum(x * x * x);  // of which the backward reads x * x
+  CHECK(pool.use().in_use > before + 800000);
   y.backward();
   CHECK(pool.use().in_use < before + 1000);
+}
+
+TEST_CASE("a computed value is freed once no handle and no backward reads it") {
+  const Var<double> x(Tensor<double>({100000}, 1.0), true);
+  auto& pool = MemoryPool::instance();
+  const auto before = pool.use().in_use;
+  auto y = x + x;  // neither its own backward nor the next reads it
+  const auto z = sum(y);
+  CHECK(pool.use().in_use > before + 800000);
+  y = Var<double>();
+  CHECK(pool.use().in_use < before + 1000);
+  z.backward();
+  CHECK(x.grad()(99999) == 2);
+}
+
+TEST_CASE("a sink gathers the gradient of a value and does not keep the value") {
+  const auto x = leaf({1, 2});
+  auto y = x * 3;
+  const auto sink = y.sink();
+  CHECK(sink.id() == y.id());
+  CHECK(sink.shape() == Shape{2});
+  CHECK(sink.requires_grad());
+  CHECK(x.sink().shape() == Shape{2});
+  const auto z = record(Tensor<double>({1}, 0.0), {y}, [sink](const Tensor<double>& dz) {
+    sink.accumulate(Tensor<double>({2}, dz.item()));
+    sink.accumulate_with([](double* dy, double keep) { dy[0] = keep * dy[0] + 10; });
+  });
+  y = Var<double>();
+  z.backward();
+  CHECK(gradient(x) == std::vector<double>{33, 3});
+  CHECK_THROWS_AS(sink.accumulate(Tensor<double>({3}, 1.0)), ShapeError);
+}
+
+TEST_CASE("only a leaf's value can be replaced") {
+  const auto x = leaf({1, 2});
+  const auto copy = x;
+  x.set_value(Tensor<double>({2}, {5, 6}));
+  CHECK(copy.value()(1) == 6);
+  const auto y = x * 2;
+  CHECK_THROWS_WITH(y.set_value(Tensor<double>({2}, 0.0)), "set_value: this value was computed and is no leaf");
 }

@@ -24,15 +24,19 @@ inline bool& grad_flag() {
   return enabled;
 }
 
-/// One value of the graph: what it is, its gradient, and how it came about.
+/// The place of one value in the graph: its gradient, and how it came about. A leaf's value lives here, where all its handles
+/// find it; a computed value lives in the handles alone, so that it goes when nobody reads it any more.
 template <class T, Device D>
 struct Node {
   using Backward = std::function<void(const Tensor<T, D>& dy)>;
 
-  Tensor<T, D> value, grad;
+  Tensor<T, D> value;  // of a leaf
+  Tensor<T, D> grad;
+  Shape shape;        // of a computed value
   Backward backward;  // empty for a leaf
   std::vector<std::shared_ptr<Node>> inputs;
   std::uint64_t order = 0;  // grows with time, so descending order visits a node after all that used it
+  bool computed = false;
   bool requires_grad = false;
   bool fixed_grad = false;  // the gradient is a view of a shared buffer and is only ever written in place
   bool released = false;    // a backward pass has used this node up
@@ -86,52 +90,21 @@ class NoGrad {
   bool before_;
 };
 
-/// A tensor in the graph of a computation. Copies are handles to the same value and the same gradient.
+/// Where the gradient of a value is gathered, without the value. A backward keeps it of an input whose value it does not read,
+/// in place of the Var, so that the memory of that value is free as soon as nobody else reads it.
 template <class T, Device D = Cpu>
-class Var {
+class GradientSink {
  public:
-  using value_type = T;
-  using device_type = D;
   using Node = detail::Node<T, D>;
 
-  Var() : Var(Tensor<T, D>()) {}
-  /// A leaf: an input (no gradient) or, with `requires_grad`, a parameter.
-  explicit Var(Tensor<T, D> value, bool requires_grad = false) : node_(std::make_shared<Node>()) {
-    node_->value = std::move(value);
-    node_->requires_grad = requires_grad;
-  }
-
-  [[nodiscard]] const Tensor<T, D>& value() const { return node_->value; }
-  [[nodiscard]] const Shape& shape() const { return node_->value.shape(); }
-  [[nodiscard]] index_t dim(index_t i) const { return node_->value.dim(i); }
-  [[nodiscard]] index_t size() const { return node_->value.size(); }
-  [[nodiscard]] T* data() const { return node_->value.data(); }
-  [[nodiscard]] T item() const { return node_->value.item(); }
-
   [[nodiscard]] bool requires_grad() const { return node_->requires_grad; }
-  void set_requires_grad(bool value) const { node_->requires_grad = value; }
-  /// d(loss)/d(this) after `backward`; of shape [0] where nothing has flowed here. Only leaves keep theirs.
-  [[nodiscard]] const Tensor<T, D>& grad() const { return node_->grad; }
-  void zero_grad() const {
-    if (node_->fixed_grad) node_->grad.fill(T(0));
-    else node_->grad = {};
-  }
-  /// The same value, cut off from the graph.
-  [[nodiscard]] Var detach() const { return Var(node_->value); }
-  /// Replaces the value of a leaf by one of the same shape. Not between computing a result from it and the backward pass of that
-  /// result, which may read the value.
-  void set_value(Tensor<T, D> value) const {
-    check_shape("set_value", "value", value.shape(), shape());
-    node_->value = std::move(value);
-  }
-  /// Lets the gradient live in `buffer` (a view of a larger one), which is written in place from now on.
-  void set_grad_buffer(Tensor<T, D> buffer) const {
-    check_shape("set_grad_buffer", "buffer", buffer.shape(), shape());
-    node_->grad = std::move(buffer);
-    node_->fixed_grad = true;
-  }
+  [[nodiscard]] const Shape& shape() const { return node_->computed ? node_->shape : node_->value.shape(); }
+  [[nodiscard]] index_t size() const { return shape().size(); }
+  [[nodiscard]] bool is_leaf() const { return !node_->backward; }
+  /// The identity of the value: equal for two handles of the same parameter.
+  [[nodiscard]] const void* id() const { return node_.get(); }
 
-  /// For the backward of an operation: adds `dx` to this value's gradient. Takes the tensor over where it can.
+  /// Adds `dx` to the value's gradient. Takes the tensor over where it can.
   void accumulate(Tensor<T, D> dx) const {
     if (!requires_grad()) return;
     check_shape("backward", "gradient", dx.shape(), shape());
@@ -154,6 +127,71 @@ class Var {
     if (fresh) g = Tensor<T, D>(shape());
     else own_grad();
     write(g.data(), fresh ? T(0) : T(1));
+  }
+
+ private:
+  friend class Var<T, D>;
+  explicit GradientSink(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+  void own_grad() const {
+    if (!node_->fixed_grad && !node_->grad.unique()) node_->grad = node_->grad.clone();
+  }
+
+  std::shared_ptr<Node> node_;
+};
+
+/// A tensor in the graph of a computation. Copies are handles to the same value and the same gradient.
+template <class T, Device D = Cpu>
+class Var {
+ public:
+  using value_type = T;
+  using device_type = D;
+  using Node = detail::Node<T, D>;
+
+  Var() : Var(Tensor<T, D>()) {}
+  /// A leaf: an input (no gradient) or, with `requires_grad`, a parameter.
+  explicit Var(Tensor<T, D> value, bool requires_grad = false) : node_(std::make_shared<Node>()) {
+    node_->value = std::move(value);
+    node_->requires_grad = requires_grad;
+  }
+
+  [[nodiscard]] const Tensor<T, D>& value() const { return node_->computed ? computed_ : node_->value; }
+  [[nodiscard]] const Shape& shape() const { return value().shape(); }
+  [[nodiscard]] index_t dim(index_t i) const { return value().dim(i); }
+  [[nodiscard]] index_t size() const { return value().size(); }
+  [[nodiscard]] T* data() const { return value().data(); }
+  [[nodiscard]] T item() const { return value().item(); }
+
+  [[nodiscard]] bool requires_grad() const { return node_->requires_grad; }
+  void set_requires_grad(bool value) const { node_->requires_grad = value; }
+  /// d(loss)/d(this) after `backward`; of shape [0] where nothing has flowed here. Only leaves keep theirs.
+  [[nodiscard]] const Tensor<T, D>& grad() const { return node_->grad; }
+  void zero_grad() const {
+    if (node_->fixed_grad) node_->grad.fill(T(0));
+    else node_->grad = {};
+  }
+  /// The same value, cut off from the graph.
+  [[nodiscard]] Var detach() const { return Var(value()); }
+  /// Replaces the value of a leaf by one of the same shape. Not between computing a result from it and the backward pass of that
+  /// result, which may read the value. Throws ShapeError, Error for a value that was computed.
+  void set_value(Tensor<T, D> value) const {
+    check_shape("set_value", "value", value.shape(), shape());
+    if (node_->computed) throw Error("set_value: this value was computed and is no leaf");
+    node_->value = std::move(value);
+  }
+  /// Lets the gradient live in `buffer` (a view of a larger one), which is written in place from now on.
+  void set_grad_buffer(Tensor<T, D> buffer) const {
+    check_shape("set_grad_buffer", "buffer", buffer.shape(), shape());
+    node_->grad = std::move(buffer);
+    node_->fixed_grad = true;
+  }
+
+  /// Where its gradient is gathered: what the backward of an operation keeps of an input whose value it does not read.
+  [[nodiscard]] GradientSink<T, D> sink() const { return GradientSink<T, D>(node_); }
+  /// See GradientSink, which these are short for.
+  void accumulate(Tensor<T, D> dx) const { sink().accumulate(std::move(dx)); }
+  template <class F>
+  void accumulate_with(F&& write) const {
+    sink().accumulate_with(std::forward<F>(write));
   }
 
   /// Computes the gradient of this value, a single number, by every leaf that requires one, and adds it to theirs.
@@ -187,9 +225,6 @@ class Var {
   friend Var<U, E> record(Tensor<U, E> value, std::vector<Var<U, E>> inputs, F&& backward);
 
  private:
-  void own_grad() const {
-    if (!node_->fixed_grad && !node_->grad.unique()) node_->grad = node_->grad.clone();
-  }
   /// What this was computed from, latest first. Throws Error where an earlier backward pass has freed a part of it: a gradient
   /// would end there, and the leaves behind it would go without.
   std::vector<std::shared_ptr<Node>> reachable() const {
@@ -213,12 +248,13 @@ class Var {
   }
 
   std::shared_ptr<Node> node_;
+  Tensor<T, D> computed_;  // the value where it is not a leaf's
 };
 
 /// Makes `value`, computed from `inputs`, part of the graph. `backward(dy)` is called once with d(loss)/d(value) and must hand
-/// each input its share by `input.accumulate(dx)` or `input.accumulate_with(...)`. It may keep the inputs and what it needs
-/// besides, never the returned Var itself, which would own itself. With NoGrad in scope, or where no input requires a
-/// gradient, nothing is kept.
+/// each input its share by `accumulate(dx)` or `accumulate_with(...)` of the input or of its `sink()`. It may keep inputs whose
+/// values it reads, sinks of the others and what it needs besides, never the returned Var itself, which would own itself. With
+/// NoGrad in scope, or where no input requires a gradient, nothing is kept.
 template <class T, Device D, class F>
 Var<T, D> record(Tensor<T, D> value, std::vector<Var<T, D>> inputs, F&& backward) {
   Var<T, D> result(std::move(value));
@@ -231,6 +267,9 @@ Var<T, D> record(Tensor<T, D> value, std::vector<Var<T, D>> inputs, F&& backward
     if (input.node_->released) throw Error("record: an input's graph was freed by an earlier backward pass; compute it again");
     if (input.requires_grad()) node.inputs.push_back(input.node_);
   }
+  node.shape = node.value.shape();
+  result.computed_ = std::exchange(node.value, {});
+  node.computed = true;
   node.backward = std::forward<F>(backward);
   node.order = detail::Node<T, D>::next_order();
   return result;

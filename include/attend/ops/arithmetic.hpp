@@ -54,7 +54,7 @@ struct Divide {
 
 /// v's share where it went into a sum with the given sign.
 template <class T, Device D>
-void accumulate_summand(const Var<T, D>& v, const Tensor<T, D>& dy, T sign) {
+void accumulate_summand(const GradientSink<T, D>& v, const Tensor<T, D>& dy, T sign) {
   if (!v.requires_grad()) return;
   if (sign == T(1) && v.shape() == dy.shape()) {
     v.accumulate(dy);
@@ -79,7 +79,7 @@ Tensor<T, D> zip_values(const char* operation, const Var<T, D>& a, const Var<T, 
 template <class T, Device D, class F>
 Var<T, D> zip(const char* operation, const Var<T, D>& a, const Var<T, D>& b, const F& f) {
   Tensor<T, D> y = detail::zip_values(operation, a, b, f);
-  return record(std::move(y), {a, b}, [=, va = a.value(), vb = b.value()](const Tensor<T, D>& dy) {
+  return record(std::move(y), {a, b}, [f, a = a.sink(), b = b.sink(), va = a.value(), vb = b.value()](const Tensor<T, D>& dy) {
     a.accumulate_with([&](T* da, T keep) {
       const auto gradient = [f](T g, T own, T other) { return f.gradient_a(g, own, other); };
       zip_backward(D{}, broadcast_strides(dy.shape(), va.shape(), vb.shape()), gradient, dy.data(), va.data(), vb.data(), keep,
@@ -97,7 +97,7 @@ Var<T, D> zip(const char* operation, const Var<T, D>& a, const Var<T, D>& b, con
 /// or missing; gradients are summed over the dimensions in which a value was repeated. Throws ShapeError. So below.
 template <class T, Device D>
 Var<T, D> add(const Var<T, D>& a, const Var<T, D>& b) {
-  return record(detail::zip_values("add", a, b, detail::Add{}), {a, b}, [=](const Tensor<T, D>& dy) {
+  return record(detail::zip_values("add", a, b, detail::Add{}), {a, b}, [a = a.sink(), b = b.sink()](const Tensor<T, D>& dy) {
     detail::accumulate_summand(a, dy, T(1));
     detail::accumulate_summand(b, dy, T(1));
   });
@@ -106,10 +106,11 @@ Var<T, D> add(const Var<T, D>& a, const Var<T, D>& b) {
 /// y = a - b,  da = dy,  db = -dy.
 template <class T, Device D>
 Var<T, D> sub(const Var<T, D>& a, const Var<T, D>& b) {
-  return record(detail::zip_values("sub", a, b, detail::Subtract{}), {a, b}, [=](const Tensor<T, D>& dy) {
-    detail::accumulate_summand(a, dy, T(1));
-    detail::accumulate_summand(b, dy, T(-1));
-  });
+  return record(detail::zip_values("sub", a, b, detail::Subtract{}), {a, b},
+                [a = a.sink(), b = b.sink()](const Tensor<T, D>& dy) {
+                  detail::accumulate_summand(a, dy, T(1));
+                  detail::accumulate_summand(b, dy, T(-1));
+                });
 }
 
 /// y = a * b,  da = dy * b,  db = dy * a.

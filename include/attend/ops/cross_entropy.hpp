@@ -87,15 +87,17 @@ Var<T, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, cons
   Tensor<T, D> loss({1});
   loss.fill(static_cast<T>(sum_losses(D{}, rows, losses.data())) * scale);
   if (rows == 0) return Var<T, D>(std::move(loss));
-  return record(std::move(loss), inputs, [=](const Tensor<T, D>& dloss) {
+  std::vector<GradientSink<T, D>> sinks;
+  for (const auto& input : inputs) sinks.push_back(input.sink());
+  return record(std::move(loss), std::move(inputs), [sinks, dx, dweight, dbias](const Tensor<T, D>& dloss) {
     const T factor = dloss.item();
-    const auto hand_over = [&](const Var<T, D>& input, const Tensor<T, D>& gradient) {
+    const auto hand_over = [&](const GradientSink<T, D>& input, const Tensor<T, D>& gradient) {
       if (gradient.empty()) return;
       input.accumulate_with([&](T* g, T keep) { scale_add(D{}, gradient.size(), factor, gradient.data(), keep, g); });
     };
-    hand_over(x, dx);
-    hand_over(weight, dweight);
-    if (inputs.size() == 3) hand_over(inputs[2], dbias);
+    hand_over(sinks[0], dx);
+    hand_over(sinks[1], dweight);
+    if (sinks.size() == 3) hand_over(sinks[2], dbias);
   });
 }
 

@@ -29,7 +29,7 @@ Var<T, D> dropout(const Var<T, D>& x, double p, Generator& generator = default_g
   const index_t n = x.size();
   Tensor<T, D> y(x.shape());
   dropout_apply(D{}, n, stream, threshold, scale, x.data(), T(0), y.data());
-  return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
+  return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     x.accumulate_with([&](T* dx, T keep) { dropout_apply(D{}, n, stream, threshold, scale, dy.data(), keep, dx); });
   });
 }

@@ -39,9 +39,9 @@ requires Differentiable<F, T> || DifferentiableFromValue<F, T> Var<T, D> map(con
   const index_t n = x.size();
   Tensor<T, D> y(x.shape());
   map_forward(D{}, n, f, x.data(), y.data());
-  const auto backward = [=](const Tensor<T, D>& at, const auto& slope) {
+  const auto backward = [n, sink = x.sink()](const Tensor<T, D>& at, const auto& slope) {
     return [=](const Tensor<T, D>& dy) {
-      x.accumulate_with([&](T* dx, T keep) { map_backward(D{}, n, slope, dy.data(), at.data(), keep, dx); });
+      sink.accumulate_with([&](T* dx, T keep) { map_backward(D{}, n, slope, dy.data(), at.data(), keep, dx); });
     };
   };
   if constexpr (DifferentiableFromValue<F, T>)

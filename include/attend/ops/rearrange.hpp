@@ -48,7 +48,7 @@ inline Strides permute_strides(const Shape& x, std::span<const index_t> axes) {
 /// The same values, row by row, under another shape of the same size. Shares x's storage. Throws ShapeError.
 template <class T, Device D>
 Var<T, D> reshape(const Var<T, D>& x, const Shape& shape) {
-  return record(x.value().reshape(shape), {x}, [x, from = x.shape()](const Tensor<T, D>& dy) { x.accumulate(dy.reshape(from)); });
+  return record(x.value().reshape(shape), {x}, [x = x.sink()](const Tensor<T, D>& dy) { x.accumulate(dy.reshape(x.shape())); });
 }
 
 /// x's dimensions in another order: y's dimension i is x's dimension axes[i]. `permute(x, {0, 2, 1, 3})` makes
@@ -75,7 +75,7 @@ Var<T, D> permute(const Var<T, D>& x, std::span<const index_t> axes) {
   }
   Tensor<T, D> y{Shape(dims)};
   permute_copy(D{}, detail::permute_strides(shape, order), x.data(), T(0), y.data());
-  return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
+  return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     x.accumulate_with(
         [&](T* dx, T keep) { permute_copy(D{}, detail::permute_strides(dy.shape(), inverse), dy.data(), keep, dx); });
   });
@@ -114,7 +114,7 @@ Var<T, D> slice(const Var<T, D>& x, index_t axis, index_t first, index_t count) 
     y = Tensor<T, D>(shape);
     copy_runs(D{}, size.outer, length, x.data() + offset, step, T(0), y.data(), length);
   }
-  return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
+  return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     x.accumulate_with([&](T* dx, T keep) {
       if (keep == T(0)) {
         clear_runs(D{}, size.outer, offset, dx, step);
@@ -150,10 +150,12 @@ Var<T, D> concatenate(std::span<const Var<T, D>> parts, index_t axis) {
     copy_runs(D{}, size.outer, length, part.data(), length, T(0), y.data() + offset, step);
     offset += length;
   }
-  return record(std::move(y), inputs, [=](const Tensor<T, D>& dy) {
+  std::vector<GradientSink<T, D>> sinks;
+  for (const auto& part : inputs) sinks.push_back(part.sink());
+  return record(std::move(y), std::move(inputs), [=](const Tensor<T, D>& dy) {
     index_t from = 0;
-    for (const auto& part : inputs) {
-      const index_t length = part.dim(at) * size.inner;
+    for (const auto& part : sinks) {
+      const index_t length = part.shape()[at] * size.inner;
       part.accumulate_with([&](T* dx, T keep) { copy_runs(D{}, size.outer, length, dy.data() + from, step, keep, dx, length); });
       from += length;
     }

@@ -40,7 +40,7 @@ Var<T, D> divided_sum(const Var<T, D>& x, index_t divisor, const Shape& kept, co
   if (x.size() == 0) y.fill(T(0));
   else sum_broadcast(D{}, s, T(1), x.data(), T(0), y.data());
   if (divisor != 1) map_forward(D{}, y.size(), DividedBy{static_cast<double>(divisor)}, y.data(), y.data());
-  return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
+  return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     const T factor = T(1) / static_cast<T>(divisor);
     x.accumulate_with([&](T* dx, T keep) { repeat_broadcast(D{}, s, factor, dy.data(), keep, dx); });
   });
@@ -93,7 +93,7 @@ Var<T, D> max(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {
   Tensor<T, D> y(options.keep ? kept : detail::without_axis(kept, axis));
   Tensor<index_t, D> at({outer, inner});
   max_forward(D{}, outer, n, inner, x.data(), y.data(), at.data());
-  return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
+  return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     x.accumulate_with([&](T* dx, T keep) { max_backward(D{}, outer, n, inner, dy.data(), at.data(), keep, dx); });
   });
 }

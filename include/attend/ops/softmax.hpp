@@ -14,7 +14,7 @@ Var<T, D> softmax(const Var<T, D>& x) {
   const RowsAndWidth size = rows_and_width(x.shape());
   Tensor<T, D> y(x.shape());
   softmax_forward(D{}, size.rows, size.width, x.data(), y.data());
-  return record(y, {x}, [=](const Tensor<T, D>& dy) {
+  return record(y, {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     x.accumulate_with([&](T* dx, T keep) { softmax_backward(D{}, size.rows, size.width, dy.data(), y.data(), keep, dx); });
   });
 }
@@ -27,7 +27,7 @@ Var<T, D> log_softmax(const Var<T, D>& x) {
   const RowsAndWidth size = rows_and_width(x.shape());
   Tensor<T, D> y(x.shape());
   log_softmax_forward(D{}, size.rows, size.width, x.data(), y.data());
-  return record(y, {x}, [=](const Tensor<T, D>& dy) {
+  return record(y, {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     x.accumulate_with([&](T* dx, T keep) { log_softmax_backward(D{}, size.rows, size.width, dy.data(), y.data(), keep, dx); });
   });
 }
