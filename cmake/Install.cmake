@@ -11,6 +11,10 @@ foreach(name IN LISTS ATTEND_LIBRARIES)
     set(target attend_${name})
   endif()
   install(TARGETS ${target} EXPORT attend-${name} FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  if(name STREQUAL "attend")
+    install(TARGETS attend_compiled EXPORT attend-attend)
+    install(FILES "${PROJECT_SOURCE_DIR}/include/attend/compiled.cpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/attend")
+  endif()
   install(
     EXPORT attend-${name}
     NAMESPACE attend::

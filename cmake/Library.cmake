@@ -4,6 +4,7 @@
 #   attend::io       safetensors and model folders                           + nlohmann-json
 #   attend::text     corpora, SentencePiece, BLEU, chrF                      + SentencePiece
 #   attend::attend   all of it: training, decoding, <attend/attend.hpp>
+#   attend::compiled the same, and what most programs use of it is compiled in one file of its own
 #
 # A device's back end (cuda/, cuda.hpp) is a target of its own and stays out of these lists.
 
@@ -54,4 +55,17 @@ if(ATTEND_TEXT)
     FLOORS decode/ train/ ""
     LINK attend_text)
   list(APPEND ATTEND_LIBRARIES text attend)
+
+  # The file becomes one of the program's own, so that it has the program's flags, and no binary needs to be installed.
+  include(GNUInstallDirs)
+  set(compiled_source attend/compiled.cpp)
+  add_library(attend_compiled INTERFACE)
+  add_library(attend::compiled ALIAS attend_compiled)
+  target_link_libraries(attend_compiled INTERFACE attend)
+  target_compile_definitions(attend_compiled INTERFACE ATTEND_COMPILED)
+  target_sources(
+    attend_compiled
+    INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/${compiled_source}>"
+              "$<INSTALL_INTERFACE:$<INSTALL_PREFIX>/${CMAKE_INSTALL_INCLUDEDIR}/${compiled_source}>")
+  set_target_properties(attend_compiled PROPERTIES EXPORT_NAME compiled)
 endif()

@@ -51,3 +51,7 @@
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/fit.hpp"
 #include "attend/train/interrupt.hpp"
+
+#ifdef ATTEND_COMPILED
+#include "attend/compiled.hpp"
+#endif

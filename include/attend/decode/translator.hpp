@@ -51,36 +51,7 @@ template <class Tokenizer, class T, Device D = Cpu>
 class Translator {
  public:
   /// Throws ValueError for options out of range or a tokenizer with more tokens than the model.
-  Translator(const nn::Transformer<T, D>& model, Tokenizer tokenizer, const TranslatorOptions& options = {})
-      : model_(model), tokenizer_(std::move(tokenizer)), options_(options) {
-    const auto& o = options_;
-    check_value(o.beam >= 1, "Translator", "beam is " + std::to_string(o.beam) + ", expected at least 1");
-    check_value(o.n_best >= 1 && (o.sample || o.n_best <= o.beam), "Translator",
-                "n_best is " + std::to_string(o.n_best) + ", expected 1 to beam, " + std::to_string(o.beam));
-    check_value(o.batch_sentences >= 1, "Translator", "batch_sentences is " + std::to_string(o.batch_sentences));
-    check_value(o.max_length >= 0 && o.max_ratio > 0, "Translator", "max_length and max_ratio must be positive");
-    check_value(o.min_length >= 0, "Translator", "min_length is negative");
-    check_value(o.max_length == 0 || o.min_length <= o.max_length, "Translator",
-                "min_length is " + std::to_string(o.min_length) + ", max_length " + std::to_string(o.max_length));
-    check_value(o.min_length <= model_.longest(), "Translator",
-                "min_length is " + std::to_string(o.min_length) + ", the model gives at most " +
-                    std::to_string(model_.longest()) + " tokens");
-    check_value(std::isfinite(o.length_penalty), "Translator", "length_penalty is not finite");
-    if (o.sample)
-      detail::check_sampling({.samples = o.n_best, .temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p}, 1);
-    const index_t tokens = tokenizer_.size(), source = model.encoder.options.vocabulary, target = model_.vocabulary();
-    check_value(tokens <= source && tokens <= target, "Translator",
-                "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabularies are " +
-                    std::to_string(source) + " and " + std::to_string(target));
-    check_value(tokenizer_.eos() >= 0, "Translator", "the tokenizer has no end token");
-    const auto never = [&](token_t mark) {
-      if (mark >= 0) suppressed_.push_back(mark);
-    };
-    never(tokenizer_.pad());
-    if (tokenizer_.bos() != tokenizer_.eos()) never(tokenizer_.bos());
-    if constexpr (requires { tokenizer_.unk(); }) never(tokenizer_.unk());
-    for (index_t t = tokens; t < target; ++t) suppressed_.push_back(static_cast<token_t>(t));
-  }
+  Translator(const nn::Transformer<T, D>& model, Tokenizer tokenizer, const TranslatorOptions& options = {});
 
   /// The best translation of one sentence.
   std::string operator()(std::string_view sentence) const {
@@ -97,31 +68,7 @@ class Translator {
   /// before these: sampling and messages go by a sentence's number, so that what is drawn does not depend on how a text is cut.
   /// Throws ValueError for a sentence with more tokens than the model has positions.
   [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
-                                                                std::size_t before = 0) const {
-    std::vector<std::vector<Translation>> results(sentences.size());
-    std::vector<std::vector<token_t>> sources(sentences.size());
-    std::vector<std::size_t> order;
-    const index_t longest = model_.transformer().encoder.options.max_length;
-    for (std::size_t i = 0; i < sentences.size(); ++i) {
-      sources[i] = tokenizer_.encode(sentences[i]);
-      if (sources[i].empty()) {
-        results[i].emplace_back();
-        continue;
-      }
-      sources[i].push_back(tokenizer_.eos());
-      check_value(static_cast<index_t>(sources[i].size()) <= longest, "Translator",
-                  "sentence " + std::to_string(before + i + 1) + " has " + std::to_string(sources[i].size()) +
-                      " tokens, the model takes " + std::to_string(longest) + "; split it");
-      order.push_back(i);
-    }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
-    const auto batch = static_cast<std::size_t>(options_.batch_sentences);
-    for (std::size_t first = 0; first < order.size(); first += batch)
-      translate_batch(std::span<const std::size_t>(order).subspan(first, std::min(batch, order.size() - first)), sources, before,
-                      results);
-    return results;
-  }
+                                                                std::size_t before = 0) const;
 
   [[nodiscard]] const Tokenizer& tokenizer() const { return tokenizer_; }
   [[nodiscard]] const TranslatorOptions& options() const { return options_; }
@@ -204,6 +151,68 @@ class Translator {
   TranslatorOptions options_;
   std::vector<token_t> suppressed_;
 };
+
+// The two that reach all the rest stand outside the class: so a program may have them compiled once, see compiled.hpp.
+
+template <class Tokenizer, class T, Device D>
+Translator<Tokenizer, T, D>::Translator(const nn::Transformer<T, D>& model, Tokenizer tokenizer, const TranslatorOptions& options)
+    : model_(model), tokenizer_(std::move(tokenizer)), options_(options) {
+  const auto& o = options_;
+  check_value(o.beam >= 1, "Translator", "beam is " + std::to_string(o.beam) + ", expected at least 1");
+  check_value(o.n_best >= 1 && (o.sample || o.n_best <= o.beam), "Translator",
+              "n_best is " + std::to_string(o.n_best) + ", expected 1 to beam, " + std::to_string(o.beam));
+  check_value(o.batch_sentences >= 1, "Translator", "batch_sentences is " + std::to_string(o.batch_sentences));
+  check_value(o.max_length >= 0 && o.max_ratio > 0, "Translator", "max_length and max_ratio must be positive");
+  check_value(o.min_length >= 0, "Translator", "min_length is negative");
+  check_value(o.max_length == 0 || o.min_length <= o.max_length, "Translator",
+              "min_length is " + std::to_string(o.min_length) + ", max_length " + std::to_string(o.max_length));
+  check_value(o.min_length <= model_.longest(), "Translator",
+              "min_length is " + std::to_string(o.min_length) + ", the model gives at most " + std::to_string(model_.longest()) +
+                  " tokens");
+  check_value(std::isfinite(o.length_penalty), "Translator", "length_penalty is not finite");
+  if (o.sample)
+    detail::check_sampling({.samples = o.n_best, .temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p}, 1);
+  const index_t tokens = tokenizer_.size(), source = model.encoder.options.vocabulary, target = model_.vocabulary();
+  check_value(tokens <= source && tokens <= target, "Translator",
+              "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabularies are " + std::to_string(source) +
+                  " and " + std::to_string(target));
+  check_value(tokenizer_.eos() >= 0, "Translator", "the tokenizer has no end token");
+  const auto never = [&](token_t mark) {
+    if (mark >= 0) suppressed_.push_back(mark);
+  };
+  never(tokenizer_.pad());
+  if (tokenizer_.bos() != tokenizer_.eos()) never(tokenizer_.bos());
+  if constexpr (requires { tokenizer_.unk(); }) never(tokenizer_.unk());
+  for (index_t t = tokens; t < target; ++t) suppressed_.push_back(static_cast<token_t>(t));
+}
+
+template <class Tokenizer, class T, Device D>
+std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate(std::span<const std::string> sentences,
+                                                                             std::size_t before) const {
+  std::vector<std::vector<Translation>> results(sentences.size());
+  std::vector<std::vector<token_t>> sources(sentences.size());
+  std::vector<std::size_t> order;
+  const index_t longest = model_.transformer().encoder.options.max_length;
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    sources[i] = tokenizer_.encode(sentences[i]);
+    if (sources[i].empty()) {
+      results[i].emplace_back();
+      continue;
+    }
+    sources[i].push_back(tokenizer_.eos());
+    check_value(static_cast<index_t>(sources[i].size()) <= longest, "Translator",
+                "sentence " + std::to_string(before + i + 1) + " has " + std::to_string(sources[i].size()) +
+                    " tokens, the model takes " + std::to_string(longest) + "; split it");
+    order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
+  const auto batch = static_cast<std::size_t>(options_.batch_sentences);
+  for (std::size_t first = 0; first < order.size(); first += batch)
+    translate_batch(std::span<const std::size_t>(order).subspan(first, std::min(batch, order.size() - first)), sources, before,
+                    results);
+  return results;
+}
 
 template <class Tokenizer, class T, Device D>
 Translator(const nn::Transformer<T, D>&, Tokenizer, const TranslatorOptions&) -> Translator<Tokenizer, T, D>;

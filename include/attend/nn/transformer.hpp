@@ -27,17 +27,7 @@ struct Transformer {
 
   explicit Transformer(const TransformerOptions& o) : Transformer(model_options(o)) {}
   /// Encoder and decoder that differ. Throws ValueError where the two do not fit together.
-  explicit Transformer(const ModelOptions& o) : options((check(o), o)), encoder(o.encoder), decoder(o.decoder) {
-    if (o.share_embeddings) decoder.embed_tokens->weight = encoder.embed_tokens->weight;
-    if (!o.tie_head) {
-      head_weight = constant_parameter<T, D>({o.decoder.vocabulary, o.decoder.d_model}, 0);
-      xavier_uniform(head_weight->value());
-    } else if (!o.decoder.scale_embedding) {
-      // Rows of size 1 make a good unscaled embedding and far too large logits.
-      normal(decoder.embed_tokens->weight.value(), 1 / std::sqrt(static_cast<double>(o.decoder.d_model)));
-    }
-    if (o.head_bias) head_bias = constant_parameter<T, D>({o.decoder.vocabulary}, 0);
-  }
+  explicit Transformer(const ModelOptions& o);
 
   /// The encoder's view of the sources: tokens [rows] -> [rows, d_model].
   [[nodiscard]] Memory<T, D> encode(const Tensor<token_t, D>& source, const Segments& segments,
@@ -83,5 +73,19 @@ struct Transformer {
     field("lm_head.bias", head_bias);
   }
 };
+
+// Outside the struct, so that a program may have it compiled once: see compiled.hpp.
+template <class T, Device D>
+Transformer<T, D>::Transformer(const ModelOptions& o) : options((check(o), o)), encoder(o.encoder), decoder(o.decoder) {
+  if (o.share_embeddings) decoder.embed_tokens->weight = encoder.embed_tokens->weight;
+  if (!o.tie_head) {
+    head_weight = constant_parameter<T, D>({o.decoder.vocabulary, o.decoder.d_model}, 0);
+    xavier_uniform(head_weight->value());
+  } else if (!o.decoder.scale_embedding) {
+    // Rows of size 1 make a good unscaled embedding and far too large logits.
+    normal(decoder.embed_tokens->weight.value(), 1 / std::sqrt(static_cast<double>(o.decoder.d_model)));
+  }
+  if (o.head_bias) head_bias = constant_parameter<T, D>({o.decoder.vocabulary}, 0);
+}
 
 }  // namespace attend::nn

@@ -1,0 +1,4 @@
+// Compiled once for a program with ATTEND_COMPILED: see compiled.hpp.
+
+#define ATTEND_TEMPLATE template
+#include "attend/compiled.hpp"

@@ -1,0 +1,35 @@
+#pragma once
+
+/// For programs that want to compile faster than a library of headers lets them: what most of them use of attend.hpp is
+/// compiled once, in compiled.cpp, and no more in every file that includes attend.hpp. Nothing else changes: other types and
+/// whatever is missing here are compiled where they are used, as ever.
+///
+/// With CMake, link `attend::compiled` besides `attend::attend`. Without, define ATTEND_COMPILED for all files and add
+/// `attend/compiled.cpp` to them, with the flags that they have.
+
+#include "attend/decode/translator.hpp"
+#include "attend/io/model.hpp"
+#include "attend/nn/transformer.hpp"
+#include "attend/text/corpus.hpp"
+#include "attend/text/sentencepiece.hpp"
+#include "attend/train/fit.hpp"
+
+#ifndef ATTEND_TEMPLATE
+#define ATTEND_TEMPLATE extern template  // compiled.cpp leaves out the `extern`
+#endif
+
+namespace attend {
+
+ATTEND_TEMPLATE nn::Transformer<float>::Transformer(const nn::ModelOptions&);
+ATTEND_TEMPLATE train::FitReport train::fit(nn::Transformer<float>&, const text::Corpus&, const text::SentencePiece&,
+                                            const train::FitOptions&);
+ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const io::SaveOptions&);
+ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const text::SentencePiece&,
+                              const io::SaveOptions&);
+ATTEND_TEMPLATE nn::Transformer<float> io::load_model<float, Cpu>(const std::filesystem::path&);
+ATTEND_TEMPLATE decode::Translator<text::SentencePiece, float>::Translator(const nn::Transformer<float>&, text::SentencePiece,
+                                                                           const decode::TranslatorOptions&);
+ATTEND_TEMPLATE std::vector<std::vector<decode::Translation>> decode::Translator<text::SentencePiece, float>::translate(
+    std::span<const std::string>, std::size_t) const;
+
+}  // namespace attend
