@@ -26,6 +26,7 @@ class Settings:
     compile: bool
     compile_timeout: float
     model: Path | None
+    lowercase: bool
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)

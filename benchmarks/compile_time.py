@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""How long a ten-line program with attend.hpp compiles, next to one with Eigen/Dense.
+
+Compiles the programs of compile_time/ in turn, several rounds, and prints the median processor time of each with its ratio to
+Eigen's. `attend` is headers alone; `attend::compiled` is the program's own file where the other is compiled beside it, once.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = {  # name: source, flags
+    "Eigen/Dense": (HERE / "compile_time/eigen.cpp", []),
+    "attend": (HERE / "compile_time/attend.cpp", []),
+    "attend::compiled": (HERE / "compile_time/attend.cpp", ["-DATTEND_COMPILED"]),
+    "attend/compiled.cpp, once": (HERE.parent / "include/attend/compiled.cpp", ["-DATTEND_COMPILED"]),
+}
+
+
+def seconds(command):
+    """The processor time of a command and all that it starts."""
+    process = subprocess.Popen(command)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"compile_time: failed: {' '.join(command)}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compilers", nargs="+", default=["g++", "clang++"])
+    parser.add_argument("--flags", nargs="+", default=["-O0", "-O3 -march=native"], help="each a string of its own")
+    parser.add_argument("--eigen", default="/usr/include/eigen3", help="where Eigen's headers are")
+    parser.add_argument("--rounds", type=int, default=5)
+    o = parser.parse_args()
+    compilers = [c for c in o.compilers if shutil.which(c)]
+    for c in set(o.compilers) - set(compilers):
+        print(f"compile_time: there is no {c}, it is left out", file=sys.stderr)
+    if not (pathlib.Path(o.eigen) / "Eigen/Dense").exists():
+        sys.exit(f"compile_time: there is no Eigen/Dense in {o.eigen}; name its folder with --eigen")
+
+    print("| compiler | flags | program | seconds | over Eigen's |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for compiler in compilers:
+            for flags in o.flags:
+                times = {name: [] for name in PROGRAMS}
+                for _ in range(o.rounds):
+                    for name, (source, own_flags) in PROGRAMS.items():
+                        times[name].append(
+                            seconds([compiler, "-std=c++20", *flags.split(), *own_flags, "-isystem", o.eigen,
+                                     "-I", str(HERE.parent / "include"), "-c", str(source), "-o", f"{folder}/program.o"]))
+                eigen = times["Eigen/Dense"]
+                for name, own in times.items():
+                    ratio = statistics.median(a / b for a, b in zip(own, eigen))
+                    print(f"| {compiler} | `{flags}` | {name} | {statistics.median(own):.2f} | {ratio:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
