@@ -119,3 +119,21 @@ TEST_CASE("a translator names options that do not fit, and sentences that are to
   const nn::Transformer<float> narrow(nn::TransformerOptions{.vocabulary = 11, .d_model = 8, .heads = 2, .layers = 1});
   CHECK_THROWS_AS(decode::Translator(narrow, Letters{}), ValueError);
 }
+
+TEST_CASE("Translator: a sentence's translation and its score have the same bits in any batch, in float and in int8") {
+  seed(4);
+  const nn::Transformer<float> model(nn::TransformerOptions{
+      .vocabulary = 12, .d_model = 32, .heads = 2, .d_ff = 48, .layers = 2, .dropout = 0, .max_length = 40});
+  const std::vector<std::string> words{"abc", "hgfedcba", "d", "aaaaaaaa", "bca", "cabd", "abcabcabc", "ef", "gh", "fg", "hhhh"};
+  for (const auto precision : {Precision::full, Precision::int8})
+    for (const index_t beam : {1, 3}) {
+      const decode::Translator one(model, Letters{}, {.beam = beam, .batch_sentences = 1, .precision = precision});
+      const decode::Translator all(model, Letters{}, {.beam = beam, .batch_sentences = 32, .precision = precision});
+      const auto expected = one.translate(words), got = all.translate(words);
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        INFO(words[i] << ", beam " << beam);
+        CHECK(got[i].front().tokens == expected[i].front().tokens);
+        CHECK(got[i].front().log_probability == expected[i].front().log_probability);
+      }
+    }
+}

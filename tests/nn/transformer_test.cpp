@@ -302,3 +302,38 @@ TEST_CASE("Transformer: empty batches and empty sentences are no error") {
   const auto y = model(no_source);
   for (const double v : y.value().span()) CHECK(std::isfinite(v));
 }
+
+TEST_CASE("Transformer: in float, what a sentence gets has the same bits alone and beside others") {
+  seed(3);
+  const nn::Transformer<float> model(nn::TransformerOptions{
+      .vocabulary = 40, .d_model = 48, .heads = 4, .d_ff = 80, .layers = 2, .dropout = 0, .max_length = 64});
+  std::vector<index_t> sources, targets;
+  std::vector<token_t> source, target;
+  for (index_t s = 0; s < 17; ++s) {
+    sources.push_back(1 + s * 5 % 13), targets.push_back(1 + s * 7 % 11);
+    for (index_t i = 0; i < sources.back(); ++i) source.push_back(static_cast<token_t>((s * 31 + i * 17) % 40));
+    for (index_t i = 0; i < targets.back(); ++i) target.push_back(static_cast<token_t>((s * 13 + i * 29) % 40));
+  }
+  const auto logits = [&](const std::vector<token_t>& from, const std::vector<index_t>& from_lengths,
+                          const std::vector<token_t>& to, const std::vector<index_t>& to_lengths) {
+    const auto tensor = [](const std::vector<token_t>& v) {
+      return Tensor<token_t>({static_cast<index_t>(v.size())}, std::span<const token_t>(v));
+    };
+    return model(nn::Batch<>{.source = tensor(from),
+                             .source_segments = Segments::ragged(from_lengths),
+                             .target = tensor(to),
+                             .target_segments = Segments::ragged(to_lengths),
+                             .labels = tensor(to)})
+        .value()
+        .values();
+  };
+  const auto all = logits(source, sources, target, targets);
+  auto from = source.begin(), to = target.begin();
+  auto row = all.begin();
+  for (std::size_t s = 0; s < sources.size(); ++s) {
+    const auto alone = logits({from, from + sources[s]}, {sources[s]}, {to, to + targets[s]}, {targets[s]});
+    INFO("sentence " << s);
+    CHECK(std::equal(alone.begin(), alone.end(), row));
+    from += sources[s], to += targets[s], row += static_cast<std::ptrdiff_t>(alone.size());
+  }
+}

@@ -177,6 +177,7 @@ class Var {
     check_shape("set_value", "value", value.shape(), shape());
     if (node_->computed) throw Error("set_value: this value was computed and is no leaf");
     node_->value = std::move(value);
+    weights_changed();
   }
   /// Lets the gradient live in `buffer` (a view of a larger one), which is written in place from now on.
   void set_grad_buffer(Tensor<T, D> buffer) const {

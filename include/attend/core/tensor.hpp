@@ -11,6 +11,7 @@
 #include "attend/core/memory.hpp"
 #include "attend/core/shape.hpp"
 #include "attend/core/types.hpp"
+#include "attend/core/weights_version.hpp"
 
 namespace attend {
 
@@ -92,11 +93,13 @@ class Tensor {
   void fill(T value) const {
     using attend::fill;
     fill(D{}, size(), value, data_);
+    weights_changed();
   }
   /// Copies the elements of `other` here. Throws ShapeError where the shapes differ.
   void assign(const Tensor& other) const {
     check_shape("assign", "source", other.shape(), shape_);
     if (other.data_ != data_) copy(D{}, size(), other.data_, data_);
+    weights_changed();
   }
   [[nodiscard]] Tensor clone() const {
     Tensor t(shape_);

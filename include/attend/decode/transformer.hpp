@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "attend/decode/cache.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/nn/transformer.hpp"
+#include "attend/ops/arithmetic.hpp"
 
 namespace attend::decode {
 
@@ -28,8 +30,9 @@ class TransformerModel {
     std::vector<index_t> begins, lengths;  // [rows]: which of them row i attends to
   };
 
-  /// Throws ValueError for a decoder that sees later tokens: it cannot go token by token.
-  explicit TransformerModel(const nn::Transformer<T, D>& model) : model_(model) {
+  /// Throws ValueError for a decoder that sees later tokens: it cannot go token by token; for int8 unless T is float.
+  explicit TransformerModel(const nn::Transformer<T, D>& model, Precision precision = Precision::full)
+      : model_(model), weights_(std::make_shared<const PackedWeights<T, D>>(precision)) {
     check_value(model.decoder.options.causal, "TransformerModel",
                 "the decoder is not causal and cannot be searched token by token");
     nn::set_training(model_, false);
@@ -42,7 +45,9 @@ class TransformerModel {
 
   /// A state with one row for each source sentence. Throws as the encoder does.
   [[nodiscard]] State begin(const Tensor<token_t, D>& source, const Segments& segments) const {
+    weights_->refresh();
     const NoGrad no_grad;
+    const typename PackedWeights<T, D>::Use use(*weights_);
     const auto memory = model_.encode(source, segments);
     const auto& layers = model_.decoder.layers;
     State state{SelfCache<T, D>(static_cast<index_t>(layers.size()), segments.count(), attention_of(layers).heads,
@@ -61,6 +66,7 @@ class TransformerModel {
   /// The log-probabilities after one token more for each row, [rows, vocabulary].
   [[nodiscard]] Tensor<T, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
+    const typename PackedWeights<T, D>::Use use(*weights_);
     const auto rows = static_cast<index_t>(tokens.size());
     if (rows != state.cache.rows())
       throw ShapeError("TransformerModel: " + std::to_string(rows) + " tokens for " + std::to_string(state.cache.rows()) +
@@ -137,6 +143,7 @@ class TransformerModel {
   }
 
   nn::Transformer<T, D> model_;
+  std::shared_ptr<const PackedWeights<T, D>> weights_;
 };
 
 }  // namespace attend::decode

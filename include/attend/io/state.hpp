@@ -55,7 +55,7 @@ bool unpack(const Tensor<T>& packed, const PackedRows& how, char part, index_t h
 template <class T, Device D>
 void to_device(const Tensor<T, Cpu>& from, const Tensor<T, D>& to) {
   if constexpr (std::same_as<D, Cpu>) to.assign(from);
-  else copy_to_device(D{}, from.size(), from.data(), to.data());
+  else copy_to_device(D{}, from.size(), from.data(), to.data()), weights_changed();
 }
 
 inline void list_names(std::string& message, const char* what, const std::vector<std::string>& names) {

@@ -2,6 +2,7 @@
 
 #include "attend/autograd/var.hpp"
 #include "attend/cpu/linear.hpp"
+#include "attend/ops/packed_weights.hpp"
 
 namespace attend {
 
@@ -28,6 +29,11 @@ Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* b
   Tensor<T, D> y(shape.with(-1, out));
   const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1);
   const bool whole = out == weight.dim(0);
+  if constexpr (std::same_as<D, Cpu>)
+    if (const auto* packed = grad_enabled() ? nullptr : PackedWeights<T, D>::current()) {
+      packed->linear(rows, in, out, x.data(), weight.value(), first, bias ? bias->data() + first : nullptr, y.data());
+      return Var<T, D>(std::move(y));
+    }
   linear_forward(D{}, rows, in, out, x.data(), weight.data() + first * in, bias ? bias->data() + first : nullptr, y.data());
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);

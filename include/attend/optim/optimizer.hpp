@@ -90,6 +90,7 @@ class OptimizerBase {
       return false;
     }
     parameters_.gather();
+    weights_changed();
     ++steps_;
     return true;
   }

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace attend {
+
+namespace detail {
+inline std::atomic<std::uint64_t> weights_version{0};
+}
+
+/// Grows whenever the library may have changed the weights of a model: an optimizer's step, `Tensor::assign` and `fill`,
+/// `Var::set_value`, loading. What was made from weights (see PackedWeights) is made again when it has grown.
+inline std::uint64_t weights_version() { return detail::weights_version.load(std::memory_order_acquire); }
+
+/// To be called after writing into weights by hand, through `data()` or `span()`.
+inline void weights_changed() { detail::weights_version.fetch_add(1, std::memory_order_acq_rel); }
+
+}  // namespace attend

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "attend/core/tensor.hpp"
+#include "attend/core/weights_version.hpp"
+#include "attend/cpu/int8.hpp"
+#include "attend/cpu/packed_matrix.hpp"
+
+namespace attend {
+
+/// What the products of decoding compute in. full: the model's own type. int8: weights and activations in 8-bit integers with a
+/// scale for each row, sums in 32 bits; softmax, norms and attention stay in the model's type. For float models on the CPU.
+enum class Precision { full, int8 };
+
+/// The matrices of a model in the order in which products read them, for those who multiply by the same weights again and again.
+/// While a `Use` of it stands in scope, and no gradients are recorded, `linear` multiplies by these. A matrix is copied when it
+/// is first used; `refresh` forgets them all where weights have changed. Several threads may use one.
+template <class T, Device D = Cpu>
+class PackedWeights {
+ public:
+  /// Throws ValueError for int8 where the model's type is not float.
+  explicit PackedWeights(Precision precision = Precision::full) : precision_(precision) {
+    check_value(precision == Precision::full || (std::is_same_v<T, float> && std::is_same_v<D, Cpu>), "PackedWeights",
+                "int8 is for float models on the CPU");
+  }
+  [[nodiscard]] Precision precision() const { return precision_; }
+
+  /// To be called before each piece of work with the same weights, by whoever may have seen them change.
+  void refresh() const {
+    const std::lock_guard lock(mutex_);
+    if (const auto now = weights_version(); now != version_) {
+      matrices_.clear();
+      version_ = now;
+    }
+  }
+
+  /// Makes `linear` in this thread use `weights`, as long as it stands in scope.
+  class Use {
+   public:
+    explicit Use(const PackedWeights& weights) : before_(std::exchange(slot(), &weights)) {}
+    ~Use() { slot() = before_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    const PackedWeights* before_;
+  };
+  /// What stands in scope in this thread; null where nothing does.
+  static const PackedWeights* current() { return slot(); }
+
+  /// y [rows, out] = x [rows, in] * weight^T + bias, `weight` being `out` rows of the matrix `whole` from row `first` on.
+  void linear(index_t rows, index_t in, index_t out, const T* x, const Tensor<T, D>& whole, index_t first, const T* bias,
+              T* y) const {
+    const std::shared_ptr<const Matrix> matrix = find(whole, first, in, out);
+    if constexpr (std::is_same_v<T, float>)
+      if (matrix->int8) {
+        matrix->int8->multiply(rows, x, in, bias, y, out);
+        return;
+      }
+    matrix->full->multiply(rows, cpu::stored(false, x, in), bias, y, out);
+  }
+
+ private:
+  struct Matrix {
+    Tensor<T, D> whole;  // keeps the memory, so that no other matrix gets its address
+    std::optional<cpu::PackedMatrix<T>> full;
+    std::optional<cpu::Int8Matrix> int8;
+  };
+
+  std::shared_ptr<const Matrix> find(const Tensor<T, D>& whole, index_t first, index_t in, index_t out) const {
+    const T* const begin = whole.data() + first * in;
+    const std::lock_guard lock(mutex_);
+    auto& place = matrices_[{begin, out}];
+    if (!place) {
+      auto matrix = std::make_shared<Matrix>();
+      matrix->whole = whole;
+      const auto view = cpu::stored(true, begin, in);
+      if constexpr (std::is_same_v<T, float>)
+        if (precision_ == Precision::int8) matrix->int8.emplace(in, out, view);
+      if (!matrix->int8) matrix->full.emplace(in, out, view);
+      place = std::move(matrix);
+    }
+    return place;
+  }
+  static const PackedWeights*& slot() {
+    thread_local const PackedWeights* value = nullptr;
+    return value;
+  }
+
+  Precision precision_;
+  mutable std::mutex mutex_;
+  mutable std::uint64_t version_ = 0;
+  mutable std::map<std::pair<const T*, index_t>, std::shared_ptr<const Matrix>> matrices_;
+};
+
+}  // namespace attend

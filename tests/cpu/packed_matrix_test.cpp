@@ -1,0 +1,109 @@
+#include "attend/cpu/packed_matrix.hpp"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/core/random.hpp"
+#include "attend/cpu/int8.hpp"
+#include "catch.hpp"
+
+using namespace attend;
+
+namespace {
+
+struct Product {
+  index_t m, n, k;
+  std::vector<float> a, b, bias;
+  Product(index_t rows, index_t columns, index_t depth) : m(rows), n(columns), k(depth) {
+    fill(a, m * k, 0), fill(b, n * k, 1), fill(bias, n, 2);
+  }
+  static void fill(std::vector<float>& x, index_t n, std::uint64_t stream) {
+    const Generator::Stream random{11, stream};
+    for (index_t i = 0; i < n; ++i) x.push_back(static_cast<float>(random.normal(static_cast<std::uint64_t>(i))));
+  }
+  [[nodiscard]] cpu::MatrixView<float> left() const { return {a.data(), k, 1}; }
+  [[nodiscard]] cpu::MatrixView<float> right() const { return {b.data(), 1, k}; }  // stored [n, k], as weights are
+};
+
+const std::vector<Product>& products() {
+  static const std::vector<Product> all{{1, 500, 128}, {2, 33, 70},    {3, 77, 1030}, {5, 1, 600},
+                                        {14, 64, 32},  {29, 300, 513}, {150, 200, 64}};
+  return all;
+}
+
+template <class F>
+void with_threads(F&& f) {
+  const int before = threads();
+  for (const int count : {1, 3}) {
+    set_threads(count);
+    f();
+  }
+  set_threads(before);
+}
+
+}  // namespace
+
+TEST_CASE("PackedMatrix: the bits of a product that packs for itself, with any number of threads") {
+  for (const auto& p : products()) {
+    std::vector<float> expected(static_cast<std::size_t>(p.m * p.n));
+    cpu::multiply(false, p.m, p.n, p.k, p.left(), p.right(), {1.0f, false, p.bias.data()}, expected.data(), p.n);
+    with_threads([&] {
+      INFO(p.m << " x " << p.n << " x " << p.k);
+      std::vector<float> y(expected.size());
+      const cpu::PackedMatrix<float> matrix(p.k, p.n, p.right());
+      matrix.multiply(p.m, p.left(), p.bias.data(), y.data(), p.n);
+      CHECK(y == expected);
+    });
+  }
+}
+
+TEST_CASE("Int8Matrix: near the product, exactly the sum of its own integers, the same in any batch and with any threads") {
+  for (const auto& p : products()) {
+    INFO(p.m << " x " << p.n << " x " << p.k);
+    const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
+    std::vector<std::int8_t> qa(p.a.size()), qb(p.b.size());
+    std::vector<float> sa(at(p.m)), sb(at(p.n)), y(at(p.m * p.n));
+    for (index_t i = 0; i < p.m; ++i) sa[at(i)] = cpu::quantize_row(p.k, p.a.data() + i * p.k, qa.data() + i * p.k);
+    for (index_t j = 0; j < p.n; ++j) sb[at(j)] = cpu::quantize_row(p.k, p.b.data() + j * p.k, qb.data() + j * p.k);
+    const cpu::Int8Matrix matrix(p.k, p.n, p.right());
+    matrix.multiply(p.m, p.a.data(), p.k, p.bias.data(), y.data(), p.n);
+    double error = 0, size = 0;
+    for (index_t i = 0; i < p.m; ++i)
+      for (index_t j = 0; j < p.n; ++j) {
+        std::int32_t sum = 0;
+        double exact = 0;
+        for (index_t l = 0; l < p.k; ++l) {
+          sum += qa[at(i * p.k + l)] * qb[at(j * p.k + l)];
+          exact += static_cast<double>(p.a[at(i * p.k + l)]) * static_cast<double>(p.b[at(j * p.k + l)]);
+        }
+        const float expected = static_cast<float>(sum) * (sa[at(i)] * sb[at(j)]) + p.bias[at(j)];
+        CHECK(y[at(i * p.n + j)] == Approx(expected).epsilon(1e-6).margin(1e-6));
+        const double got = static_cast<double>(y[at(i * p.n + j)] - p.bias[at(j)]);
+        error += (got - exact) * (got - exact), size += exact * exact;
+      }
+    CHECK(std::sqrt(error / size) < 0.05);
+    with_threads([&] {
+      std::vector<float> again(y.size()), row(at(p.n));
+      matrix.multiply(p.m, p.a.data(), p.k, p.bias.data(), again.data(), p.n);
+      CHECK(again == y);
+      const index_t last = p.m - 1;
+      matrix.multiply(1, p.a.data() + last * p.k, p.k, p.bias.data(), row.data(), p.n);
+      CHECK(std::equal(row.begin(), row.end(), y.begin() + last * p.n));
+    });
+  }
+}
+
+TEST_CASE("Int8Matrix: rows of zeros and the largest numbers there are stay what they are") {
+  const std::vector<float> b{1, -1, 127, 0, 0, 0, 64, -127, 3};  // [n = 3, k = 3]
+  const cpu::Int8Matrix matrix(3, 3, cpu::MatrixView<float>{b.data(), 1, 3});
+  const std::vector<float> x{0, 0, 0, 127, -127, 127};
+  std::vector<float> y(6, 5.0f);
+  matrix.multiply(2, x.data(), 3, nullptr, y.data(), 3);
+  CHECK(y[0] == 0);
+  CHECK(y[1] == 0);
+  CHECK(y[3] == Approx(127.0 * 129));
+  CHECK(y[4] == 0);
+  CHECK(y[5] == Approx(127.0 * (64 + 127 + 3)));
+}

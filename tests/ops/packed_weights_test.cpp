@@ -1,0 +1,66 @@
+#include "attend/ops/packed_weights.hpp"
+
+#include <vector>
+
+#include "attend/core/random.hpp"
+#include "attend/ops/linear.hpp"
+#include "catch.hpp"
+
+using namespace attend;
+
+namespace {
+
+Var<float> random(const Shape& shape, std::uint64_t stream) {
+  const Tensor<float> x(shape);
+  const Generator::Stream numbers{5, stream};
+  for (index_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(numbers.normal(static_cast<std::uint64_t>(i)));
+  return Var<float>(x, true);
+}
+
+}  // namespace
+
+TEST_CASE("PackedWeights: linear gives the same bits with them as without") {
+  const auto x = random({5, 40}, 0), w = random({70, 40}, 1), b = random({70}, 2);
+  const NoGrad no_grad;
+  const auto whole = linear(x, w, b).value().values(), bare = linear(x, w).value().values(),
+             part = linear_rows(x, w, &b, 10, 33).value().values();
+  const PackedWeights<float> packed;
+  for (int round = 0; round < 2; ++round) {
+    const PackedWeights<float>::Use use(packed);
+    CHECK(linear(x, w, b).value().values() == whole);
+    CHECK(linear(x, w).value().values() == bare);
+    CHECK(linear_rows(x, w, &b, 10, 33).value().values() == part);
+  }
+  CHECK(PackedWeights<float>::current() == nullptr);
+}
+
+TEST_CASE("PackedWeights: forgets weights that have changed when it is told to look") {
+  const auto x = random({2, 8}, 0), w = random({6, 8}, 1);
+  const NoGrad no_grad;
+  const PackedWeights<float> packed;
+  const auto now = [&] {
+    packed.refresh();
+    const PackedWeights<float>::Use use(packed);
+    return linear(x, w).value().values();
+  };
+  const auto before = now();
+  w.value().assign(random({6, 8}, 2).value());
+  const auto after = now();
+  CHECK(after != before);
+  CHECK(after == linear(x, w).value().values());
+  w.value().data()[0] += 1;
+  weights_changed();
+  CHECK(now() == linear(x, w).value().values());
+}
+
+TEST_CASE("PackedWeights: int8 is near, leaves recorded graphs alone, and is for float only") {
+  const auto x = random({3, 64}, 0), w = random({50, 64}, 1), b = random({50}, 2);
+  const PackedWeights<float> packed(Precision::int8);
+  const PackedWeights<float>::Use use(packed);
+  const auto exact = linear(x, w, b).value();  // recorded
+  const NoGrad no_grad;
+  const auto y = linear(x, w, b).value();
+  CHECK(y.values() != exact.values());
+  for (index_t i = 0; i < y.size(); ++i) CHECK(y.data()[i] == Approx(exact.data()[i]).margin(0.4));  // sums of size 8
+  CHECK_THROWS_WITH(PackedWeights<double>(Precision::int8), "PackedWeights: int8 is for float models on the CPU");
+}
