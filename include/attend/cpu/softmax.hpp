@@ -51,7 +51,7 @@ void softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, T k
   });
 }
 
-/// y = x - max - log(sum(exp(x - max))) over rows of width n; a row of minus infinities stays so.
+/// y = x - max - log(sum(exp(x - max))) over rows of width n; a row of minus infinities stays so. y may be x.
 template <class T>
 void log_softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
   parallel_rows(rows, n, [=](index_t begin, index_t end) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attend/cpu/attention_step.hpp"
+#include "attend/cpu/softmax.hpp"
 #include "attend/decode/cache.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/nn/transformer.hpp"
@@ -84,7 +85,9 @@ class TransformerModel {
       x = layer.finish(x);
     }
     if (decoder.layer_norm) x = (*decoder.layer_norm)(x);
-    return log_softmax(model_.logits(x)).value();
+    const auto y = model_.logits(x).value();
+    log_softmax_forward(D{}, rows, y.dim(1), y.data(), y.data());  // in place: nobody else reads these logits
+    return y;
   }
 
   void reorder(State& state, std::span<const index_t> rows) const {
