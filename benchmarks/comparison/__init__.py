@@ -1,1 +1,1 @@
-"""What `benchmarks/compare` is made of. Only the modules named `*_worker` import PyTorch or CTranslate2, in processes of their own."""
+"""What `benchmarks/compare` is made of. PyTorch and CTranslate2 are imported in processes of their own alone, `*_worker`."""

@@ -21,8 +21,8 @@ ACTIVATIONS = {
 
 
 def convert(model: Path, pieces: list[str], out: Path) -> None:
-    """Writes the model folder `model` of attend to `out`, in float32. `pieces`: the vocabulary, which begins as attend's own, with
-    padding, begin, end and unknown. Throws ValueError for a model that CTranslate2 has no place for."""
+    """Writes the model folder `model` of attend to `out`, in float32. `pieces`: the vocabulary, which begins with padding, begin,
+    end and unknown, as attend's own does. Throws ValueError for a model that CTranslate2 has no place for."""
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     tensors = load_file(model / "model.safetensors")
     encoder, decoder = config["encoder"], config["decoder"]

@@ -182,7 +182,9 @@ class Layers(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(self, encoder: Stack, decoder: Stack, share_embeddings: bool = False, tie_head: bool = False, head_bias: bool = True):
+    def __init__(
+        self, encoder: Stack, decoder: Stack, share_embeddings: bool = False, tie_head: bool = False, head_bias: bool = True
+    ):
         super().__init__()
         self.encoder = Layers(encoder)
         self.decoder = Layers(replace(decoder, cross_attentions=1, causal=True))
@@ -303,7 +305,7 @@ def _attention(prefix: str, attention: Attention) -> Iterator[Part]:
 
 @torch.no_grad()
 def load(module: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """attend's weights. Each shared parameter stands in a file once, under any of its names. Throws ValueError where one is missing."""
+    """attend's weights. A shared parameter stands in a file under any of its names. Throws ValueError where one is missing."""
     found, used = set(), set()
     for part in parts(module):
         if part.name in tensors:

@@ -1,16 +1,14 @@
 """Single operations, attend's of attend_benchmarks against the same in PyTorch: where a step's time is lost or won."""
 
 import json
-import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from . import machine, report
 from .settings import Ceiling, Settings
-from .worker import WorkerError
+from .worker import WorkerError, environment, python_worker
 
 FILTER = "^(attention|linear|matmul|linear_cross_entropy|softmax|log_softmax|relu|gelu|dropout|layer_norm|embedding|adam)/"
 RATES = {"FLOP/s": ("GFLOP/s", 1e9), "bytes/s": ("GB/s", 1e9), "items/s": ("thousand tokens/s", 1e3)}
@@ -29,8 +27,7 @@ def run(settings: Settings, ceiling: Ceiling) -> list[str]:
         out = Path(folder) / "times.json"
         attend = [program, f"--benchmark_filter={FILTER}", seconds.format("benchmark_", "_")]
         attend += [f"--benchmark_out={out}", "--benchmark_out_format=json"]
-        script = Path(__file__).with_name("pytorch_operations.py")
-        pytorch = [sys.executable, script, "--threads", str(settings.threads), seconds.format("", "-"), "--out", out]
+        pytorch = python_worker("pytorch_operations", "--threads", str(settings.threads), seconds.format("", "-"), "--out", out)
         for r in range(settings.rounds):
             settings.say(f"operations: round {r + 1} of {settings.rounds}")
             ceiling.measure()
@@ -49,9 +46,7 @@ def run(settings: Settings, ceiling: Ceiling) -> list[str]:
 
 def add(results: dict[str, list[Row]], command: list[str | Path], out: Path, threads: int) -> None:
     """Runs one side, adds a row to each name. Times are in milliseconds. Throws WorkerError."""
-    number = str(threads)
-    environment = {**os.environ, "ATTEND_THREADS": number, "OMP_NUM_THREADS": number}
-    done = subprocess.run([str(w) for w in command], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run([str(w) for w in command], capture_output=True, text=True, env=environment(threads), check=False)
     if done.returncode:
         raise WorkerError("\n".join(done.stderr.splitlines()[-8:]))
     for row in json.loads(out.read_text(encoding="utf-8"))["benchmarks"]:

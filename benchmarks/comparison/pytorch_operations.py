@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """The operations of ../*_benchmark.cpp in PyTorch: same names, same sizes, float32, eager. Writes Google Benchmark's JSON.
 
-    python3 benchmarks/comparison/pytorch_operations.py [--threads 2] [--min-time 0.5] [--filter REGEX] [--list] [--out FILE.json]
+    cd benchmarks; python3 -m comparison.pytorch_operations [--threads 2] [--min-time 0.5] [--filter REGEX] [--out FILE.json]
 """
 
 import argparse
@@ -199,15 +198,11 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--min-time", type=float, default=0.5, help="seconds a case at least")
     parser.add_argument("--filter", default="", help="regular expression of the names")
-    parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--out", help="write the JSON here instead of to standard output")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
 
     names = [name for name in CASES if re.search(arguments.filter, name)]
-    if arguments.list:
-        print("\n".join(names))
-        return
     results = []
     for name in names:
         seconds, cpu, iterations = time_case(CASES[name], arguments.min_time)

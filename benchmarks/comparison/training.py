@@ -31,24 +31,37 @@ class Sides:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Case:
+    """A network and its files."""
+
+    name: str
+    weights: Path
+    batches: Path
+
+    def command(self, settings: Settings, side: str) -> list[str | Path]:
+        """Of the worker of a side: "attend", "eager" or "compile"."""
+        files = (self.name, self.weights, self.batches)
+        return [settings.program, "step", *files] if side == "attend" else python_worker("pytorch_step_worker", *files, side)
+
+
 def run(settings: Settings, ceiling: Ceiling) -> list[str]:
     """Measures and gives the lines of the result."""
     results: dict[str, Sides] = {}
     with tempfile.TemporaryDirectory(prefix="attend-compare-") as folder:
         for name in settings.networks:
             try:
-                batches = prepare(settings, name, Path(folder))
+                case = prepare(settings, name, Path(folder))
             except OSError as e:
                 settings.say(f"{name}: left out, {e}")
                 continue
-            results[name] = measure(settings, ceiling, name, Path(folder) / f"{name}.weights", batches)
+            results[name] = measure(settings, ceiling, case)
     return document(settings, ceiling, results)
 
 
-def prepare(settings: Settings, name: str, folder: Path) -> Path:
-    """Writes the weights and the batches of a network."""
-    settings.call("weights", name, folder / f"{name}.weights")
-    file, count = folder / f"{name}.batches", 2
+def prepare(settings: Settings, name: str, folder: Path) -> Case:
+    """Writes the weights and the batches of a network. Throws OSError where its data are missing."""
+    weights, file, count = folder / f"{name}.weights", folder / f"{name}.batches", 2
     if name == "notebook0":
         data.random_pairs(file, count, (8, 256, 128), (20000, 10000))
     elif name == "notebook1":
@@ -63,18 +76,20 @@ def prepare(settings: Settings, name: str, folder: Path) -> Path:
         file = folder / "multi30k.batches"  # tiny and base have the same
         if not file.exists():
             data.multi30k(settings.data / "multi30k", file, 3 if settings.quick else 8)
-    return file
+    settings.call("weights", name, weights)
+    return Case(name, weights, file)
 
 
-def measure(settings: Settings, ceiling: Ceiling, name: str, weights: Path, batches: Path) -> Sides:
+def measure(settings: Settings, ceiling: Ceiling, case: Case) -> Sides:
+    name = case.name
     settings.say(f"step {name}: losses and gradients")
     sides = Sides()
-    compare(settings, sides, name, weights, batches)
+    compare(settings, sides, case)
     workers: dict[str, Worker] = {}
     try:
         for side in ("attend", "eager", "compile"):
             settings.say(f"step {name}: warming {side}")
-            start(settings, sides, workers, side, name, weights, batches)
+            start(settings, sides, workers, side, case)
         for r in range(settings.rounds):
             settings.say(f"step {name}: round {r + 1} of {settings.rounds}")
             ceiling.measure()
@@ -88,37 +103,33 @@ def measure(settings: Settings, ceiling: Ceiling, name: str, weights: Path, batc
     return sides
 
 
-def commands(settings: Settings, name: str, weights: Path, batches: Path) -> dict[str, list[str | Path]]:
-    python = {mode: python_worker("pytorch_step_worker", name, weights, batches, mode) for mode in ("eager", "compile")}
-    return {"attend": [settings.program, "step", name, weights, batches], **python}
-
-
-def start(settings: Settings, sides: Sides, workers: dict[str, Worker], side: str, name: str, weights: Path, batches: Path) -> None:
+def start(settings: Settings, sides: Sides, workers: dict[str, Worker], side: str, case: Case) -> None:
     """A worker with all its batches behind it once. torch.compile may fail or take for ever: then it is left out, and said so."""
     if side == "compile" and not settings.compile:
         return
     limit = settings.compile_timeout if side == "compile" else None
     try:
-        worker = Worker(commands(settings, name, weights, batches)[side], settings.threads, limit)
+        worker = Worker(case.command(settings, side), settings.threads, limit)
         workers[side] = worker
         worker.ask("warm", timeout=limit)
     except WorkerError as e:
         if side != "compile":
             raise
-        workers.pop(side).close()
+        if side in workers:
+            workers.pop(side).close()
         sides.notes.append(f"torch.compile left out: {str(e).splitlines()[-1][:160]}")
-        settings.say(f"step {name}: {sides.notes[-1]}")
+        settings.say(f"step {case.name}: {sides.notes[-1]}")
         return
     if side == "attend":
         sides.flops, sides.tokens = worker.ready["flops"], worker.ready["tokens"]
 
 
-def compare(settings: Settings, sides: Sides, name: str, weights: Path, batches: Path) -> None:
-    """Loss and gradients of the first batch on both sides, from the same weights, dropout off. Throws WorkerError where they differ."""
-    found = {}
+def compare(settings: Settings, sides: Sides, case: Case) -> None:
+    """Loss and gradients of the first batch, from the same weights, dropout off. Throws WorkerError where the sides differ."""
+    name, found = case.name, {}
     for side in ("attend", "eager"):
-        out = weights.with_suffix(f".{side}.gradients")
-        worker = Worker(commands(settings, name, weights, batches)[side], settings.threads)
+        out = case.weights.with_suffix(f".{side}.gradients")
+        worker = Worker(case.command(settings, side), settings.threads)
         loss = worker.ask("gradients", batch=0, out=str(out))["loss"]
         worker.close()
         found[side] = (loss, load_file(out))
@@ -163,8 +174,8 @@ def document(settings: Settings, ceiling: Ceiling, results: dict[str, Sides]) ->
         memory.append([name, *sizes, f"{net(s.memory['attend']) / net(s.memory[best]):.2f}"])
         notes += [f"- {name}: {note}" for note in s.notes]
     lines = ["## Training step", ""]
-    head = ["network", "attend, ms", "eager, ms", "compiled, ms", "ratio", "over the rounds", "useful GFLOP", "share of the ceiling"]
-    lines += report.table([*head, "PyTorch's share", "gradients differ by"], rows)
+    head = ["network", "attend, ms", "eager, ms", "compiled, ms", "ratio", "over the rounds", "useful GFLOP"]
+    lines += report.table([*head, "share of the ceiling", "PyTorch's share", "gradients differ by"], rows)
     small = [ratios[n] for n in results if n != "base"]
     if small:
         lines += ["", f"Geometric mean of the ratios without base: **{report.geometric_mean(small):.2f}**."]

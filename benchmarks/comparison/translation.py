@@ -1,6 +1,7 @@
 """Part 2: translation with one trained model, attend against CTranslate2 and against PyTorch with a key-value cache."""
 
 import json
+import shutil
 import statistics
 import tempfile
 from dataclasses import dataclass, field
@@ -66,10 +67,12 @@ class Text:
 def run(settings: Settings, ceiling: Ceiling) -> list[str]:
     """Measures and gives the lines of the result."""
     assert settings.model is not None
-    text = Text(settings, settings.model)
     results: dict[tuple[int, int], dict[str, Measured]] = {setting: {} for setting in SETTINGS}
     with tempfile.TemporaryDirectory(prefix="attend-compare-") as folder:
-        workers = start(settings, text, Path(folder))
+        # A copy: a training that still runs may put another model in its place.
+        model = Path(shutil.copytree(settings.model, Path(folder) / "model"))
+        text = Text(settings, model)
+        workers = start(settings, text, model, Path(folder))
         try:
             for setting, sides in results.items():
                 check(settings, text, workers, setting, sides)
@@ -86,19 +89,19 @@ def run(settings: Settings, ceiling: Ceiling) -> list[str]:
     return document(text, results, memory)
 
 
-def start(settings: Settings, text: Text, folder: Path) -> dict[str, Worker]:
+def start(settings: Settings, text: Text, model: Path, folder: Path) -> dict[str, Worker]:
     """All sides that there are, attend first."""
     pieces = folder / "pieces.json"
     pieces.write_text(json.dumps(text.pieces()), encoding="utf-8")
     commands: dict[str, list[str | Path]] = {
-        f"attend {precision}": [settings.program, "translate", settings.model, precision] for precision in PRECISIONS
+        f"attend {precision}": [settings.program, "translate", model, precision] for precision in PRECISIONS
     }
     if machine.version("ctranslate2"):
         for precision in ("float32", "int8"):
-            work = [settings.model, pieces, folder / "ctranslate2", precision]
+            work = [model, pieces, folder / "ctranslate2", precision]
             commands[f"CTranslate2 {precision}"] = python_worker("ctranslate2_worker", *work)
     if machine.version("torch"):
-        commands["PyTorch float32"] = python_worker("pytorch_translate_worker", settings.model)
+        commands["PyTorch float32"] = python_worker("pytorch_translate_worker", model)
     workers = {}
     for side, command in commands.items():
         settings.say(f"translate: loading {side}")
@@ -115,7 +118,9 @@ def request(text: Text, setting: tuple[int, int]) -> dict[str, object]:
     return {**text.marks(), "beam": beam, "batch": batch, "alpha": ALPHA if beam > 1 else 0.0, "max_length": MAX_LENGTH}
 
 
-def check(settings: Settings, text: Text, workers: dict[str, Worker], setting: tuple[int, int], sides: dict[str, Measured]) -> None:
+def check(
+    settings: Settings, text: Text, workers: dict[str, Worker], setting: tuple[int, int], sides: dict[str, Measured]
+) -> None:
     """What each side says, before any of it is timed. Throws WorkerError where float32 sides differ by more than rounding."""
     settings.say(f"translate beam {setting[0]}, batch {setting[1]}: outputs")
     for side, worker in workers.items():
@@ -127,8 +132,8 @@ def check(settings: Settings, text: Text, workers: dict[str, Worker], setting: t
         same = [abs(a - b) for a, b, x, y in zip(ours.scores, theirs.scores, ours.outputs, theirs.outputs) if x == y]
         if side.endswith("float32") and (len(same) < 0.9 * len(ours.outputs) or max(same) > ROUNDING):
             raise WorkerError(
-                f"beam {setting[0]}, batch {setting[1]}: attend and {side} agree in {len(same)} of {len(ours.outputs)} sentences, "
-                f"whose scores differ by up to {max(same, default=0.0):.2g}"
+                f"beam {setting[0]}, batch {setting[1]}: attend and {side} agree in {len(same)} of {len(ours.outputs)} "
+                f"sentences, whose scores differ by up to {max(same, default=0.0):.2g}"
             )
 
 

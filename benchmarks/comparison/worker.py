@@ -19,22 +19,26 @@ class WorkerError(RuntimeError):
     """A worker stopped, or took too long. Its text is the end of what it wrote to standard error."""
 
 
+def environment(threads: int) -> dict[str, str]:
+    """This process's, with so many threads for whatever is started, and with this package where Python looks for modules."""
+    limits = {f"{name}_THREADS": str(threads) for name in ("ATTEND", "OMP_NUM", "MKL_NUM", "OPENBLAS_NUM")}
+    path = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, **limits, "PYTHONPATH": path}
+
+
 class Worker:
     """A process, from its first line, which says that it is ready, to `close`."""
 
     def __init__(self, command: Sequence[str | Path], threads: int, timeout: float | None = None):
         # Memory that the parent process holds would count as the child's until it starts its own program: keep this one small.
         self._errors = tempfile.TemporaryFile("w+")
-        number = str(threads)
-        limits = {name: number for name in ("ATTEND_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        path = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             [str(word) for word in command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env={**os.environ, **limits, "PYTHONPATH": path},
+            env=environment(threads),
         )
         self.ready = self._read(timeout)
 
