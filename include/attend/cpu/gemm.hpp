@@ -37,7 +37,7 @@ void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, Matri
 }
 
 /// The whole product: b is copied panel by panel, by all threads, as much at a time as a second-level cache holds for one
-/// `k_block`; then the threads share the rows of c.
+/// `k_block`; then the threads share the rows of c. Where b's rows are short and lie in memory as panels do, they are not copied.
 template <class T>
 void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c,
                       index_t ldc) {
@@ -47,26 +47,29 @@ void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView
     if (parallel) parallel_for(count, grain, body);
     else body(index_t{0}, count);
   };
+  const auto in_place = [&](index_t wide) { return b.column_step == 1 && b.row_step <= 256 && wide % N == 0; };
   thread_local Scratch scratch;
   const index_t padded = (std::min(n, columns) + N - 1) / N * N;
-  T* const packed = scratch.get<T>(padded * std::min(k, most_k));
+  T* const packed = n <= columns && in_place(n) ? nullptr : scratch.get<T>(padded * std::min(k, most_k));
   for (index_t j = 0; j < n; j += columns)
     for (index_t l = 0; l < k; l += most_k) {
       const index_t wide = std::min(columns, n - j), deep = std::min(most_k, k - l), panels = (wide + N - 1) / N;
-      const index_t blocks = (deep + k_block - 1) / k_block;
-      run(blocks * panels, 2, [&](index_t begin, index_t end) {
-        for (index_t i = begin; i < end; ++i) {
-          const index_t first = i / panels * k_block, here = std::min(k_block, deep - first), p = i % panels;
-          pack_panel(b.from(l + first, j + p * N), here, std::min(N, wide - p * N), packed + first * panels * N + p * here * N);
-        }
-      });
+      const auto depth = [&](index_t first) { return std::min(k_block, deep - first); };
+      const auto copy = [&](index_t first, index_t p) { return packed + first * panels * N + p * depth(first) * N; };
+      if (!in_place(wide))
+        run((deep + k_block - 1) / k_block * panels, 2, [&](index_t begin, index_t end) {
+          for (index_t i = begin; i < end; ++i) {
+            const index_t first = i / panels * k_block, p = i % panels;
+            pack_panel(b.from(l + first, j + p * N), depth(first), std::min(N, wide - p * N), copy(first, p));
+          }
+        });
       run(m, tile_rows, [&](index_t begin, index_t end) {
         for (index_t first = 0; first < deep; first += k_block) {
-          const index_t here = std::min(k_block, deep - first);
           const bool start = l + first == 0;
           const Outcome<T> o{outcome.alpha, outcome.add || !start, outcome.bias && start ? outcome.bias + j : nullptr};
-          multiply_panels(end - begin, wide, here, a.from(begin, l + first), Panels<T>{packed + first * panels * N, here * N, N},
-                          o, c + begin * ldc + j, ldc);
+          const Panels<T> from =
+              in_place(wide) ? Panels<T>{b.at(l + first, j), N, b.row_step} : Panels<T>{copy(first, 0), depth(first) * N, N};
+          multiply_panels(end - begin, wide, depth(first), a.from(begin, l + first), from, o, c + begin * ldc + j, ldc);
         }
       });
     }

@@ -230,7 +230,7 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
   // Several tiles together only where their numbers lie side by side: a single one stays in the first-level cache.
   const int most = a.row_step == 1 ? TileRows::most : 1;
   T* rows = nullptr;
-  if (n > 3 * N && m > 2) {
+  if (n > (a.row_step == 1 ? 3 : 4) * N && m > 2) {
     thread_local Scratch scratch;
     rows = scratch.get<T>(most * packed_rows<T> * k_block);
   }
