@@ -9,6 +9,13 @@
 
 namespace attend {
 
+/// The mask of a dropout; see `dropout_apply`. `scale` is 1 where nothing is dropped.
+struct DropoutMask {
+  Generator::Stream stream{};
+  std::uint32_t threshold = 0;
+  double scale = 1;
+};
+
 namespace cpu {
 
 #if defined(__GNUC__) && !defined(__clang__)

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
+#include "attend/core/memory.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/basic.hpp"
@@ -9,84 +11,130 @@
 
 namespace attend {
 
-/// y = gamma * xhat + beta over rows of width n, xhat = (x - mean) * rstd. gamma and beta hold n values, or one where
-/// `scalar_affine`. Keeps mean and rstd, [rows] each, for the backward.
+/// Which layer norm: rows of `width`; gamma and beta hold as many values, or one where `scalar_affine`.
+struct LayerNormLayout {
+  index_t width = 0;
+  double eps = 1e-5;
+  bool sample_deviation = false;
+  bool scalar_affine = false;
+};
+
+namespace cpu {
+
+/// One thread's rows of `layer_norm_forward`.
 template <class T>
-void layer_norm_forward(Cpu, index_t rows, index_t n, double eps, bool sample_deviation, bool scalar_affine, const T* x,
-                        const T* gamma, const T* beta, T* y, T* mean, T* rstd) {
-  parallel_rows(rows, n, [=](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) {
-      const T* row = x + r * n;
-      T* out = y + r * n;
-      const T m = cpu::sum_over<T>(n, [=](index_t i) { return row[i]; }) / static_cast<T>(n);
-      // Two passes: the sum of squares minus the squared mean loses all digits where the mean is large.
-      const T squares = cpu::sum_over<T>(n, [=](index_t i) { return (row[i] - m) * (row[i] - m); });
-      const T s = sample_deviation ? T(1) / (std::sqrt(squares / static_cast<T>(n - 1)) + static_cast<T>(eps))
-                                   : T(1) / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(eps));
-      mean[r] = m, rstd[r] = s;
-      if (scalar_affine)
-        for (index_t i = 0; i < n; ++i) out[i] = (row[i] - m) * s * gamma[0] + beta[0];
-      else
-        for (index_t i = 0; i < n; ++i) out[i] = (row[i] - m) * s * gamma[i] + beta[i];
-    }
-  });
+void layer_norm_rows(const LayerNormLayout& norm, index_t rows, const T* x, const T* gamma, const T* beta, T* y, T* mean,
+                     T* rstd) {
+  const index_t n = norm.width;
+  for (index_t r = 0; r < rows; ++r) {
+    const T* row = x + r * n;
+    T* out = y + r * n;
+    const T m = sum_over<T>(n, [=](index_t i) { return row[i]; }) / static_cast<T>(n);
+    // Two passes: the sum of squares minus the squared mean loses all digits where the mean is large.
+    const T squares = sum_over<T>(n, [=](index_t i) { return (row[i] - m) * (row[i] - m); });
+    const T s = norm.sample_deviation ? T(1) / (std::sqrt(squares / static_cast<T>(n - 1)) + static_cast<T>(norm.eps))
+                                      : T(1) / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(norm.eps));
+    mean[r] = m, rstd[r] = s;
+    if (norm.scalar_affine)
+      for (index_t i = 0; i < n; ++i) out[i] = (row[i] - m) * s * gamma[0] + beta[0];
+    else
+      for (index_t i = 0; i < n; ++i) out[i] = (row[i] - m) * s * gamma[i] + beta[i];
+  }
 }
 
-/// dx = rstd * (g - mean(g) - xhat * c), g = dy * gamma. For the population variance c = mean(g * xhat). For the sample
-/// deviation d, with eps added to it, c = sum(g * xhat) / ((n - 1) * d * rstd).
+/// One thread's rows of dx in `layer_norm_backward`.
 template <class T>
-void layer_norm_backward(Cpu, index_t rows, index_t n, double eps, bool sample_deviation, bool scalar_affine, const T* dy,
-                         const T* x, const T* gamma, const T* mean, const T* rstd, T dx_beta, T* dx) {
-  parallel_rows(rows, n, [=](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) {
-      const T *row = x + r * n, *dout = dy + r * n;
-      T* din = dx + r * n;
-      const T m = mean[r], s = rstd[r];
-      const auto g = [=](index_t i) { return dout[i] * (scalar_affine ? gamma[0] : gamma[i]); };
-      const T g_mean = cpu::sum_over<T>(n, g) / static_cast<T>(n);
-      const T g_xhat = cpu::sum_over<T>(n, [=](index_t i) { return g(i) * (row[i] - m) * s; });
+void layer_norm_rows_backward(const LayerNormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
+                              const T* rstd, T keep, T* dx) {
+  const index_t n = norm.width;
+  for (index_t r = 0; r < rows; ++r) {
+    const T *row = x + r * n, *dout = dy + r * n;
+    T* din = dx + r * n;
+    const T m = mean[r], s = rstd[r];
+    const auto write = [&](const auto& g) {
+      const T g_mean = sum_over<T>(n, g) / static_cast<T>(n);
+      const T g_xhat = sum_over<T>(n, [=](index_t i) { return g(i) * (row[i] - m) * s; });
       T c = g_xhat / static_cast<T>(n);
-      if (sample_deviation) {
-        const T d = T(1) / s - static_cast<T>(eps);
+      if (norm.sample_deviation) {
+        const T d = T(1) / s - static_cast<T>(norm.eps);
         c = d > T(0) ? g_xhat / (static_cast<T>(n - 1) * d * s) : T(0);
       }
-      if (dx_beta == T(0))
+      if (keep == T(0))
         for (index_t i = 0; i < n; ++i) din[i] = s * (g(i) - g_mean - (row[i] - m) * s * c);
       else
         for (index_t i = 0; i < n; ++i) din[i] += s * (g(i) - g_mean - (row[i] - m) * s * c);
+    };
+    if (norm.scalar_affine) write([=, scale = gamma[0]](index_t i) { return dout[i] * scale; });
+    else write([=](index_t i) { return dout[i] * gamma[i]; });
+  }
+}
+
+/// The sums of dy * xhat and of dy over some rows: gamma_sums, beta_sums [width], or one number each where scalar.
+template <class T>
+void layer_norm_rows_affine(const LayerNormLayout& norm, index_t rows, const T* dy, const T* x, const T* mean, const T* rstd,
+                            T* gamma_sums, T* beta_sums) {
+  const index_t n = norm.width, sums = norm.scalar_affine ? 1 : n;
+  std::fill(gamma_sums, gamma_sums + sums, T(0));
+  std::fill(beta_sums, beta_sums + sums, T(0));
+  for (index_t r = 0; r < rows; ++r) {
+    const T *row = x + r * n, *dout = dy + r * n;
+    const T m = mean[r], s = rstd[r];
+    if (norm.scalar_affine) {
+      gamma_sums[0] += sum_over<T>(n, [=](index_t i) { return dout[i] * (row[i] - m); }) * s;
+      beta_sums[0] += sum_over<T>(n, [=](index_t i) { return dout[i]; });
+    } else {
+      for (index_t i = 0; i < n; ++i) gamma_sums[i] += dout[i] * (row[i] - m) * s;
+      for (index_t i = 0; i < n; ++i) beta_sums[i] += dout[i];
     }
+  }
+}
+
+/// `layer_norm_backward` with after(first, rows) called on rows whose dx is done, while they are in the cache.
+template <class T, class F>
+void layer_norm_backward_then(const LayerNormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
+                              const T* rstd, T keep, T* dx, T gamma_keep, T* dgamma, T beta_keep, T* dbeta, F&& after) {
+  // Parts of fixed size, each with sums of its own, so that the number of threads does not show.
+  constexpr index_t part = 32;
+  const index_t n = norm.width, sums = norm.scalar_affine ? 1 : n, parts = (rows + part - 1) / part;
+  Storage<T, Cpu> partial(dgamma || dbeta ? parts * 2 * sums : 0);  // [parts, gamma's sums and beta's]
+  T* partial_sums = partial.data();
+  parallel_for(parts, std::max<index_t>(1, 8192 / std::max<index_t>(1, part * n)), [&](index_t begin, index_t end) {
+    for (index_t p = begin; p < end; ++p) {
+      const index_t first = p * part, count = std::min(part, rows - first), at = first * n;
+      if (partial_sums) {
+        T* own = partial_sums + p * 2 * sums;
+        layer_norm_rows_affine(norm, count, dy + at, x + at, mean + first, rstd + first, own, own + sums);
+      }
+      if (!dx) continue;
+      layer_norm_rows_backward(norm, count, dy + at, x + at, gamma, mean + first, rstd + first, keep, dx + at);
+      after(first, count);
+    }
+  });
+  if (dgamma) sum_rows(Cpu{}, parts, sums, partial_sums, 2 * sums, gamma_keep, dgamma);
+  if (dbeta) sum_rows(Cpu{}, parts, sums, partial_sums + sums, 2 * sums, beta_keep, dbeta);
+}
+
+}  // namespace cpu
+
+/// y = gamma * xhat + beta over rows, xhat = (x - mean) * rstd. Keeps mean and rstd, [rows] each, for the backward.
+template <class T>
+void layer_norm_forward(Cpu, const LayerNormLayout& norm, index_t rows, const T* x, const T* gamma, const T* beta, T* y, T* mean,
+                        T* rstd) {
+  const index_t n = norm.width;
+  parallel_rows(rows, n, [=](index_t begin, index_t end) {
+    cpu::layer_norm_rows(norm, end - begin, x + begin * n, gamma, beta, y + begin * n, mean + begin, rstd + begin);
   });
 }
 
-/// dgamma = beta * dgamma + sum over rows of dy * xhat, dbeta likewise of dy; single sums where `scalar_affine`.
-/// Either may be null.
+/// dx = keep * dx + rstd * (g - mean(g) - xhat * c), g = dy * gamma. For the population variance c = mean(g * xhat). For the
+/// sample deviation d, with eps added to it, c = sum(g * xhat) / ((n - 1) * d * rstd).
+/// dgamma = gamma_keep * dgamma + the sum over rows of dy * xhat, dbeta likewise of dy; single sums where scalar.
+/// Each of dx, dgamma and dbeta may be null; keep is 0 (what is written then need not hold anything yet) or 1.
 template <class T>
-void layer_norm_backward_affine(Cpu, index_t rows, index_t n, bool scalar_affine, const T* dy, const T* x, const T* mean,
-                                const T* rstd, T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
-  if (scalar_affine) {
-    T gamma_sum = 0, beta_sum = 0;
-    for (index_t r = 0; r < rows; ++r) {
-      const T *row = x + r * n, *dout = dy + r * n;
-      const T m = mean[r], s = rstd[r];
-      gamma_sum += cpu::sum_over<T>(n, [=](index_t i) { return dout[i] * (row[i] - m); }) * s;
-      beta_sum += cpu::sum_over<T>(n, [=](index_t i) { return dout[i]; });
-    }
-    if (dgamma) dgamma[0] = (gamma_keep == T(0) ? T(0) : dgamma[0]) + gamma_sum;
-    if (dbeta) dbeta[0] = (beta_keep == T(0) ? T(0) : dbeta[0]) + beta_sum;
-    return;
-  }
-  parallel_for(n, std::max<index_t>(64, 8192 / std::max<index_t>(1, rows)), [=](index_t begin, index_t end) {
-    if (dgamma && gamma_keep == T(0)) std::fill(dgamma + begin, dgamma + end, T(0));
-    if (dbeta && beta_keep == T(0)) std::fill(dbeta + begin, dbeta + end, T(0));
-    for (index_t r = 0; r < rows; ++r) {
-      const T *row = x + r * n, *dout = dy + r * n;
-      const T m = mean[r], s = rstd[r];
-      if (dgamma)
-        for (index_t i = begin; i < end; ++i) dgamma[i] += dout[i] * (row[i] - m) * s;
-      if (dbeta)
-        for (index_t i = begin; i < end; ++i) dbeta[i] += dout[i];
-    }
-  });
+void layer_norm_backward(Cpu, const LayerNormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
+                         const T* rstd, T keep, T* dx, T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
+  cpu::layer_norm_backward_then(norm, rows, dy, x, gamma, mean, rstd, keep, dx, gamma_keep, dgamma, beta_keep, dbeta,
+                                [](index_t, index_t) {});
 }
 
 }  // namespace attend

@@ -2,7 +2,7 @@
 
 #include "attend/nn/dropout.hpp"
 #include "attend/nn/options.hpp"
-#include "attend/ops/arithmetic.hpp"
+#include "attend/ops/residual.hpp"
 
 namespace attend::nn {
 
@@ -24,8 +24,8 @@ struct Sublayer {
 
   template <class F>
   Var<T, D> operator()(const Var<T, D>& x, F&& f) const {
-    if (order == NormOrder::pre) return add(x, apply(residual_dropout, f(apply(norm_dropout, norm(x)))));
-    return apply(norm_dropout, norm(add(x, apply(residual_dropout, f(x)))));
+    if (order == NormOrder::pre) return add_dropout(x, f(apply(norm_dropout, norm(x))), rate(residual_dropout));
+    return apply(norm_dropout, add_dropout_norm(x, f(x), rate(residual_dropout), norm.weight, norm.bias, norm.options));
   }
   template <class F>
   void fields(F&& field) {

@@ -16,6 +16,17 @@ inline std::uint32_t dropout_threshold(double p) {
   return static_cast<std::uint32_t>(p * 0x1p32);
 }
 
+namespace detail {
+
+/// The mask of the next dropout at rate p; nothing is drawn where p is 0. Throws ValueError unless 0 <= p < 1.
+inline DropoutMask next_mask(double p, Generator& generator) {
+  DropoutMask mask{.threshold = dropout_threshold(p)};
+  if (p > 0) mask.stream = generator.next(), mask.scale = 1 / (1 - p);
+  return mask;
+}
+
+}  // namespace detail
+
 /// y = mask * x / (1 - p),  dx = mask * dy / (1 - p); the mask is 0 with probability p, else 1. It is made anew for the
 /// backward from its random stream, not kept. Element i draws word i of a stream of its own, so that the mask is the same on
 /// every device and with any number of threads. With p = 0 this is x itself and nothing is drawn.
