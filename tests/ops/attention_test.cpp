@@ -122,3 +122,51 @@ TEST_CASE("attention names what does not fit") {
   CHECK_THROWS_AS(attention(q, k, v, s, s, options), ShapeError);
   CHECK_THROWS_AS(self_attention(zeros({4, 6}), 2, 1, s, {.heads = 2}), ShapeError);
 }
+
+TEST_CASE("attention agrees with differences and with its composition over several blocks of queries") {
+  const auto long_queries = Segments::ragged({70, 3, 0, 131}), long_keys = Segments::ragged({90, 600, 5, 140});
+  for (const bool causal : {false, true})
+    for (const double dropout : {0.0, 0.3}) {
+      const auto f = [=](const auto& in) {
+        using V = std::decay_t<decltype(in[0])>;
+        seed(3);
+        return attention(in[0], in[1], in[2], long_queries, long_keys,
+                         Options<V>{.heads = 2, .causal = causal, .dropout = dropout, .bias = in[3]});
+      };
+      const std::vector<Tensor<double>> inputs{operation::random({204, 6}), operation::random({835, 6}, 1),
+                                               operation::random({835, 4}, 2), operation::random({2, 131, 600}, 3)};
+      operation::check(f, inputs, {.entries = 3});
+
+      // The weights are those of a softmax over what is seen, whether or not the blocks are.
+      AttentionWeights<double> weights;
+      const Var<double> q(inputs[0]), k(inputs[1]), v(inputs[2]);
+      attention(q, k, v, long_queries, long_keys, {.heads = 2, .causal = causal, .weights = &weights});
+      const auto w = weights.matrix(3, 1);
+      for (const index_t i : {0, 63, 64, 130}) {
+        double sum = 0;
+        for (index_t j = 0; j < 140; ++j) {
+          double score = 0, unseen = causal && j > i;
+          for (index_t c = 0; c < 3; ++c) score += q.value()(73 + i, 3 + c) * k.value()(695 + j, 3 + c);
+          sum += unseen != 0 ? 0 : std::exp(score / std::sqrt(3.0));
+          if (unseen != 0) REQUIRE(w(i, j) == 0);
+        }
+        double score = 0;
+        for (index_t c = 0; c < 3; ++c) score += q.value()(73 + i, 3 + c) * k.value()(695, 3 + c);
+        CHECK(w(i, 0) == Approx(std::exp(score / std::sqrt(3.0)) / sum));
+      }
+    }
+}
+
+TEST_CASE("attention keeps no weights unless they are asked for") {
+  const auto sentence = Segments::ragged({300});
+  const Var<float> q(operation::random<float>({300, 8}), true), k(operation::random<float>({300, 8}, 1)),
+      v(operation::random<float>({300, 8}, 2));
+  auto& pool = MemoryPool::instance();
+  const auto before = pool.use().in_use;
+  const auto y = attention(q, k, v, sentence, sentence, {.heads = 2});
+  CHECK(pool.use().in_use - before < 100 * 1024);
+  AttentionWeights<float> weights;
+  const auto z = attention(q, k, v, sentence, sentence, {.heads = 2, .weights = &weights});
+  CHECK(pool.use().in_use - before > 2 * 300 * 300 * sizeof(float));
+  CHECK(z.value().values() == y.value().values());
+}

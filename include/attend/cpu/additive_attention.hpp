@@ -7,6 +7,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/attention.hpp"
 #include "attend/cpu/gemm.hpp"
+#include "attend/cpu/softmax.hpp"
 #include "attend/cpu/vector.hpp"
 
 namespace attend {
@@ -24,7 +25,7 @@ void additive_attention_forward(Cpu, const AttentionLayout& a, const T* q, const
         const T *qi = q + (a.queries.begin(s) + i) * n, *kj = k + (a.keys.begin(s) + j) * n;
         w[i * keys + j] = cpu::sum_over<T>(n, [=](index_t c) { return score[c] * cpu::tanh(qi[c] + kj[c]); });
       }
-    cpu::attention_softmax<T>(a, queries, keys, nullptr, w);
+    softmax_forward(Cpu{}, queries, keys, w, w);
     cpu::gemm_block(false, false, queries, a.d_v, keys, T(1), w, keys, v + a.keys.begin(s) * a.d_v, a.d_v, T(0),
                     out + a.queries.begin(s) * a.d_v, a.d_v);
   });

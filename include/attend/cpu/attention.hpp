@@ -30,41 +30,119 @@ struct AttentionLayout {
   std::vector<index_t> weight_offset;
 };
 
+/// How the softmax of a row was made, so that the backward can make the same weights again, bit for bit:
+/// exp(score - shift) * inverse. A row that sees nothing has inverse 0. Both [query rows, heads], or null where not wanted.
+template <class T>
+struct SoftmaxRows {
+  T *shift = nullptr, *inverse = nullptr;
+};
+
 namespace cpu {
 
-/// Softmax of each row of s [queries, keys] after scaling, bias and mask, in place; keys that must not be seen get 0.
-template <class T>
-void attention_softmax(const AttentionLayout& a, index_t queries, index_t keys, const T* bias, T* s) {
-  const T scale = static_cast<T>(a.scale);
-  for (index_t i = 0; i < queries; ++i) {
-    T* row = s + i * keys;
-    const index_t seen = a.causal ? std::min(i + 1, keys) : keys;
-    if (bias) {
-      const T* b = bias + i * a.bias_query;
-      for (index_t j = 0; j < seen; ++j) row[j] = row[j] * scale + b[j];
-    } else {
-      for (index_t j = 0; j < seen; ++j) row[j] *= scale;
-    }
-    const T top = max_over<T>(seen, [=](index_t j) { return row[j]; });
-    if (top == -std::numeric_limits<T>::infinity()) {  // nothing to attend to: zeros, where a quotient would be NaN
-      std::fill(row, row + keys, T(0));
-      continue;
-    }
-    for (index_t j = 0; j < seen; ++j) row[j] = cpu::exp(row[j] - top);
-    const T inverse = T(1) / sum_over<T>(seen, [=](index_t j) { return row[j]; });
-    for (index_t j = 0; j < seen; ++j) row[j] *= inverse;
-    std::fill(row + seen, row + keys, T(0));
+inline index_t whole_lanes(index_t n) { return (n + lanes - 1) / lanes * lanes; }
+
+/// A block of consecutive queries of one head of one sentence, with room for their weights. Rows of weights are made of whole
+/// `lanes`, with zeros at their ends, because a sentence of 25 tokens would else spend most of its time on the last nine.
+struct QueryBlock {
+  index_t first, rows;  // of the sentence's queries
+  index_t seen;         // the keys that the last of them sees
+  index_t width;        // from one row of weights to the next
+  bool causal;
+
+  /// The keys that query `first + i` sees.
+  [[nodiscard]] index_t seen_by(index_t i) const { return causal ? std::min(first + i + 1, seen) : seen; }
+  [[nodiscard]] index_t size() const { return rows * width; }
+};
+
+/// body(block) for all queries, the last block first: it sees the most keys. A block's weights stay in the second-level cache.
+/// Causal blocks are shorter than they might be, because what their first query must not see is computed as well.
+template <class F>
+void for_query_blocks(const AttentionLayout& a, index_t queries, index_t keys, F&& body) {
+  const index_t width = whole_lanes(keys),
+                most = std::clamp<index_t>(131072 / std::max<index_t>(1, width), 16, a.causal ? 64 : 256);
+  for (index_t b = (queries + most - 1) / most; b > 0; --b) {
+    const index_t first = (b - 1) * most, end = std::min(first + most, queries);
+    body(QueryBlock{first, end - first, a.causal ? std::min(end, keys) : keys, width, a.causal});
   }
 }
 
-/// y = x * mask / (1 - p) where element i draws word `first + i` of the stream. y may be x.
-template <class T>
-void attention_dropout(const AttentionLayout& a, index_t first, index_t n, const T* x, T* y) {
-  dropout_range(a.random, static_cast<std::uint32_t>(a.dropout * 0x1p32), static_cast<T>(1 / (1 - a.dropout)), first, n, x, T(0),
-                y);
+/// Scales the scores of row i, adds the bias, and puts minus infinity behind them, up to the end of the lanes; then calls
+/// f(row, score, n): score(j) for j < n is what the softmax goes over.
+template <class T, class F>
+void with_scores(const AttentionLayout& a, const QueryBlock& block, index_t i, const T* bias, T* s, F&& f) {
+  T* row = s + i * block.width;
+  const T scale = static_cast<T>(a.scale), infinity = std::numeric_limits<T>::infinity();
+  const index_t seen = block.seen_by(i), n = whole_lanes(seen);
+  if (bias) {
+    const T* b = bias + (block.first + i) * a.bias_query;
+    for (index_t j = 0; j < seen; ++j) row[j] = row[j] * scale + b[j];
+    for (index_t j = seen; j < n; ++j) row[j] = -infinity;
+    f(
+        row, [row](index_t j) { return row[j]; }, n);
+  } else {
+    for (index_t j = seen; j < n; ++j) row[j] = scale < 0 ? infinity : -infinity;
+    f(
+        row, [row, scale](index_t j) { return row[j] * scale; }, n);
+  }
+  for (index_t j = n; j < block.width; ++j) row[j] = T(0);
 }
 
-/// A row's share of the cost is some thousand operations per key; a task is one head of one sentence.
+/// Softmax of each row of s after scaling, bias and mask, in place; keys that must not be seen get 0. `bias`, that of the
+/// sentence's first query, may be null. What is kept of row i goes to shift[i * step] and inverse[i * step].
+template <class T>
+void attention_softmax(const AttentionLayout& a, const QueryBlock& block, const T* bias, T* s, SoftmaxRows<T> kept,
+                       index_t step) {
+  for (index_t i = 0; i < block.rows; ++i)
+    with_scores(a, block, i, bias, s, [&](T* row, const auto& score, index_t n) {
+      T shift = max_over<T>(n, score), inverse = T(0);
+      if (shift == -std::numeric_limits<T>::infinity()) {  // nothing to attend to: zeros, where a quotient would be NaN
+        shift = T(0);
+        std::fill(row, row + n, T(0));
+      } else {
+        inverse = T(1) / sum_over<T>(n, [=](index_t j) { return row[j] = cpu::exp(score(j) - shift); });
+        for (index_t j = 0; j < n; ++j) row[j] *= inverse;
+      }
+      if (kept.shift) kept.shift[i * step] = shift, kept.inverse[i * step] = inverse;
+    });
+}
+
+/// The same weights from the same scores and what was kept.
+template <class T>
+void attention_softmax_again(const AttentionLayout& a, const QueryBlock& block, const T* bias, T* s, SoftmaxRows<T> kept,
+                             index_t step) {
+  for (index_t i = 0; i < block.rows; ++i)
+    with_scores(a, block, i, bias, s, [&](T* row, const auto& score, index_t n) {
+      const T shift = kept.shift[i * step], inverse = kept.inverse[i * step];
+      for (index_t j = 0; j < n; ++j) row[j] = cpu::exp(score(j) - shift) * inverse;
+    });
+}
+
+/// y = x * mask / (1 - p) for a block of weights. y may be x. The weight of query i and key j of head h of sentence s draws word
+/// ((s * heads + h) << 32) + i * width + j of the stream.
+template <class T>
+void attention_dropout(const AttentionLayout& a, const QueryBlock& block, index_t s, index_t h, const T* x, T* y) {
+  const auto threshold = static_cast<std::uint32_t>(a.dropout * 0x1p32);
+  const T scale = static_cast<T>(1 / (1 - a.dropout));
+  const index_t first = ((s * a.heads + h) << 32) + block.first * block.width;
+  if (!a.causal || block.width < 4 * random_block) {
+    dropout_range(a.random, threshold, scale, first, block.size(), x, T(0), y);
+    return;
+  }
+  for (index_t i = 0; i < block.rows; ++i) {  // no random numbers for what is not seen
+    const index_t at = i * block.width, seen = block.seen_by(i);
+    dropout_range(a.random, threshold, scale, first + at, seen, x + at, T(0), y + at);
+    std::fill(y + at + seen, y + at + block.width, T(0));
+  }
+}
+
+/// Copies a block's weights to where those of its head stand without the lanes' rest, [queries, keys].
+template <class T>
+void attention_store(const QueryBlock& block, index_t keys, const T* w, T* weights) {
+  for (index_t i = 0; i < block.rows; ++i)
+    std::copy(w + i * block.width, w + i * block.width + keys, weights + (block.first + i) * keys);
+}
+
+/// A task is one head of one sentence: task(s, h), several at a time where they are small.
 template <class F>
 void attention_tasks(const AttentionLayout& a, F&& task) {
   const index_t tasks = a.queries.count() * a.heads;
@@ -74,77 +152,111 @@ void attention_tasks(const AttentionLayout& a, F&& task) {
   });
 }
 
+/// Room for `n` numbers, which the calling thread keeps for the next task.
+template <class T>
+T* attention_room(std::vector<T>& room, index_t n) {
+  if (static_cast<index_t>(room.size()) < n) room.resize(static_cast<std::size_t>(n));
+  return room.data();
+}
+
 }  // namespace cpu
 
 /// out = dropout(weights) v,  weights = softmax(scale * q k^T + bias), sentence by sentence and head by head.
 /// q [query rows, heads * d_k], k [key rows, heads * d_k], v [key rows, heads * d_v], out [query rows, heads * d_v], at the
-/// layout's strides; `bias` may be null. `weights` is kept for the backward, before dropout.
+/// layout's strides; `bias` may be null. Only a block of weights exists at a time; `rows` receives what the backward makes them
+/// from again. `weights`, where not null, receives all of them, before dropout.
 template <class T>
-void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, const T* v, const T* bias, T* weights, T* out) {
+void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, const T* v, const T* bias, T* weights,
+                       SoftmaxRows<T> rows, T* out) {
   cpu::attention_tasks(a, [&](index_t s, index_t h) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
-    const T* qs = q + a.queries.begin(s) * a.q_stride + h * a.d_k;
     const T* ks = k + a.keys.begin(s) * a.k_stride + h * a.d_k;
     const T* vs = v + a.keys.begin(s) * a.v_stride + h * a.d_v;
-    const index_t offset = a.weight_offset[static_cast<std::size_t>(s)] + h * queries * keys;
-    T* w = weights + offset;
-    cpu::gemm_block(false, true, queries, keys, a.d_k, T(1), qs, a.q_stride, ks, a.k_stride, T(0), w, keys);
-    cpu::attention_softmax(a, queries, keys, bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr, w);
-    thread_local std::vector<T> dropped;
-    const T* p = w;
-    if (a.dropout > 0) {
-      dropped.resize(static_cast<std::size_t>(queries * keys));
-      cpu::attention_dropout(a, offset, queries * keys, w, dropped.data());
-      p = dropped.data();
-    }
-    T* o = out + a.queries.begin(s) * a.out_stride + h * a.d_v;
-    cpu::gemm_block(false, false, queries, a.d_v, keys, T(1), p, keys, vs, a.v_stride, T(0), o, a.out_stride);
+    const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
+    thread_local std::vector<T> weights_room, dropped_room;
+    cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
+      const index_t row = a.queries.begin(s) + block.first, width = block.width;
+      T* w = cpu::attention_room(weights_room, block.size());
+      cpu::gemm_block(false, true, block.rows, block.seen, a.d_k, T(1), q + row * a.q_stride + h * a.d_k, a.q_stride, ks,
+                      a.k_stride, T(0), w, width);
+      const auto kept = rows.shift ? SoftmaxRows<T>{rows.shift + row * a.heads + h, rows.inverse + row * a.heads + h} : rows;
+      cpu::attention_softmax(a, block, bs, w, kept, a.heads);
+      if (weights)
+        cpu::attention_store(block, keys, w, weights + a.weight_offset[static_cast<std::size_t>(s)] + h * queries * keys);
+      const T* p = w;
+      if (a.dropout > 0) {
+        T* dropped = cpu::attention_room(dropped_room, block.size());
+        cpu::attention_dropout(a, block, s, h, w, dropped);
+        p = dropped;
+      }
+      cpu::gemm_block(false, false, block.rows, a.d_v, block.seen, T(1), p, width, vs, a.v_stride, T(0),
+                      out + row * a.out_stride + h * a.d_v, a.out_stride);
+    });
   });
 }
 
 /// dv = dropout(weights)^T dout,  ds = weights * (dw - sum(dw * weights)) with dw = dropout(dout v^T),
-/// dq = scale * ds k,  dk = scale * ds^T q,  dbias = ds. dq, dk, dv have the strides of q, k, v and are overwritten at the rows
-/// of the sentences, no others. Each may be null. `ds_out`, where not null, receives ds, laid out as the weights.
+/// dq = scale * ds k,  dk = scale * ds^T q,  dbias = ds. `rows`: what the forward kept. dq, dk, dv have the strides of q, k, v
+/// and are overwritten at the rows of the sentences, no others. Each may be null. `ds_out`, where not null, receives ds, laid
+/// out as the weights.
 template <class T>
-void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* v, const T* weights, T* dq,
-                        T* dk, T* dv, T* ds_out) {
+void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* v, const T* bias,
+                        SoftmaxRows<T> rows, T* dq, T* dk, T* dv, T* ds_out) {
   cpu::attention_tasks(a, [&](index_t s, index_t h) {
-    const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = queries * keys;
-    const index_t query_row = a.queries.begin(s), key_row = a.keys.begin(s);
-    const index_t offset = a.weight_offset[static_cast<std::size_t>(s)] + h * n;
-    const T* w = weights + offset;
-    const T* doutput = dout + query_row * a.out_stride + h * a.d_v;
+    const index_t queries = a.queries.length(s), keys = a.keys.keys(s), key_row = a.keys.begin(s);
+    const T* ks = k + key_row * a.k_stride + h * a.d_k;
+    const T* vs = v + key_row * a.v_stride + h * a.d_v;
+    const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
+    T* dks = dk ? dk + key_row * a.k_stride + h * a.d_k : nullptr;
+    T* dvs = dv ? dv + key_row * a.v_stride + h * a.d_v : nullptr;
     const T scale = static_cast<T>(a.scale);
-    thread_local std::vector<T> dropped, dscores;
-    dropped.resize(static_cast<std::size_t>(n));
-    dscores.resize(static_cast<std::size_t>(n));
-    if (dv) {
-      const T* p = w;
-      if (a.dropout > 0) {
-        cpu::attention_dropout(a, offset, n, w, dropped.data());
-        p = dropped.data();
+    const auto clear = [](T* x, index_t begin, index_t end, index_t width, index_t stride) {
+      for (index_t j = begin; x && j < end; ++j) std::fill(x + j * stride, x + j * stride + width, T(0));
+    };
+    const index_t seen = queries == 0 ? 0 : a.causal ? std::min(queries, keys) : keys;  // by any query; others get no gradient
+    clear(dks, seen, keys, a.d_k, a.k_stride);
+    clear(dvs, seen, keys, a.d_v, a.v_stride);
+    thread_local std::vector<T> weights_room, dropped_room, scores_room;
+    T keep = T(0);  // the first block, which is the last of the sentence, sees all keys that any sees
+    cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
+      const index_t row = a.queries.begin(s) + block.first, width = block.width;
+      const T* qs = q + row * a.q_stride + h * a.d_k;
+      const T* doutput = dout + row * a.out_stride + h * a.d_v;
+      T* w = cpu::attention_room(weights_room, block.size());
+      cpu::gemm_block(false, true, block.rows, block.seen, a.d_k, T(1), qs, a.q_stride, ks, a.k_stride, T(0), w, width);
+      cpu::attention_softmax_again(a, block, bs, w, {rows.shift + row * a.heads + h, rows.inverse + row * a.heads + h}, a.heads);
+      if (dvs) {
+        const T* p = w;
+        if (a.dropout > 0) {
+          T* dropped = cpu::attention_room(dropped_room, block.size());
+          cpu::attention_dropout(a, block, s, h, w, dropped);
+          p = dropped;
+        }
+        cpu::gemm_block(true, false, block.seen, a.d_v, block.rows, T(1), p, width, doutput, a.out_stride, keep, dvs, a.v_stride);
       }
-      cpu::gemm_block(true, false, keys, a.d_v, queries, T(1), p, keys, doutput, a.out_stride, T(0),
-                      dv + key_row * a.v_stride + h * a.d_v, a.v_stride);
-    }
-    if (!dq && !dk && !ds_out) return;
-    T* ds = dscores.data();
-    cpu::gemm_block(false, true, queries, keys, a.d_v, T(1), doutput, a.out_stride, v + key_row * a.v_stride + h * a.d_v,
-                    a.v_stride, T(0), ds, keys);
-    if (a.dropout > 0) cpu::attention_dropout(a, offset, n, ds, ds);
-    for (index_t i = 0; i < queries; ++i) {
-      T* row = ds + i * keys;
-      const T* weight = w + i * keys;
-      const T sum = cpu::sum_over<T>(keys, [=](index_t j) { return row[j] * weight[j]; });
-      for (index_t j = 0; j < keys; ++j) row[j] = weight[j] * (row[j] - sum);
-    }
-    if (ds_out) std::copy(ds, ds + n, ds_out + offset);
-    if (dq)
-      cpu::gemm_block(false, false, queries, a.d_k, keys, scale, ds, keys, k + key_row * a.k_stride + h * a.d_k, a.k_stride, T(0),
-                      dq + query_row * a.q_stride + h * a.d_k, a.q_stride);
-    if (dk)
-      cpu::gemm_block(true, false, keys, a.d_k, queries, scale, ds, keys, q + query_row * a.q_stride + h * a.d_k, a.q_stride,
-                      T(0), dk + key_row * a.k_stride + h * a.d_k, a.k_stride);
+      if (dq || dk || ds_out) {
+        T* ds = cpu::attention_room(scores_room, block.size());
+        cpu::gemm_block(false, true, block.rows, block.seen, a.d_v, T(1), doutput, a.out_stride, vs, a.v_stride, T(0), ds, width);
+        for (index_t i = 0; i < block.rows; ++i)  // what the product leaves as it was
+          for (index_t j = block.seen; j < width; ++j) ds[i * width + j] = T(0);
+        if (a.dropout > 0) cpu::attention_dropout(a, block, s, h, ds, ds);
+        for (index_t i = 0; i < block.rows; ++i) {
+          T* dscore = ds + i * width;
+          const T* weight = w + i * width;
+          const index_t n = cpu::whole_lanes(block.seen);
+          const T sum = cpu::sum_over<T>(n, [=](index_t j) { return dscore[j] * weight[j]; });
+          for (index_t j = 0; j < n; ++j) dscore[j] = weight[j] * (dscore[j] - sum);
+        }
+        if (ds_out)
+          cpu::attention_store(block, keys, ds, ds_out + a.weight_offset[static_cast<std::size_t>(s)] + h * queries * keys);
+        if (dq)
+          cpu::gemm_block(false, false, block.rows, a.d_k, block.seen, scale, ds, width, ks, a.k_stride, T(0),
+                          dq + row * a.q_stride + h * a.d_k, a.q_stride);
+        if (dks)
+          cpu::gemm_block(true, false, block.seen, a.d_k, block.rows, scale, ds, width, qs, a.q_stride, keep, dks, a.k_stride);
+      }
+      keep = T(1);
+    });
   });
 }
 

@@ -68,6 +68,12 @@ struct Columns {
   [[nodiscard]] const T* data() const { return x.data() + first; }
 };
 
+/// What the forward keeps of each row's softmax; rows [2, query rows * heads], or empty.
+template <class T, Device D>
+SoftmaxRows<T> softmax_rows(const Tensor<T, D>& rows) {
+  return rows.empty() ? SoftmaxRows<T>{} : SoftmaxRows<T>{rows.data(), rows.data() + rows.dim(1)};
+}
+
 template <class T, Device D>
 void set_bias_strides(AttentionLayout& a, const Shape& bias) {
   const index_t queries = a.queries.longest(), keys = a.keys.most_keys();
@@ -108,14 +114,20 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
   }
   a.weight_offset.push_back(size);
 
-  Tensor<T, D> weights({size}), out(q.x.shape().with(-1, options.heads * d_v));
   const auto bias = options.bias;
-  attention_forward(D{}, a, q.data(), k.data(), v.data(), bias ? bias->data() : nullptr, weights.data(), out.data());
-  if (options.weights) *options.weights = AttentionWeights<T, D>(weights, a);
   std::vector<Var<T, D>> inputs{q.x, k.x, v.x};
   if (bias) inputs.push_back(*bias);
+  const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& x) { return x.requires_grad(); });
+  // The weights would fill the memory with long sentences, and cost no less to fetch than to make again.
+  Tensor<T, D> weights, rows, out(q.x.shape().with(-1, options.heads * d_v));
+  if (options.weights) weights = Tensor<T, D>({size});
+  if (need) rows = Tensor<T, D>({2, queries.rows() * options.heads});
+  attention_forward(D{}, a, q.data(), k.data(), v.data(), bias ? bias->data() : nullptr, weights.data(), softmax_rows(rows),
+                    out.data());
+  if (options.weights) *options.weights = AttentionWeights<T, D>(weights, a);
   return record(std::move(out), inputs, [=](const Tensor<T, D>& dout) {
-    // One gradient tensor for each distinct input, so that packed projections get theirs in one piece.
+    // `rows` is kept for softmax_rows(rows), which looks into it. One gradient tensor for each distinct input, so that packed
+    // projections get theirs in one piece.
     struct Gradient {
       Var<T, D> x;
       Tensor<T, D> dx;
@@ -136,14 +148,15 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
     bool all_keys = true;
     for (index_t s = 0; s < keys.count(); ++s) all_keys = all_keys && keys.keys(s) == keys.length(s);
     Tensor<T, D> ds;
-    if (bias && bias->requires_grad()) ds = Tensor<T, D>(weights.shape());
+    if (bias && bias->requires_grad()) ds = Tensor<T, D>({a.weight_offset.back()});
     T* ds_out = bias && bias->requires_grad() ? ds.data() : nullptr;
+    const T* bias_data = bias ? bias->data() : nullptr;
     if (aliased) {  // the same tensor in two roles: each role gets a gradient of its own, and they are added
       const auto own = [&](const Columns<T, D>& c) {
         return c.x.requires_grad() ? Tensor<T, D>(c.x.shape(), T(0)) : Tensor<T, D>();
       };
       const auto dq = own(q), dk = own(k), dv = own(v);
-      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), weights.data(),
+      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), bias_data, softmax_rows(rows),
                          dq.empty() ? nullptr : dq.data() + q.first, dk.empty() ? nullptr : dk.data() + k.first,
                          dv.empty() ? nullptr : dv.data() + v.first, ds_out);
       for (const auto& [c, dx] : {std::pair{&q, &dq}, std::pair{&k, &dk}, std::pair{&v, &dv}})
@@ -152,7 +165,7 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
       T* dq = place(q, all_keys);
       T* dk = place(k, all_keys);
       T* dv = place(v, all_keys);
-      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), weights.data(), dq, dk, dv, ds_out);
+      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), bias_data, softmax_rows(rows), dq, dk, dv, ds_out);
       for (auto& g : gradients) g.x.accumulate(std::move(g.dx));
     }
     if (ds_out)
