@@ -17,7 +17,7 @@ struct FeedForward {
 
   FeedForward(index_t d_model, index_t d_ff, Activation f = Activation::relu, double activation_dropout = 0)
       : fc1(d_model, d_ff), fc2(d_ff, d_model), activation(f), dropout(make_dropout("activation dropout", activation_dropout)) {}
-  Var<T, D> operator()(const Var<T, D>& x) const { return fc2(apply(dropout, activate(fc1(x), activation))); }
+  Var<T, D> operator()(const Var<T, D>& x) const { return fc2(activate_dropout(fc1(x), activation, rate(dropout))); }
   template <class F>
   void fields(F&& field) {
     field("fc1", fc1);

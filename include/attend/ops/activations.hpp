@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "attend/core/error.hpp"
-#include "attend/ops/map.hpp"
+#include "attend/ops/map_dropout.hpp"
 
 namespace attend {
 
@@ -18,6 +18,8 @@ struct Relu {
   ATTEND_FUNCTOR T slope_from_value(T y) const {
     return math::select(y > T(0), T(1), T(0));
   }
+  /// Where a number was dropped, y is 0, and so is this.
+  static constexpr bool slope_is_zero_at_zero = true;
 };
 
 /// x * Phi(x), Phi the normal distribution function: (1 + erf(x / sqrt 2)) / 2. Source: Hendrycks and Gimpel 2016.
@@ -134,6 +136,25 @@ Var<T, D> activate(const Var<T, D>& x, Activation activation) {
       return x;
   }
   throw ValueError("activate: unknown activation " + std::to_string(static_cast<int>(activation)));
+}
+
+/// y = dropout(activation(x), p), keeping no more for the backward than the activation alone would.
+/// Throws ValueError unless 0 <= p < 1.
+template <class T, Device D>
+Var<T, D> activate_dropout(const Var<T, D>& x, Activation activation, double p, Generator& generator = default_generator()) {
+  if (p == 0) return activate(x, activation);
+  switch (activation) {
+    case Activation::relu:
+      return map_dropout(x, Relu{}, p, generator);
+    case Activation::gelu:
+      return map_dropout(x, Gelu{}, p, generator);
+    case Activation::gelu_tanh:
+      return map_dropout(x, GeluTanh{}, p, generator);
+    case Activation::silu:
+      return map_dropout(x, Silu{}, p, generator);
+    default:
+      return dropout(activate(x, activation), p, generator);
+  }
 }
 
 /// The name that stands in a model's configuration: "relu", "gelu", "gelu_tanh", "silu", "tanh", "identity".
