@@ -68,6 +68,11 @@ struct TrainFlags {
         ->check(CLI::Range(0.0, 1e9))
         ->capture_default_str()
         ->group(group);
+    app.add_option("--average-decay", fit.average_decay,
+                   "Of a moving average of the weights, which is what is validated and saved as best; 0: none")
+        ->check(CLI::Range(0.0, 0.999999))
+        ->capture_default_str()
+        ->group(group);
     app.add_option("--seed", fit.seed, "Of weights, order and dropout")->capture_default_str()->group(group);
     app.add_option("--validate-every", fit.validate_every, "Steps; 0: at the end of each epoch")
         ->check(CLI::Range(0, 1 << 30))

@@ -60,6 +60,19 @@ TEST_CASE("fit: the validation loss is that of the model without dropout and smo
   CHECK(report.validations.back().loss == Approx(model.loss(batches.make(whole[0]), {}).item()).epsilon(1e-12));
 }
 
+TEST_CASE("fit: with an average of the weights, that is what is validated and what the model holds at the end", "[train]") {
+  auto options = toy::options(4);
+  options.validation = toy::corpus(20, 2);
+  auto plain = toy::model(), averaged = toy::model();
+  fit(plain, toy::corpus(100), toy::Letters(), options);
+  options.average_decay = 0.8;
+  const auto report = fit(averaged, toy::corpus(100), toy::Letters(), options);
+  CHECK(toy::weights(averaged) != toy::weights(plain));
+  const Validation validation(options.validation, toy::Letters(), {});
+  CHECK(*validation.loss(averaged, nullptr) == Approx(report.validations.back().loss).epsilon(1e-6));
+  CHECK(*validation.loss(plain, nullptr) != Approx(report.validations.back().loss).epsilon(1e-6));
+}
+
 TEST_CASE("fit: accumulating over k batches equals batches k times as large", "[train]") {
   auto whole = toy::model<double>(), split = toy::model<double>();
   auto options = toy::options(2);

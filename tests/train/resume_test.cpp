@@ -21,6 +21,7 @@ FitOptions full_options() {
   options.validation = toy::corpus(20, 2);
   options.validate_every = 7;
   options.checkpoint_seconds = 0;
+  options.average_decay = 0.9;
   return options;
 }
 

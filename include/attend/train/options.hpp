@@ -34,6 +34,9 @@ struct FitOptions {
   /// The learning rate of each update, in place of the optimizer's. Without one, that of the optimizer is what an
   /// inverse-square-root schedule reaches after 500 steps. A fall with an open end ends with the training.
   std::optional<optim::Schedule> schedule = {};
+  /// Of a moving average of the weights, 0.999 say; 0: none. The average is then what is validated, saved as the best and left in
+  /// the model at the end. See `optim::WeightAverage`.
+  double average_decay = 0;
   double clip_norm = 1;    ///< the gradients' norm is cut down to this; 0: not at all
   std::uint64_t seed = 1;  ///< of the order of the pairs and of dropout
 
@@ -79,6 +82,8 @@ inline const FitOptions& check(const FitOptions& o) {
   check_value(o.curve_every >= 1, "fit", "curve_every is " + std::to_string(o.curve_every) + ", expected 1 or more");
   check_value(o.label_smoothing >= 0 && o.label_smoothing < 1, "fit",
               "label_smoothing is " + number_text(o.label_smoothing) + ", expected [0, 1)");
+  check_value(o.average_decay >= 0 && o.average_decay < 1, "fit",
+              "average_decay is " + number_text(o.average_decay) + ", expected [0, 1)");
   check_value(o.patience == 0 || !o.validation.empty(), "fit", "patience needs validation pairs");
   check_value(!o.translate || !o.validation.empty(), "fit", "translate needs validation pairs");
   check_value(o.best_by == Metric::loss || o.translate, "fit", "best_by BLEU needs `translate`");

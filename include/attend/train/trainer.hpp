@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "attend/optim/average.hpp"
 #include "attend/optim/clip.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/options.hpp"
@@ -36,6 +37,7 @@ class Trainer {
         schedule_(make_schedule()),
         folder_(options.output),
         progress_(options.progress) {
+    if (o_.average_decay > 0) average_.emplace(optimizer_.parameters(), o_.average_decay);
     if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));
     check_fits(model, tokenizer, std::max(batches_.longest(), validation_ ? validation_->batches().longest() : 0));
   }
@@ -99,6 +101,7 @@ class Trainer {
             {"max_length", number_text(o_.max_length)},
             {"bucket_width", number_text(o_.bucket_width)},
             {"seed", number_text(o_.seed)},
+            {"average_decay", number_text(o_.average_decay)},
             {"optimizer", std::string(optim::optimizer_name(o_.optimizer))},
             {"validation", validation_ ? number_text(validation_->batches().pairs().fingerprint()) : "none"},
             {"best_by", o_.best_by == Metric::loss ? "loss" : "bleu"}};
@@ -129,8 +132,9 @@ class Trainer {
 
   void load() {
     folder_.load_last([&](const std::filesystem::path& path) {
-      auto memory = optimizer_.state();
+      auto memory = this->memory();
       state_ = read_training_state(path, identity(), model_, memory, optimizer_.parameters().layout());
+      if (average_) memory.entries.pop_back();
       optimizer_.restore(memory);
       epoch_ = batches_.epoch(state_.epoch);
       if (state_.position >= epoch_.size())
@@ -139,6 +143,13 @@ class Trainer {
     });
     default_generator().restore(state_.generator_seed, state_.generator_drawn);
     saved_step_ = state_.step;
+  }
+
+  /// What the optimizer remembers, and last the average of the weights where there is one.
+  [[nodiscard]] optim::OptimizerState<T, D> memory() const {
+    auto memory = optimizer_.state();
+    if (average_) memory.entries.push_back({"average", average_->values()});
+    return memory;
   }
 
   /// One update of the weights.
@@ -161,6 +172,7 @@ class Trainer {
                   std::to_string(state_.step + 1) + "; a lower learning rate or a longer warm-up may help");
 
     ++state_.step;
+    if (average_ && taken) average_->update(state_.step);
     state_.tokens += labels;
     if (++state_.position == epoch_.size()) {
       state_.position = 0;
@@ -204,6 +216,8 @@ class Trainer {
     return o_.validate_every > 0 ? state_.step % o_.validate_every == 0 : state_.position == 0;
   }
   void validate() {
+    std::optional<typename optim::WeightAverage<T, D>::Scope> averaged;
+    if (average_) averaged.emplace(*average_);
     const auto loss = validation_->loss(model_, o_.stop);
     if (!loss) return;  // interrupted; the run that resumes this one begins with this validation
     if (!std::isfinite(*loss))
@@ -226,6 +240,7 @@ class Trainer {
     saved_step_ = -1;  // what was saved does not know of this
     if (point.best && folder_.used()) {
       folder_.save_best(model_, tokenizer_);
+      averaged.reset();
       checkpoint();  // so that a run that goes on from `last` knows of this best
     }
     if (o_.on_validation) o_.on_validation(point, translations);
@@ -240,7 +255,7 @@ class Trainer {
     state_.seconds = clock_.seconds();
     state_.generator_seed = default_generator().seed(), state_.generator_drawn = default_generator().drawn();
     folder_.save_last(model_, tokenizer_, [&](const std::filesystem::path& path) {
-      write_training_state(path, state_, identity(), model_, optimizer_.state(), optimizer_.parameters().layout());
+      write_training_state(path, state_, identity(), model_, memory(), optimizer_.parameters().layout());
     });
     saved_step_ = state_.step;
     checkpoint_time_ = clock_.seconds();
@@ -258,6 +273,7 @@ class Trainer {
     const bool validated = !validation_ || state_.validated == state_.step || state_.step == 0;
     if (reason != StopReason::interrupted && !validated) validate();
     if (folder_.used() && saved_step_ != state_.step) checkpoint();
+    if (average_) average_->exchange();
     state_.seconds = clock_.seconds();
     FitReport report{.curve = state_.curve,
                      .validations = state_.validations,
@@ -290,6 +306,7 @@ class Trainer {
   Batches::Epoch epoch_;
   std::optional<Validation> validation_;
   optim::AnyOptimizer<T, D> optimizer_;
+  std::optional<optim::WeightAverage<T, D>> average_;
   optim::Schedule schedule_;
   RunFolder folder_;
   Progress progress_;
