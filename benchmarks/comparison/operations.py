@@ -4,6 +4,7 @@ import json
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from . import machine, report
@@ -15,7 +16,7 @@ RATES = {"FLOP/s": ("GFLOP/s", 1e9), "bytes/s": ("GB/s", 1e9), "items/s": ("thou
 Row = dict[str, float]
 
 
-def run(settings: Settings, ceiling: Ceiling) -> list[str]:
+def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
     """Measures and gives the lines of the result."""
     program = settings.program.with_name("attend_benchmarks")
     if not program.exists():
@@ -41,7 +42,7 @@ def run(settings: Settings, ceiling: Ceiling) -> list[str]:
         ratio = [f"{report.median_ratio(other, times):.2f}", report.spread(other, times)] if other else ["–", "–"]
         rows.append([name, milliseconds(times), rate(results, clock), milliseconds(other), *ratio])
     head = ["operation", "attend, ms", "rate", "PyTorch, ms", "ratio", "over the rounds"]
-    return ["## Operations", "", *report.table(head, rows)]
+    yield ["## Operations", "", *report.table(head, rows)]
 
 
 def add(results: dict[str, list[Row]], command: list[str | Path], out: Path, threads: int) -> None:

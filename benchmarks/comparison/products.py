@@ -84,14 +84,14 @@ def products(quick: bool) -> list[Product]:
     return found[::7] if quick else found
 
 
-def run(settings: Settings, ceiling: Ceiling) -> list[str]:
-    """Measures with one thread, and with as many as were asked for; gives the lines of the result."""
+def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
+    """Measures with one thread, and with as many as were asked for; gives the lines of the result after each."""
     lines = ["## Products"]
     for threads in sorted({1, settings.threads}):
         ceiling_here = ceiling if threads == settings.threads else Ceiling(settings)
         lines += ["", f"### {threads} thread{'s' if threads > 1 else ''}", ""]
         lines += measure(settings, ceiling_here, threads)
-    return lines
+        yield lines
 
 
 def start(settings: Settings, threads: int) -> dict[str, Worker]:

@@ -1,4 +1,4 @@
-"""PyTorch's side of training steps: NETWORK WEIGHTS BATCHES eager|compile."""
+"""PyTorch's side of training steps: NETWORK WEIGHTS BATCHES eager|compile|double (eager, in double precision, the judge)."""
 
 import argparse
 import os
@@ -49,7 +49,7 @@ def make_pass(name: str, model: torch.nn.Module, batches: list[Batch], compiled:
     if name == "notebook2":
         forward = wrap(lambda b: model(b["x"], memories=(b["first"], b["second"])))
     elif name == "notebook3":
-        mask = torch.full([batches[0]["x"].shape[1]] * 2, -torch.inf).triu(1)
+        mask = torch.full([batches[0]["x"].shape[1]] * 2, -torch.inf, dtype=batches[0]["x"].dtype).triu(1)
         forward = wrap(lambda b: model(b["x"], b["y"], mask))
     else:
         loss = wrap(lambda b: model.loss(b["source"], b["target"], b["labels"], b.get("source_mask")))
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("network")
     parser.add_argument("weights", type=Path)
     parser.add_argument("batches", type=Path)
-    parser.add_argument("mode", choices=("eager", "compile"))
+    parser.add_argument("mode", choices=("eager", "compile", "double"))
     arguments = parser.parse_args()
     idle = resident("VmRSS")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -91,6 +91,9 @@ def main() -> None:
 
     model, batches = networks.network(arguments.network), read_batches(arguments.batches)
     networks.load(model, load_file(arguments.weights))
+    if arguments.mode == "double":
+        model = model.double()
+        batches = [{name: x.double() if x.is_floating_point() else x for name, x in b.items()} for b in batches]
     run = make_pass(arguments.network, model, batches, arguments.mode == "compile")
     adam = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)  # the fastest that there is
 

@@ -27,9 +27,15 @@ class Settings:
     compile_timeout: float
     model: Path | None
     lowercase: bool
+    failures: list[str] = field(default_factory=list)
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
+
+    def fail(self, text: str) -> None:
+        """Something is left out; the result says so."""
+        self.say(text)
+        self.failures.append(text)
 
     def seconds(self, usual: float) -> float:
         """Of a timing at least."""

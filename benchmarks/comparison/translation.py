@@ -4,6 +4,7 @@ import json
 import shutil
 import statistics
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,8 +65,8 @@ class Text:
         return sacrebleu.corpus_bleu([self.subwords.decode(o) for o in outputs], [self.references]).score
 
 
-def run(settings: Settings, ceiling: Ceiling) -> list[str]:
-    """Measures and gives the lines of the result."""
+def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
+    """Measures and gives the lines of the result, after each setting again."""
     assert settings.model is not None
     results: dict[tuple[int, int], dict[str, Measured]] = {setting: {} for setting in SETTINGS}
     with tempfile.TemporaryDirectory(prefix="attend-compare-") as folder:
@@ -75,18 +76,23 @@ def run(settings: Settings, ceiling: Ceiling) -> list[str]:
         workers = start(settings, text, model, Path(folder))
         try:
             for setting, sides in results.items():
-                check(settings, text, workers, setting, sides)
+                try:
+                    check(settings, text, workers, setting, sides)
+                except WorkerError as e:
+                    sides.clear()
+                    settings.fail(f"translate: {e}")
+                    continue
                 for r in range(settings.rounds):
                     settings.say(f"translate beam {setting[0]}, batch {setting[1]}: round {r + 1} of {settings.rounds}")
                     ceiling.measure()
                     for side, worker in workers.items():
                         answer = worker.ask("translate", scores=False, **request(text, setting))
                         sides[side].times.append(answer[settings.clock])
-            memory = {side: worker.ask("memory") for side, worker in workers.items()}
+                memory = {side: worker.ask("memory") for side, worker in workers.items()}
+                yield document(text, results, memory)
         finally:
             for worker in workers.values():
                 worker.close()
-    return document(text, results, memory)
 
 
 def start(settings: Settings, text: Text, model: Path, folder: Path) -> dict[str, Worker]:
