@@ -9,6 +9,8 @@
 #include "attend/nn/transformer_options.hpp"
 
 /// `config.json`: what a model is built from.
+///
+/// Objects are filled key by key: the JSON library's lists in braces would take a second to compile.
 namespace attend::detail {
 
 template <class E, std::size_t N>
@@ -56,13 +58,15 @@ inline index_t size_from(const io::JsonObject& json, const char* key) {
 }
 
 inline io::Json to_json(const nn::DropoutRates& d) {
-  return {{"embedding", d.embedding},
-          {"attention", d.attention},
-          {"activation", d.activation},
-          {"feed_forward", d.feed_forward},
-          {"residual", d.residual},
-          {"norm", d.norm},
-          {"block", d.block}};
+  io::Json json;
+  json["embedding"] = d.embedding;
+  json["attention"] = d.attention;
+  json["activation"] = d.activation;
+  json["feed_forward"] = d.feed_forward;
+  json["residual"] = d.residual;
+  json["norm"] = d.norm;
+  json["block"] = d.block;
+  return json;
 }
 
 inline nn::DropoutRates dropout_from(const io::JsonObject& json) {
@@ -76,26 +80,30 @@ inline nn::DropoutRates dropout_from(const io::JsonObject& json) {
 }
 
 inline io::Json to_json(const nn::StackOptions& o) {
-  return {{"vocabulary", o.vocabulary},
-          {"d_model", o.d_model},
-          {"heads", o.heads},
-          {"d_k", o.d_k},
-          {"d_v", o.d_v},
-          {"d_ff", o.d_ff},
-          {"layers", o.layers},
-          {"activation", to_name(o.activation, activations)},
-          {"norm_order", to_name(o.norm_order, norm_orders)},
-          {"norm", {{"eps", o.norm.eps}, {"sample_deviation", o.norm.sample_deviation}, {"scalar_affine", o.norm.scalar_affine}}},
-          {"final_norm", o.final_norm},
-          {"attention_bias", o.attention_bias},
-          {"scale_embedding", o.scale_embedding},
-          {"positions", to_name(o.positions, position_kinds)},
-          {"position_base", o.position_base},
-          {"max_length", o.max_length},
-          {"dropout", to_json(o.dropout)},
-          {"cross_attentions", o.cross_attentions},
-          {"d_memory", o.d_memory},
-          {"causal", o.causal}};
+  io::Json json;
+  json["vocabulary"] = o.vocabulary;
+  json["d_model"] = o.d_model;
+  json["heads"] = o.heads;
+  json["d_k"] = o.d_k;
+  json["d_v"] = o.d_v;
+  json["d_ff"] = o.d_ff;
+  json["layers"] = o.layers;
+  json["activation"] = to_name(o.activation, activations);
+  json["norm_order"] = to_name(o.norm_order, norm_orders);
+  json["norm"]["eps"] = o.norm.eps;
+  json["norm"]["sample_deviation"] = o.norm.sample_deviation;
+  json["norm"]["scalar_affine"] = o.norm.scalar_affine;
+  json["final_norm"] = o.final_norm;
+  json["attention_bias"] = o.attention_bias;
+  json["scale_embedding"] = o.scale_embedding;
+  json["positions"] = to_name(o.positions, position_kinds);
+  json["position_base"] = o.position_base;
+  json["max_length"] = o.max_length;
+  json["dropout"] = to_json(o.dropout);
+  json["cross_attentions"] = o.cross_attentions;
+  json["d_memory"] = o.d_memory;
+  json["causal"] = o.causal;
+  return json;
 }
 
 inline nn::StackOptions stack_from(const io::JsonObject& json) {
@@ -130,14 +138,16 @@ namespace attend::io {
 
 /// The options of a Transformer as `config.json` holds them.
 inline Json to_json(const nn::ModelOptions& o) {
-  return {{"format", "attend"},
-          {"version", 1},
-          {"encoder", detail::to_json(o.encoder)},
-          {"decoder", detail::to_json(o.decoder)},
-          {"share_embeddings", o.share_embeddings},
-          {"tie_head", o.tie_head},
-          {"head_bias", o.head_bias},
-          {"output", detail::to_name(o.output, detail::outputs)}};
+  Json json;
+  json["format"] = "attend";
+  json["version"] = 1;
+  json["encoder"] = detail::to_json(o.encoder);
+  json["decoder"] = detail::to_json(o.decoder);
+  json["share_embeddings"] = o.share_embeddings;
+  json["tie_head"] = o.tie_head;
+  json["head_bias"] = o.head_bias;
+  json["output"] = detail::to_name(o.output, detail::outputs);
+  return json;
 }
 
 /// The options that a `config.json` holds; `name` is what messages call it. Throws FormatError where a key is missing, of
