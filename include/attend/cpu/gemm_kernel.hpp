@@ -85,8 +85,18 @@ template <class T, int R, int P, bool APacked>
   const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
   Vector<T> sum[R][V] = {};
   const T* from = a.data;
+  if constexpr (P == 1 && R > 4) {  // c is wanted at the end of the sums
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+      for (int v = 0; v < V; ++v)
+        if (v * W < columns) __builtin_prefetch(c + i * ldc + v * W, 1);
+  }
   for (index_t l = 0; l < k; ++l, from += k_step, b += b_step) {
     Vector<T> row[V];
+    if constexpr (P == 1) {  // panels come from the second-level cache, a row of them at a time
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) __builtin_prefetch(b + v * W + 16 * b_step);
+    }
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) row[v] = load<T>(b + v / tile_vectors * panel_step + v % tile_vectors * W);
 #pragma GCC unroll 16
