@@ -21,14 +21,16 @@ def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
     program = settings.program.with_name("attend_benchmarks")
     if not program.exists():
         raise WorkerError(f"{program} is missing; build the target attend_benchmarks")
-    seconds = f"--{{}}min{{}}time={settings.seconds(0.02 if settings.quick else 0.2)}"
+    wanted = settings.filter or FILTER
+    seconds = settings.seconds(0.02 if settings.quick else 0.2)
     ours: dict[str, list[Row]] = {}
     theirs: dict[str, list[Row]] = {}
     with tempfile.TemporaryDirectory(prefix="attend-compare-") as folder:
         out = Path(folder) / "times.json"
-        attend = [program, f"--benchmark_filter={FILTER}", seconds.format("benchmark_", "_")]
+        attend = [program, f"--benchmark_filter={wanted}", f"--benchmark_min_time={seconds}"]
         attend += [f"--benchmark_out={out}", "--benchmark_out_format=json"]
-        pytorch = python_worker("pytorch_operations", "--threads", str(settings.threads), seconds.format("", "-"), "--out", out)
+        pytorch = python_worker("pytorch_operations", "--threads", str(settings.threads), "--min-time", str(seconds))
+        pytorch += ["--filter", wanted, "--out", out]
         for r in range(settings.rounds):
             settings.say(f"operations: round {r + 1} of {settings.rounds}")
             ceiling.measure()

@@ -27,6 +27,7 @@ class Settings:
     compile_timeout: float
     model: Path | None
     lowercase: bool
+    filter: str | None
     failures: list[str] = field(default_factory=list)
 
     def say(self, text: str) -> None:
