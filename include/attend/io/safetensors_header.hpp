@@ -237,9 +237,7 @@ inline SafetensorsHeader parse_safetensors_header(std::string_view text, std::si
   if (!text.starts_with('{')) throw FormatError(where + "the header does not begin with '{'");
   if (text.find('\0') != text.npos) throw FormatError(where + "the header has a zero byte, expected JSON");
   detail::SafetensorsHeaderReader reader(where);
-  // What `Json::sax_parse` does with JSON. That function reads four binary formats besides, and compiling them takes a second.
-  auto input = nlohmann::detail::input_adapter(text.begin(), text.end());
-  nlohmann::detail::parser<Json, decltype(input)>(std::move(input)).sax_parse(&reader);
+  Json::sax_parse(text.begin(), text.end(), &reader);
   SafetensorsHeader header = reader.take();
   const auto by_name = [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; };
   std::sort(header.tensors.begin(), header.tensors.end(), by_name);
