@@ -10,7 +10,7 @@
 
 /// `config.json`: what a model is built from.
 ///
-/// Objects are filled key by key: the JSON library's lists in braces would take a second to compile.
+/// Objects are filled key by key: the JSON library's lists in braces take longer to compile.
 namespace attend::detail {
 
 template <class E, std::size_t N>
