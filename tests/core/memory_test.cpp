@@ -55,6 +55,27 @@ TEST_CASE("a freed block is used again") {
   CHECK(pool.use().cached == 0);
 }
 
+TEST_CASE("a freed block serves a somewhat smaller tensor, but not one of less than half its size") {
+  auto& pool = MemoryPool::instance();
+  pool.release_cached();
+  const float* place = nullptr;
+  {
+    const Tensor<float> x({100'000});
+    place = x.data();
+  }
+  {
+    const Tensor<float> smaller({70'000});
+    CHECK(smaller.data() == place);
+    CHECK(pool.use().cached == 0);
+  }
+  const auto in_use = pool.use().in_use;
+  {
+    const Tensor<float> small({40'000});
+    CHECK(small.data() != place);
+  }
+  CHECK(pool.use().in_use == in_use);
+}
+
 TEST_CASE("a loop of the same tensors asks the system for nothing after its first turn") {
   auto& pool = MemoryPool::instance();
   const auto turn = [] {

@@ -57,24 +57,34 @@ class MemoryPool {
     return (bytes + step - 1) / step * step;
   }
 
+  struct Block {
+    void* data;
+    std::size_t size;  ///< what it really has, to be given to `deallocate`
+  };
+
+  /// A block of at least `bytes`: a freed one of that size class or of the next few (batches differ a little in their sizes, and
+  /// each class would else keep blocks of its own), at most twice as large; else a new one.
   /// Throws Error where the system has no memory left, with the size that was asked for.
-  void* allocate(std::size_t bytes) {
+  Block allocate(std::size_t bytes) {
     const std::size_t size = size_class(bytes);
     {
       const std::lock_guard lock(mutex_);
-      use_.in_use += size;
-      use_.peak = std::max(use_.peak, use_.in_use);
-      auto& blocks = free_[size];
-      if (!blocks.empty()) {
-        void* block = blocks.back();
-        blocks.pop_back();
-        use_.cached -= size;
-        return block;
+      for (std::size_t other = size; other <= 2 * size; other = size_class(other + 1)) {
+        const auto blocks = free_.find(other);
+        if (blocks != free_.end() && !blocks->second.empty()) {
+          void* block = blocks->second.back();
+          blocks->second.pop_back();
+          use_.cached -= other;
+          count(other);
+          return {block, other};
+        }
+        if (size < shared_from) break;
       }
+      count(size);
     }
-    if (void* block = from_system(size)) return block;
+    if (void* block = from_system(size)) return {block, size};
     release_cached();
-    if (void* block = from_system(size)) return block;
+    if (void* block = from_system(size)) return {block, size};
     {
       const std::lock_guard lock(mutex_);
       use_.in_use -= size;
@@ -83,18 +93,17 @@ class MemoryPool {
                 " bytes were asked for and are not to be had (in use: " + std::to_string(use().in_use) + ")");
   }
 
-  void deallocate(void* block, std::size_t bytes) noexcept {
-    const std::size_t size = size_class(bytes);
+  void deallocate(Block block) noexcept {
     const std::lock_guard lock(mutex_);
-    use_.in_use -= size;
+    use_.in_use -= block.size;
 #if defined(ATTEND_NO_POOL)
-    to_system(block, size);
+    to_system(block.data, block.size);
 #else
     try {
-      free_[size].push_back(block);
-      use_.cached += size;
+      free_[block.size].push_back(block.data);
+      use_.cached += block.size;
     } catch (...) {
-      to_system(block, size);
+      to_system(block.data, block.size);
     }
 #endif
   }
@@ -120,6 +129,12 @@ class MemoryPool {
 
  private:
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
+  static constexpr std::size_t shared_from = std::size_t{1} << 16;  // smaller blocks keep to their size class
+
+  void count(std::size_t size) {
+    use_.in_use += size;
+    use_.peak = std::max(use_.peak, use_.in_use);
+  }
 
   static std::size_t alignment(std::size_t size) { return size >= 2 * huge_page ? huge_page : memory_alignment; }
 
@@ -138,8 +153,8 @@ class MemoryPool {
   MemoryUse use_;
 };
 
-inline void* allocate(Cpu, std::size_t bytes) { return MemoryPool::instance().allocate(bytes); }
-inline void deallocate(Cpu, void* block, std::size_t bytes) noexcept { MemoryPool::instance().deallocate(block, bytes); }
+inline MemoryPool::Block allocate(Cpu, std::size_t bytes) { return MemoryPool::instance().allocate(bytes); }
+inline void deallocate(Cpu, MemoryPool::Block block) noexcept { MemoryPool::instance().deallocate(block); }
 
 /// y[i] = value.
 template <class T>
@@ -157,19 +172,18 @@ void copy(Cpu, index_t n, const T* x, T* y) {
 template <class T, Device D>
 class Storage {
  public:
-  explicit Storage(index_t count) : bytes_(static_cast<std::size_t>(count) * sizeof(T)) {
-    if (bytes_ > 0) data_ = static_cast<T*>(allocate(D{}, bytes_));
+  explicit Storage(index_t count) {
+    if (count > 0) block_ = allocate(D{}, static_cast<std::size_t>(count) * sizeof(T));
   }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   ~Storage() {
-    if (data_) deallocate(D{}, data_, bytes_);
+    if (block_.data) deallocate(D{}, block_);
   }
-  T* data() { return data_; }
+  T* data() { return static_cast<T*>(block_.data); }
 
  private:
-  T* data_ = nullptr;
-  std::size_t bytes_;
+  MemoryPool::Block block_{nullptr, 0};
 };
 
 }  // namespace attend
