@@ -62,7 +62,8 @@ Var<T, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, cons
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return v.requires_grad(); });
 
-  // A chunk of logits that stays in the cache while its loss and its gradient are computed.
+  // A chunk of logits: few, so that they are near when their gradient is computed; enough that copying the weight into the order
+  // of products, for each chunk anew, costs little beside it.
   const index_t chunk = std::clamp<index_t>((index_t{1} << 22) / std::max<index_t>(1, classes), 64, 1024);
   Tensor<T, D> losses({rows}), logits({std::min(chunk, rows), classes}), dx, dweight, dbias;
   if (need && x.requires_grad()) dx = Tensor<T, D>(x.shape());
