@@ -31,7 +31,12 @@ template <class T>
 void sum_rows(Cpu, index_t rows, index_t width, const T* x, index_t stride, T beta, T* y) {
   parallel_for(width, std::max<index_t>(64, 8192 / std::max<index_t>(1, rows)), [=](index_t begin, index_t end) {
     for (index_t j = begin; j < end; ++j) y[j] = beta == T(0) ? T(0) : beta * y[j];
-    for (index_t i = 0; i < rows; ++i)
+    index_t i = 0;
+    for (; i + 4 <= rows; i += 4) {  // four at a time, so that y is read and written a quarter as often
+      const T *x0 = x + i * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+      for (index_t j = begin; j < end; ++j) y[j] += (x0[j] + x1[j]) + (x2[j] + x3[j]);
+    }
+    for (; i < rows; ++i)
       for (index_t j = begin; j < end; ++j) y[j] += x[i * stride + j];
   });
 }
