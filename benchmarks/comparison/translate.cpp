@@ -75,9 +75,10 @@ Json translate_all(M& model, const Sentences& sources, const Json& request) {
 /// translate MODEL PRECISION
 void translate(Arguments arguments) {
   if (arguments.size() != 2) throw ValueError("attend_compare translate: expected MODEL PRECISION");
-  if (arguments[1] != "float32") throw ValueError("attend_compare translate: no precision is called " + arguments[1]);
+  const bool int8 = arguments[1] == "int8";
+  if (!int8 && arguments[1] != "float32") throw ValueError("attend_compare translate: no precision is called " + arguments[1]);
   const double idle = resident("VmRSS:");
-  decode::TransformerModel<float> model(io::load_model<float>(arguments[0]));
+  decode::TransformerModel<float> model(io::load_model<float>(arguments[0]), int8 ? Precision::int8 : Precision::full);
   Sentences sources;
   serve(Json::object(), [&](const Json& request) -> Json {
     const std::string what = request.at("do");

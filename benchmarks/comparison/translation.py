@@ -17,7 +17,7 @@ from .worker import Answer, Worker, WorkerError, python_worker
 SETTINGS = ((1, 1), (1, 32), (4, 1), (4, 32))  # beam, batch
 ALPHA = 0.6  # log-probabilities are divided by n ** ALPHA
 MAX_LENGTH = 128
-PRECISIONS = ("float32",)  # of attend
+PRECISIONS = ("float32", "int8")  # of attend
 ROUNDING = 2e-3  # two scores that differ by less than this, of sums of some hundred numbers, may change places
 
 
