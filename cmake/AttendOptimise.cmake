@@ -3,7 +3,7 @@
 #
 #   -march=native                 all instructions of this processor
 #   -mprefer-vector-width=512     on processors with AVX-512, where compilers stop at 256 bits by themselves
-#   -mtune=haswell                GCC on AMD: its tuning for Zen costs Eigen's products a quarter of their speed
+#   -mtune=haswell                GCC on AMD: measured on Zen 3 with the products of another library, a quarter faster
 #   -fno-math-errno, -fno-trapping-math    loops over sqrt and over branches become vector code; no result changes
 include_guard(GLOBAL)
 include(CheckCXXCompilerFlag)

@@ -10,13 +10,6 @@ macro(attend_dependency package)
 endmacro()
 
 set(attend_packages)
-attend_dependency(
-  Eigen3
-  TARGET Eigen3::Eigen
-  VERSION 3.4
-  DEBIAN libeigen3-dev
-  URL https://gitlab.com/libeigen/eigen/-/archive/3.4.0/eigen-3.4.0.tar.bz2
-  SHA256 b4c198460eba6f28d34894e3a5710998818515104d6e74e5cc331ce31e46e626)
 if(ATTEND_IO)
   attend_dependency(
     nlohmann_json
@@ -136,9 +129,7 @@ function(attend_add_fetched package folder)
   set(BUILD_SHARED_LIBS OFF)
   set(CMAKE_WARN_DEPRECATED OFF)
   set(build "${FETCHCONTENT_BASE_DIR}/${package}-build")
-  if(package STREQUAL "Eigen3")
-    attend_header_only(Eigen3::Eigen "${folder}")
-  elseif(package STREQUAL "nlohmann_json")
+  if(package STREQUAL "nlohmann_json")
     attend_header_only(nlohmann_json::nlohmann_json "${folder}/include")
   elseif(package STREQUAL "CLI11")
     attend_header_only(CLI11::CLI11 "${folder}/include")

@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(ATTEND_CONFIG_DIR "${CMAKE_INSTALL_DATADIR}/cmake/attend")
 
-# One export set per target, so that a package built for attend::core alone asks for no more than Eigen.
+# One export set per target, so that a package built for attend::core alone asks for no other library.
 foreach(name IN LISTS ATTEND_LIBRARIES)
   if(name STREQUAL "attend")
     set(target attend)

@@ -1,6 +1,6 @@
 # The library's targets. Every header lies in one include folder; what a target adds is the packages that its headers need.
 #
-#   attend::core     tensors, autograd, operations, modules, optimizers      Eigen
+#   attend::core     tensors, autograd, operations, modules, optimizers      threads
 #   attend::io       safetensors and model folders                           + nlohmann-json
 #   attend::text     corpora, SentencePiece, BLEU, chrF                      + SentencePiece
 #   attend::attend   all of it: training, decoding, <attend/attend.hpp>
@@ -35,7 +35,7 @@ endfunction()
 attend_library(
   core
   FLOORS core/ autograd/ cpu/ ops/ nn/ optim/
-  LINK Eigen3::Eigen Threads::Threads)
+  LINK Threads::Threads)
 set(ATTEND_LIBRARIES core)
 if(ATTEND_IO)
   attend_library(

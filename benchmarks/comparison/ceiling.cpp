@@ -1,10 +1,11 @@
 // What the machine could do at most: fused multiply-adds in registers, in all threads at once, memory never touched.
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "attend/core/threads.hpp"
-#include "attend/cpu/eigen.hpp"
+#include "attend/cpu/simd.hpp"
 #include "parts.hpp"
 #include "worker.hpp"
 
@@ -12,21 +13,22 @@ namespace compare {
 
 namespace {
 
-using Packet = Eigen::internal::packet_traits<float>::type;  // the widest vectors that the compiler's flags allow
-constexpr attend::index_t width = Eigen::internal::packet_traits<float>::size;
+using Vector = attend::cpu::Vector<float>;  // the widest that the compiler's flags allow
+constexpr attend::index_t width = attend::cpu::width<float>;
 constexpr std::size_t chains = 12;  // enough to cover the latency, few enough for 16 registers
 
 /// `rounds` times a multiply-add in each chain. Gives a number that depends on all of them.
 float multiply_add(attend::index_t rounds, float start) {
-  using namespace Eigen::internal;
-  Packet sums[chains];  // an array of the library would warn that it drops the type's attributes
-  for (std::size_t c = 0; c < chains; ++c) sums[c] = pset1<Packet>(start + static_cast<float>(c));
-  const Packet factor = pset1<Packet>(0.999f), summand = pset1<Packet>(0.001f);
+  Vector sums[chains];  // an array of the library would warn that it drops the type's attributes
+  for (std::size_t c = 0; c < chains; ++c) sums[c] = Vector{} + start + static_cast<float>(c);
+  const Vector factor = Vector{} + 0.999f, summand = Vector{} + 0.001f;
   for (attend::index_t i = 0; i < rounds; ++i)
-    for (auto& sum : sums) sum = pmadd(sum, factor, summand);
-  Packet total = sums[0];
-  for (std::size_t c = 1; c < chains; ++c) total = padd(total, sums[c]);
-  return predux(total);
+    for (auto& sum : sums) sum = sum * factor + summand;
+  Vector total = sums[0];
+  for (std::size_t c = 1; c < chains; ++c) total += sums[c];
+  float numbers[width];
+  attend::cpu::store<float>(numbers, total);
+  return std::accumulate(numbers, numbers + width, 0.0f);
 }
 
 }  // namespace

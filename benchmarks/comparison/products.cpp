@@ -6,10 +6,24 @@
 #include <vector>
 
 #include "attend/core/tensor.hpp"
-#include "attend/cpu/eigen.hpp"
 #include "attend/cpu/gemm.hpp"
 #include "parts.hpp"
 #include "worker.hpp"
+
+#if __has_include(<Eigen/Core>)
+#define COMPARE_WITH_EIGEN
+#define EIGEN_DONT_PARALLELIZE  // threads are ours: one thread's share is one single-threaded product
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 calls AVX-512's "undefined" registers, on purpose not initialised, a mistake of whoever uses them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <Eigen/Core>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#endif
 
 using namespace attend;
 
@@ -33,6 +47,7 @@ void attend_product(const Problem& p, const float* a, const float* b, float* c) 
   gemm(Cpu{}, p.a_transposed, p.b_transposed, p.m, p.n, p.k, 1.0f, a, lda(p), b, ldb(p), 0.0f, c, p.n);
 }
 
+#ifdef COMPARE_WITH_EIGEN
 /// Eigen on one thread, as its documentation has it: rows [begin, end) of c, columns [left, right).
 void eigen_part(const Problem& p, index_t begin, index_t end, index_t left, index_t right, const float* a, const float* b,
                 float* c) {
@@ -58,6 +73,16 @@ void eigen_product(const Problem& p, const float* a, const float* b, float* c) {
     else eigen_part(p, 0, p.m, begin, end, a, b, c);
   });
 }
+#endif
+
+/// Eigen where it was installed when this was compiled; else empty.
+Multiply eigen() {
+#ifdef COMPARE_WITH_EIGEN
+  return eigen_product;
+#else
+  return {};
+#endif
+}
 
 /// OpenBLAS where the system has it, found when the program runs; else empty.
 Multiply openblas() {
@@ -81,7 +106,7 @@ Multiply openblas() {
 
 Multiply library(const std::string& name) {
   if (name == "attend") return attend_product;
-  if (name == "eigen") return eigen_product;
+  if (name == "eigen") return eigen();
   if (name == "openblas") return openblas();
   throw ValueError("attend_compare: no library is called " + name);
 }

@@ -10,6 +10,7 @@ from .settings import Ceiling, Settings
 from .worker import Worker, WorkerError, python_worker
 
 LIBRARIES = ("attend", "eigen", "openblas", "pytorch")
+PACKAGES = {"eigen": "libeigen3-dev, when attend_compare is compiled", "openblas": "libopenblas0"}
 OPERANDS = 16e6  # bytes: operands in rotation, as much as no second-level cache holds, and at most 16 sets of them
 
 ROWS = 2048
@@ -106,7 +107,7 @@ def start(settings: Settings, threads: int) -> dict[str, Worker]:
             workers[library] = worker
         else:
             worker.close()
-            settings.say(f"products: {library} is not installed (Debian: libopenblas0); left out")
+            settings.say(f"products: {library} is not installed (Debian: {PACKAGES[library]}); left out")
     return workers
 
 

@@ -1,8 +1,8 @@
 #pragma once
 
 /// All that a CPU program needs: tensors, operations, modules, training, decoding, text and files.
-/// It wants Eigen, nlohmann-json and SentencePiece. A program that needs only networks includes `attend/nn/transformer.hpp` and
-/// wants only Eigen.
+/// It wants nlohmann-json and SentencePiece. A program that needs only networks includes `attend/nn/transformer.hpp` and
+/// wants no other library.
 
 #include "attend/autograd/gradcheck.hpp"
 #include "attend/autograd/var.hpp"

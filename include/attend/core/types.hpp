@@ -11,7 +11,7 @@ using index_t = std::int64_t;
 /// Token ids and class labels.
 using token_t = std::int32_t;
 
-/// The processor, with Eigen for matrix products. Kernels are plain functions overloaded on this tag.
+/// The processor. Kernels are plain functions overloaded on this tag.
 struct Cpu {};
 
 /// An NVIDIA GPU. Only the tag stands here; its kernels come with `attend/cuda.hpp`.

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "attend/core/threads.hpp"
-#include "attend/cpu/eigen.hpp"
+#include "attend/cpu/simd.hpp"
 #include "attend/cpu/vector.hpp"
 
 /// Attention in decoding: every row is one query with keys and values of its own choice.
@@ -13,61 +14,84 @@ namespace attend {
 
 namespace cpu {
 
-/// `lanes` numbers in vector registers. Loads need no alignment, so that a sum does not depend on where its row stands.
-template <class T>
-using Lanes = Eigen::Array<T, lanes, 1>;
-template <class T>
-Eigen::Map<const Lanes<T>> load_lanes(const T* x) {
-  return Eigen::Map<const Lanes<T>>(x);
-}
-
-/// scores[j] = q . keys[j] for j < 4: four sums at a time hide each other's waiting.
-template <class T>
-void four_scores(index_t d_k, const T* q, const T* const* keys, T* scores) {
-  const T *k0 = keys[0], *k1 = keys[1], *k2 = keys[2], *k3 = keys[3];
-  Lanes<T> p0 = Lanes<T>::Zero(), p1 = p0, p2 = p0, p3 = p0;
-  index_t i = 0;
-  for (; i + lanes <= d_k; i += lanes) {
-    const Lanes<T> x = load_lanes(q + i);
-    p0 += x * load_lanes(k0 + i), p1 += x * load_lanes(k1 + i), p2 += x * load_lanes(k2 + i), p3 += x * load_lanes(k3 + i);
-  }
-  scores[0] = p0.sum(), scores[1] = p1.sum(), scores[2] = p2.sum(), scores[3] = p3.sum();
-  for (; i < d_k; ++i) scores[0] += q[i] * k0[i], scores[1] += q[i] * k1[i], scores[2] += q[i] * k2[i], scores[3] += q[i] * k3[i];
-}
-
-/// out[i] = sum_j w[j] * rows[j][offset + i] for i < registers * lanes.
-template <index_t registers, class T>
-void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, T* out) {
-  Lanes<T> sum[registers];
-  for (auto& s : sum) s.setZero();
-  for (index_t j = 0; j < n; ++j)
-    for (index_t r = 0; r < registers; ++r) sum[r] += w[j] * load_lanes(rows[j] + offset + r * lanes);
-  for (index_t r = 0; r < registers; ++r) Eigen::Map<Lanes<T>>(out + r * lanes) = sum[r];
-}
-
-/// out = sum_j w_j values_j, w = softmax(scale * q . keys_j), over n > 0 keys. keys[j] is the key's first element, the value
-/// begins v_offset elements after it. weights [n + 3] is room to work in.
-template <class T>
-void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, const T* const* keys, index_t v_offset, T* weights,
-                    T* out) {
+/// scores[j] = scale * q . k_j for j < n; key j's k_j begins `offset` after keys[j]. Four at a time hide each other's waiting,
+/// and so there is room for n rounded up to a multiple of 4, in keys too. d_k is V vectors, q then stays in registers; with V = 0
+/// it is anything. Loads need no alignment, so that a sum does not depend on where its row stands.
+template <int V, class T>
+void key_scores(index_t n, index_t d_k, T scale, const T* q, const T* const* keys, index_t offset, T* scores) {
+  constexpr index_t W = width<T>;
+  Vector<T> x[V > 0 ? V : 1];
+  for (int v = 0; v < V; ++v) x[v] = scale * load<T>(q + v * W);
   for (index_t j = 0; j < n; j += 4) {
-    const index_t end = n - 1;  // the last four may hold the last key several times
-    const T* four[4] = {keys[j], keys[std::min(j + 1, end)], keys[std::min(j + 2, end)], keys[std::min(j + 3, end)]};
-    four_scores(d_k, q, four, weights + j);
+    const T* const k[4] = {keys[j] + offset, keys[j + 1] + offset, keys[j + 2] + offset, keys[j + 3] + offset};
+    Vector<T> sum[4] = {};
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) sum[i] += x[v] * load<T>(k[i] + v * W);
+    if constexpr (V == 0) {
+      index_t at = 0;
+      for (; at + W <= d_k; at += W) {
+        x[0] = scale * load<T>(q + at);
+        for (int i = 0; i < 4; ++i) sum[i] += x[0] * load<T>(k[i] + at);
+      }
+      if (const int rest = static_cast<int>(d_k - at); rest > 0) {
+        x[0] = scale * load_part<T>(q + at, rest);
+        for (int i = 0; i < 4; ++i) sum[i] += x[0] * load_part<T>(k[i] + at, rest);
+      }
+    }
+    four_sums<T>(sum, scores + j);
   }
-  for (index_t j = 0; j < n; ++j) weights[j] *= scale;
-  const T top = max_over<T>(n, [=](index_t j) { return weights[j]; });
-  for (index_t j = 0; j < n; ++j) weights[j] = cpu::exp(weights[j] - top);
-  const T inverse = T(1) / sum_over<T>(n, [=](index_t j) { return weights[j]; });
-  for (index_t j = 0; j < n; ++j) weights[j] *= inverse;
+}
+
+/// out[i] = sum_j w[j] * rows[j][offset + i] for V vectors of i.
+template <int V, class T>
+void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, T* out) {
+  Vector<T> sum[V] = {};
+  for (index_t j = 0; j < n; ++j)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sum[v] += w[j] * load<T>(rows[j] + offset + v * width<T>);
+  for (int v = 0; v < V; ++v) store<T>(out + v * width<T>, sum[v]);
+}
+
+/// out = sum_j w_j v_j, w = softmax(scale * q . k_j), over n > 0 keys: k_j begins k_offset after keys[j], v_j v_offset after it.
+/// keys [n + 3]; weights, room to work in, [n rounded up to a multiple of `lanes`].
+template <class T>
+void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, const T* const* keys, index_t k_offset,
+                    index_t v_offset, T* weights, T* out) {
+  constexpr index_t W = width<T>;
+  switch (d_k % W == 0 ? d_k / W : 0) {
+    case 1:
+      key_scores<1>(n, d_k, scale, q, keys, k_offset, weights);
+      break;
+    case 2:
+      key_scores<2>(n, d_k, scale, q, keys, k_offset, weights);
+      break;
+    case 4:
+      key_scores<4>(n, d_k, scale, q, keys, k_offset, weights);
+      break;
+    case 8:
+      key_scores<8>(n, d_k, scale, q, keys, k_offset, weights);
+      break;
+    default:
+      key_scores<0>(n, d_k, scale, q, keys, k_offset, weights);
+  }
+  // To the end of the lanes, with keys that weigh nothing: the rest of 13 one by one would take longer than all else here.
+  const index_t whole = (n + lanes - 1) / lanes * lanes;
+  std::fill(weights + n, weights + whole, -std::numeric_limits<T>::infinity());
+  const T top = max_over<T>(whole, [=](index_t j) { return weights[j]; });
+  for (index_t j = 0; j < whole; ++j) weights[j] = cpu::exp(weights[j] - top);
+  const T inverse = T(1) / sum_over<T>(whole, [=](index_t j) { return weights[j]; });
+  for (index_t j = 0; j < whole; ++j) weights[j] *= inverse;
 
   index_t i = 0;
-  for (; i + 4 * lanes <= d_v; i += 4 * lanes) weighted_rows<4>(n, weights, keys, v_offset + i, out + i);
-  for (; i + lanes <= d_v; i += lanes) weighted_rows<1>(n, weights, keys, v_offset + i, out + i);
-  for (; i < d_v; ++i) {
-    T sum = 0;
-    for (index_t j = 0; j < n; ++j) sum += weights[j] * keys[j][v_offset + i];
-    out[i] = sum;
+  for (; i + 4 * W <= d_v; i += 4 * W) weighted_rows<4>(n, weights, keys, v_offset + i, out + i);
+  for (; i + 2 * W <= d_v; i += 2 * W) weighted_rows<2>(n, weights, keys, v_offset + i, out + i);
+  for (; i + W <= d_v; i += W) weighted_rows<1>(n, weights, keys, v_offset + i, out + i);
+  if (const int rest = static_cast<int>(d_v - i); rest > 0) {
+    Vector<T> sum = {};
+    for (index_t j = 0; j < n; ++j) sum += weights[j] * load_part<T>(keys[j] + v_offset + i, rest);
+    store_part<T>(out + i, sum, rest);
   }
 }
 
@@ -78,20 +102,22 @@ void attention_step_rows(index_t rows, index_t heads, index_t d_k, index_t d_v, 
                          index_t q_stride, index_t v_offset, Count&& count, Key&& key, T* out, index_t out_stride) {
   const index_t cost = std::max<index_t>(1, most_keys * (d_k + d_v));
   parallel_for(rows * heads, std::max<index_t>(1, 65536 / cost), [&](index_t begin, index_t end) {
-    thread_local std::vector<const T*> keys;
-    thread_local std::vector<T> weights;
-    keys.resize(static_cast<std::size_t>(most_keys));
-    weights.resize(static_cast<std::size_t>(most_keys + 3));
-    for (index_t task = begin; task < end; ++task) {
-      const index_t row = task / heads, head = task % heads, n = count(row);
-      T* to = out + row * out_stride + head * d_v;
-      if (n == 0) {
-        std::fill(to, to + d_v, T(0));
-        continue;
-      }
-      for (index_t j = 0; j < n; ++j) keys[static_cast<std::size_t>(j)] = key(row, j) + head * d_k;
-      attend_to_keys(n, d_k, d_v, static_cast<T>(scale), q + row * q_stride + head * d_k, keys.data(),
-                     v_offset + head * (d_v - d_k), weights.data(), to);
+    thread_local std::vector<const T*> key_room;
+    thread_local std::vector<T> weight_room;
+    key_room.resize(static_cast<std::size_t>(most_keys + 3));
+    weight_room.resize(static_cast<std::size_t>(most_keys + lanes));
+    const T** const keys = key_room.data();
+    for (index_t task = begin; task < end;) {
+      const index_t row = task / heads, first = task - row * heads, last = std::min(heads, first + end - task), n = count(row);
+      const T* const from = q + row * q_stride;
+      T* const to = out + row * out_stride;
+      if (n == 0) std::fill(to + first * d_v, to + last * d_v, T(0));
+      for (index_t j = 0; j < n; ++j) keys[j] = key(row, j);
+      if (n > 0) std::fill_n(keys + n, 3, keys[n - 1]);  // what completes the last four
+      for (index_t head = first; n > 0 && head < last; ++head)
+        attend_to_keys(n, d_k, d_v, static_cast<T>(scale), from + head * d_k, keys, head * d_k, v_offset + head * d_v,
+                       weight_room.data(), to + head * d_v);
+      task += last - first;
     }
   });
 }

@@ -1,31 +1,41 @@
 #pragma once
 
-#include <type_traits>
+#include <algorithm>
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
-#include "attend/cpu/eigen.hpp"
+#include "attend/cpu/simd.hpp"
 
-/// One optimizer step over all parameters of a model at once, which lie end to end in one buffer. Eigen's arrays rather than
-/// plain loops, because a compiler that must set errno leaves a square root scalar.
+/// One optimizer step over all parameters of a model at once, which lie end to end in one buffer.
 namespace attend {
 
 namespace cpu {
 
-/// body(first, count) over [0, n) in parts of fixed size, so that where a part begins, and with it the rounding of every
-/// element, does not depend on the number of threads. A part of five arrays stays in the first-level cache.
-template <class F>
-void parallel_parts(index_t n, F&& body) {
-  constexpr index_t part = 1024;
-  parallel_for((n + part - 1) / part, 8, [&](index_t begin, index_t end) {
-    for (index_t p = begin; p < end; ++p) body(p * part, p * part + part < n ? part : n - p * part);
-  });
-}
-
+/// A vector's place in every array of a step: `count` numbers from `begin` on, fewer than a vector's at the arrays' end.
 template <class T>
-auto array(T* data, index_t count) {
-  using Array = Eigen::Array<std::remove_const_t<T>, Eigen::Dynamic, 1>;
-  return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Array, Array>>(data, count);
+struct Place {
+  index_t begin;
+  int count;
+
+  [[gnu::always_inline]] Vector<T> of(const T* x) const {
+    return count == width<T> ? load<T>(x + begin) : load_part<T>(x + begin, count);
+  }
+  [[gnu::always_inline]] void set(T* x, Vector<T> v) const {
+    if (count == width<T>) store<T>(x + begin, v);
+    else store_part<T>(x + begin, v, count);
+  }
+};
+
+/// body(place) for all vectors of [0, n). The arithmetic is the same for all, so that the rounding of an element depends neither
+/// on where it stands nor on the number of threads.
+template <class T, class F>
+void parallel_vectors(index_t n, F&& body) {
+  constexpr index_t W = width<T>;
+  parallel_for((n + W - 1) / W, 8192 / W, [&](index_t begin, index_t end) {
+    const index_t whole = std::min(end, n / W);
+    for (index_t i = begin; i < whole; ++i) body(Place<T>{i * W, static_cast<int>(W)});
+    if (whole < end) body(Place<T>{whole * W, static_cast<int>(n - whole * W)});
+  });
 }
 
 }  // namespace cpu
@@ -50,12 +60,12 @@ void adam_step(Cpu, index_t n, const AdamStep& step, const T* gradient, T* value
   const T beta2 = static_cast<T>(step.beta2), rest2 = static_cast<T>(1 - step.beta2);
   const T step_size = static_cast<T>(step.step_size), second_scale = static_cast<T>(step.second_scale);
   const T eps = static_cast<T>(step.eps);
-  cpu::parallel_parts(n, [=](index_t begin, index_t count) {
-    const auto g = cpu::array(gradient + begin, count);
-    auto p = cpu::array(value + begin, count), m = cpu::array(first + begin, count), v = cpu::array(second + begin, count);
-    m = beta1 * m + rest1 * (scale * g + l2 * p);
-    v = beta2 * v + rest2 * (scale * g + l2 * p).square();
-    p = shrink * p - step_size * m / (v.sqrt() * second_scale + eps);
+  cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) {
+    const cpu::Vector<T> p = at.of(value), g = scale * at.of(gradient) + l2 * p;
+    const cpu::Vector<T> m = beta1 * at.of(first) + rest1 * g, v = beta2 * at.of(second) + rest2 * (g * g);
+    at.set(first, m);
+    at.set(second, v);
+    at.set(value, shrink * p - step_size * m / (cpu::sqrt<T>(v) * second_scale + eps));
   });
 }
 
@@ -64,22 +74,19 @@ void adam_step(Cpu, index_t n, const AdamStep& step, const T* gradient, T* value
 template <class T>
 void sgd_momentum_step(Cpu, index_t n, T learning_rate, T scale, T l2, T momentum, bool nesterov, const T* gradient, T* value,
                        T* velocity) {
-  cpu::parallel_parts(n, [=](index_t begin, index_t count) {
-    const auto g = cpu::array(gradient + begin, count);
-    auto p = cpu::array(value + begin, count), v = cpu::array(velocity + begin, count);
-    v = momentum * v + (scale * g + l2 * p);
-    if (nesterov) p -= learning_rate * (scale * g + l2 * p + momentum * v);
-    else p -= learning_rate * v;
+  cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) {
+    const cpu::Vector<T> p = at.of(value), g = scale * at.of(gradient) + l2 * p, v = momentum * at.of(velocity) + g;
+    at.set(velocity, v);
+    at.set(value, p - learning_rate * (nesterov ? g + momentum * v : v));
   });
 }
 
 /// value -= learning_rate * (scale * gradient + l2 * value).
 template <class T>
 void sgd_step(Cpu, index_t n, T learning_rate, T scale, T l2, const T* gradient, T* value) {
-  cpu::parallel_parts(n, [=](index_t begin, index_t count) {
-    const auto g = cpu::array(gradient + begin, count);
-    auto p = cpu::array(value + begin, count);
-    p -= learning_rate * (scale * g + l2 * p);
+  cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) {
+    const cpu::Vector<T> p = at.of(value);
+    at.set(value, p - learning_rate * (scale * at.of(gradient) + l2 * p));
   });
 }
 

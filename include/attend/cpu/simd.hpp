@@ -1,11 +1,16 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #if defined(__AVX__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "attend/core/types.hpp"
@@ -72,6 +77,27 @@ template <class T>
 #endif
 }
 
+/// The square roots, rounded as the standard library's. A loop over that one stays scalar where it has to set errno.
+template <class T>
+[[gnu::always_inline]] inline Vector<T> sqrt(Vector<T> v) {
+#if defined(__AVX512F__)  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain form
+  if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_sqrt_ps(0xFFFF, (__m512)v);
+  else return (Vector<T>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)v);
+#elif defined(__AVX__)
+  if constexpr (sizeof(T) == 4) return (Vector<T>)_mm256_sqrt_ps((__m256)v);
+  else return (Vector<T>)_mm256_sqrt_pd((__m256d)v);
+#elif defined(__SSE2__)
+  if constexpr (sizeof(T) == 4) return (Vector<T>)_mm_sqrt_ps((__m128)v);
+  else return (Vector<T>)_mm_sqrt_pd((__m128d)v);
+#elif defined(__aarch64__)
+  if constexpr (sizeof(T) == 4) return (Vector<T>)vsqrtq_f32((float32x4_t)v);
+  else return (Vector<T>)vsqrtq_f64((float64x2_t)v);
+#else
+  for (int l = 0; l < width<T>; ++l) v[l] = std::sqrt(v[l]);
+  return v;
+#endif
+}
+
 namespace detail {
 
 /// a0 b0 a1 b1 ...: the lower (First = 0) or upper (First = width / 2) halves of a and b, in turn.
@@ -80,7 +106,38 @@ template <class T, int First, int... L>
   return __builtin_shufflevector(a, b, (First + L / 2 + (L % 2) * width<T>)...);
 }
 
+/// The blocks of `Block` numbers of a, then those of b, each folded to the sum of its halves.
+template <class T, int Block, int... L>
+[[gnu::always_inline]] inline Vector<T> fold(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
+  constexpr int half = Block / 2;
+  return __builtin_shufflevector(a, b, (L / half * Block + L % half)...) +
+         __builtin_shufflevector(a, b, (L / half * Block + L % half + half)...);
+}
+
+/// Each block of `Block` numbers becomes its sum, over and over.
+template <class T, int Block, int... L>
+[[gnu::always_inline]] inline Vector<T> sum_blocks(Vector<T> v, std::integer_sequence<int, L...> places) {
+  if constexpr (Block == 1) return v;
+  else return sum_blocks<T, Block / 2>(v + __builtin_shufflevector(v, v, (L ^ (Block / 2))...), places);
+}
+
 }  // namespace detail
+
+/// to[i] = the sum of v[i]'s numbers, i < 4: pairwise by halves, four sums for little more than one.
+template <class T>
+[[gnu::always_inline]] inline void four_sums(const Vector<T> (&v)[4], T* to) {
+  constexpr int n = width<T>;
+  constexpr auto places = std::make_integer_sequence<int, n>{};
+  const Vector<T> a = detail::fold<T, n>(v[0], v[1], places), b = detail::fold<T, n>(v[2], v[3], places);
+  if constexpr (n == 2) {
+    store<T>(to, a), store<T>(to + 2, b);
+  } else {
+    constexpr int part = n / 4;
+    const Vector<T> all = detail::sum_blocks<T, part>(detail::fold<T, n / 2>(a, b, places), places);
+    const auto first = __builtin_shufflevector(all, all, 0, part, 2 * part, 3 * part);
+    std::memcpy(to, &first, 4 * sizeof(T));
+  }
+}
 
 /// Transposes the square matrix of `width` vectors in place: log2(width) times, vectors i and i + width / 2 are interleaved
 /// into 2i and 2i + 1.
