@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ class FlatParameters {
     s.values = Tensor<T, D>({s.size}, T(0));
     s.gradients = Tensor<T, D>({s.size}, T(0));
     gather();
+    // Where the parameters lay before; blocks of their sizes would wait in vain for tensors of a training step.
+    if constexpr (std::same_as<D, Cpu>) MemoryPool::instance().release_cached();
   }
 
   /// [size()]: the parameters with the gaps between them.
