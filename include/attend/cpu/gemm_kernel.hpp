@@ -171,8 +171,8 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
     for (index_t i = 0, rows = tiles.begin[t + 1] - tiles.begin[t]; i < rows; i += W) {
       const T* from[W];
       for (index_t r = 0; r < W; ++r) from[r] = a.at(tiles.begin[t] + std::min(i + r, rows - 1), 0);
-      index_t l = 0;
-      for (; a.column_step == 1 && l + W <= k; l += W) {
+      const index_t whole = a.column_step == 1 ? k / W * W : 0;  // what goes by squares of W
+      for (index_t l = 0; l < whole; l += W) {
         Vector<T> v[W];
 #pragma GCC unroll 16
         for (index_t r = 0; r < W; ++r) v[r] = load<T>(from[r] + l);
@@ -180,7 +180,7 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
 #pragma GCC unroll 16
         for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + i, v[r]);
       }
-      for (; l < k; ++l)
+      for (index_t l = whole; l < k; ++l)
         for (index_t r = 0; r < W; ++r) to[l * step + i + r] = from[r][l * a.column_step];
     }
 }
