@@ -87,6 +87,10 @@ void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, M
         c[i * ldc + j] = (outcome.add ? c[i * ldc + j] : T(0)) + (outcome.bias ? outcome.bias[j] : T(0));
     return;
   }
+  if (m * n * k < 262144 && m > 2 && b.column_step == 1 && n % N == 0 && k <= k_block) {
+    multiply_in_place(m, n, k, a, b, outcome, c, ldc);
+    return;
+  }
   parallel = parallel && m * n * k >= 65536 && threads() > 1;
   if (m > 8 * tile_rows || (!parallel && m > 2 * tile_rows && n > N)) {
     multiply_by_rows(parallel, m, n, k, a, b, outcome, c, ldc);

@@ -85,7 +85,7 @@ template <class T, int R, int P, bool APacked>
   const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
   Vector<T> sum[R][V] = {};
   const T* from = a.data;
-  if constexpr (P == 1 && R > 4) {  // c is wanted at the end of the sums
+  if (P == 1 && R > 4 && k >= 64) {  // c is wanted at the end of the sums
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i)
       for (int v = 0; v < V; ++v)
@@ -228,6 +228,20 @@ struct Panels {
   const T* data;
   index_t panel_step, row_step;
 };
+
+/// The same as `multiply_panels` where nothing is worth a copy: few rows of whole panels that are read where they lie.
+template <class T>
+void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c, index_t ldc) {
+  static constexpr auto tiles = detail::narrow_tiles<T, false>(std::make_integer_sequence<int, tile_rows>{});
+  for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
+    const index_t count = (m - i) / left;
+    for (index_t j = 0; j < n; j += tile_columns<T>)
+      tiles[static_cast<std::size_t>(count - 1)](k, a.from(i, 0), b.at(0, j), b.row_step, 0,
+                                                 {outcome.alpha, outcome.add, outcome.bias ? outcome.bias + j : nullptr},
+                                                 c + i * ldc + j, ldc, n - j);
+    i += count;
+  }
+}
 
 /// c [m, n] from rows of a and the panels of b, at most `k_block` deep.
 template <class T>
