@@ -12,7 +12,8 @@
 #include "attend/core/random.hpp"
 #include "attend/core/segments.hpp"
 
-/// What all benchmarks make their inputs from and register themselves with. `comparison/pytorch_operations.py` makes inputs of the same sizes.
+/// What all benchmarks make their inputs from and register themselves with. `comparison/pytorch_operations.py` makes inputs of
+/// the same sizes.
 
 /// Standard normal numbers.
 inline attend::Tensor<float> random_numbers(const attend::Shape& shape) {
