@@ -106,4 +106,6 @@ TEST_CASE("Int8Matrix: rows of zeros and the largest numbers there are stay what
   CHECK(y[3] == Approx(127.0 * 129));
   CHECK(y[4] == 0);
   CHECK(y[5] == Approx(127.0 * (64 + 127 + 3)));
+  CHECK_THROWS_WITH(cpu::Int8Matrix(65537, 0, cpu::MatrixView<float>{b.data(), 1, 65537}),
+                    "Int8Matrix: sums of 65537 products, at most 65536 fit into 32 bits");
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -106,6 +107,7 @@ inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
 /// The matrix b [k, n] of a product in 8-bit integers with a scale for each column, in the order in which products read it.
 class Int8Matrix {
  public:
+  /// Throws ValueError for a k so large that a sum might not fit into 32 bits.
   Int8Matrix(index_t k, index_t n, MatrixView<float> b)
       : k_(k),
         n_(n),
@@ -114,6 +116,7 @@ class Int8Matrix {
         bytes_(static_cast<std::size_t>(panels_ * panel_bytes()) + 64),
         start_(static_cast<std::size_t>(panels_ * N)),
         scales_(static_cast<std::size_t>(panels_ * N)) {
+    check_value(k <= 65536, "Int8Matrix", "sums of " + std::to_string(k) + " products, at most 65536 fit into 32 bits");
     parallel_for(n, 64, [&](index_t begin, index_t end) {
       std::vector<float> column(static_cast<std::size_t>(k));
       std::vector<std::int8_t> q(static_cast<std::size_t>(k));
