@@ -1,5 +1,6 @@
 #include "attend/ops/packed_weights.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "attend/core/random.hpp"
@@ -63,4 +64,22 @@ TEST_CASE("PackedWeights: int8 is near, leaves recorded graphs alone, and is for
   CHECK(y.values() != exact.values());
   for (index_t i = 0; i < y.size(); ++i) CHECK(y.data()[i] == Approx(exact.data()[i]).margin(0.4));  // sums of size 8
   CHECK_THROWS_WITH(PackedWeights<double>(Precision::int8), "PackedWeights: int8 is for float models on the CPU");
+}
+
+TEST_CASE("PackedWeights: a product over nothing is the bias, and a new tensor of one value makes nothing be packed anew") {
+  const NoGrad no_grad;
+  for (const auto precision : {Precision::full, Precision::int8}) {
+    const PackedWeights<float> packed(precision);
+    const PackedWeights<float>::Use use(packed);
+    const auto b = random({3}, 2);
+    const auto y = linear(Var<float>(Tensor<float>({2, 0})), Var<float>(Tensor<float>({3, 0})), b).value().values();
+    const auto bias = b.value().values();
+    CHECK(std::equal(bias.begin(), bias.end(), y.begin()));
+    CHECK(std::equal(bias.begin(), bias.end(), y.begin() + 3));
+  }
+  const auto before = weights_version();
+  const Tensor<float> fresh({4}, 1.0f);
+  CHECK(weights_version() == before);
+  fresh.fill(2);
+  CHECK(weights_version() > before);
 }

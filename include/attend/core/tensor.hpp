@@ -27,7 +27,7 @@ class Tensor {
   Tensor() : shape_{0} {}
   explicit Tensor(const Shape& shape)
       : shape_(checked(shape)), storage_(std::make_shared<Storage<T, D>>(shape.size())), data_(storage_->data()) {}
-  Tensor(const Shape& shape, T value) : Tensor(shape) { fill(value); }
+  Tensor(const Shape& shape, T value) : Tensor(shape) { attend::fill(D{}, size(), value, data_); }
   /// The given values, row by row. Throws ShapeError where their count is not the shape's.
   Tensor(const Shape& shape, std::span<const T> values) requires std::same_as<D, Cpu> : Tensor(shape) {
     if (static_cast<index_t>(values.size()) != size())

@@ -39,8 +39,6 @@ struct SoftmaxRows {
 
 namespace cpu {
 
-inline index_t whole_lanes(index_t n) { return (n + lanes - 1) / lanes * lanes; }
-
 /// A block of consecutive queries of one head of one sentence, with room for their weights. Rows of weights are made of whole
 /// `lanes`, with zeros at their ends, because a sentence of 25 tokens would else spend most of its time on the last nine.
 struct QueryBlock {
@@ -152,13 +150,6 @@ void attention_tasks(const AttentionLayout& a, F&& task) {
   });
 }
 
-/// Room for `n` numbers, which the calling thread keeps for the next task.
-template <class T>
-T* attention_room(std::vector<T>& room, index_t n) {
-  if (static_cast<index_t>(room.size()) < n) room.resize(static_cast<std::size_t>(n));
-  return room.data();
-}
-
 }  // namespace cpu
 
 /// out = dropout(weights) v,  weights = softmax(scale * q k^T + bias), sentence by sentence and head by head.
@@ -173,10 +164,10 @@ void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, co
     const T* ks = k + a.keys.begin(s) * a.k_stride + h * a.d_k;
     const T* vs = v + a.keys.begin(s) * a.v_stride + h * a.d_v;
     const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
-    thread_local std::vector<T> weights_room, dropped_room;
+    thread_local cpu::Scratch weights_room, dropped_room;
     cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
       const index_t row = a.queries.begin(s) + block.first, width = block.width;
-      T* w = cpu::attention_room(weights_room, block.size());
+      T* w = weights_room.get<T>(block.size());
       cpu::gemm_block(false, true, block.rows, block.seen, a.d_k, T(1), q + row * a.q_stride + h * a.d_k, a.q_stride, ks,
                       a.k_stride, T(0), w, width);
       const auto kept = rows.shift ? SoftmaxRows<T>{rows.shift + row * a.heads + h, rows.inverse + row * a.heads + h} : rows;
@@ -185,7 +176,7 @@ void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, co
         cpu::attention_store(block, keys, w, weights + a.weight_offset[static_cast<std::size_t>(s)] + h * queries * keys);
       const T* p = w;
       if (a.dropout > 0) {
-        T* dropped = cpu::attention_room(dropped_room, block.size());
+        T* dropped = dropped_room.get<T>(block.size());
         cpu::attention_dropout(a, block, s, h, w, dropped);
         p = dropped;
       }
@@ -216,26 +207,26 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q
     const index_t seen = queries == 0 ? 0 : a.causal ? std::min(queries, keys) : keys;  // by any query; others get no gradient
     clear(dks, seen, keys, a.d_k, a.k_stride);
     clear(dvs, seen, keys, a.d_v, a.v_stride);
-    thread_local std::vector<T> weights_room, dropped_room, scores_room;
+    thread_local cpu::Scratch weights_room, dropped_room, scores_room;
     T keep = T(0);  // the first block, which is the last of the sentence, sees all keys that any sees
     cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
       const index_t row = a.queries.begin(s) + block.first, width = block.width;
       const T* qs = q + row * a.q_stride + h * a.d_k;
       const T* doutput = dout + row * a.out_stride + h * a.d_v;
-      T* w = cpu::attention_room(weights_room, block.size());
+      T* w = weights_room.get<T>(block.size());
       cpu::gemm_block(false, true, block.rows, block.seen, a.d_k, T(1), qs, a.q_stride, ks, a.k_stride, T(0), w, width);
       cpu::attention_softmax_again(a, block, bs, w, {rows.shift + row * a.heads + h, rows.inverse + row * a.heads + h}, a.heads);
       if (dvs) {
         const T* p = w;
         if (a.dropout > 0) {
-          T* dropped = cpu::attention_room(dropped_room, block.size());
+          T* dropped = dropped_room.get<T>(block.size());
           cpu::attention_dropout(a, block, s, h, w, dropped);
           p = dropped;
         }
         cpu::gemm_block(true, false, block.seen, a.d_v, block.rows, T(1), p, width, doutput, a.out_stride, keep, dvs, a.v_stride);
       }
       if (dq || dk || ds_out) {
-        T* ds = cpu::attention_room(scores_room, block.size());
+        T* ds = scores_room.get<T>(block.size());
         cpu::gemm_block(false, true, block.rows, block.seen, a.d_v, T(1), doutput, a.out_stride, vs, a.v_stride, T(0), ds, width);
         for (index_t i = 0; i < block.rows; ++i)  // what the product leaves as it was
           for (index_t j = block.seen; j < width; ++j) ds[i * width + j] = T(0);

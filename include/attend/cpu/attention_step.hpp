@@ -77,7 +77,7 @@ void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, co
       key_scores<0>(n, d_k, scale, q, keys, k_offset, weights);
   }
   // To the end of the lanes, with keys that weigh nothing: the rest of 13 one by one would take longer than all else here.
-  const index_t whole = (n + lanes - 1) / lanes * lanes;
+  const index_t whole = whole_lanes(n);
   std::fill(weights + n, weights + whole, -std::numeric_limits<T>::infinity());
   const T top = max_over<T>(whole, [=](index_t j) { return weights[j]; });
   for (index_t j = 0; j < whole; ++j) weights[j] = cpu::exp(weights[j] - top);

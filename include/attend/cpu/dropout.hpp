@@ -18,6 +18,17 @@ struct DropoutMask {
 
 namespace cpu {
 
+/// Elements that a pass goes over twice, for a mask, while they are in the first-level cache.
+inline constexpr index_t mask_part = 2048;
+
+/// body(first, count) for the parts of [0, n), in parallel.
+template <class F>
+void for_mask_parts(index_t n, F&& body) {
+  parallel_for((n + mask_part - 1) / mask_part, 4, [&](index_t begin, index_t end) {
+    for (index_t p = begin; p < end; ++p) body(p * mask_part, std::min(mask_part, n - p * mask_part));
+  });
+}
+
 #if defined(__GNUC__) && !defined(__clang__)
 // With AVX-512, GCC 12 does not see that `random_words` fills the block.
 #pragma GCC diagnostic push

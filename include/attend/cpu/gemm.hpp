@@ -30,9 +30,8 @@ void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, Matri
   for (index_t j = begin; j < end; j += N)
     for (index_t l = 0; l < k; l += k_block) {
       const index_t deep = std::min(k_block, k - l);
-      const Outcome<T> o{outcome.alpha, outcome.add || l > 0, outcome.bias && l == 0 ? outcome.bias + j : nullptr};
-      multiply_panels(m, std::min(N, end - j), deep, a.from(0, l), one_panel(in_place, b, l, deep, j, end - j, copy), o, c + j,
-                      ldc);
+      multiply_panels(m, std::min(N, end - j), deep, a.from(0, l), one_panel(in_place, b, l, deep, j, end - j, copy),
+                      outcome.from(l, j), c + j, ldc);
     }
 }
 
@@ -65,11 +64,10 @@ void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView
         });
       run(m, tile_rows, [&](index_t begin, index_t end) {
         for (index_t first = 0; first < deep; first += k_block) {
-          const bool start = l + first == 0;
-          const Outcome<T> o{outcome.alpha, outcome.add || !start, outcome.bias && start ? outcome.bias + j : nullptr};
           const Panels<T> from =
               in_place(wide) ? Panels<T>{b.at(l + first, j), N, b.row_step} : Panels<T>{copy(first, 0), depth(first) * N, N};
-          multiply_panels(end - begin, wide, depth(first), a.from(begin, l + first), from, o, c + begin * ldc + j, ldc);
+          multiply_panels(end - begin, wide, depth(first), a.from(begin, l + first), from, outcome.from(l + first, j),
+                          c + begin * ldc + j, ldc);
         }
       });
     }

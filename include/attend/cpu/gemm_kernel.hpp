@@ -72,6 +72,9 @@ struct Outcome {
   T alpha;
   bool add;
   const T* bias;
+
+  /// That of the sums from k = l on, for the columns from j on: what comes first sets c and brings the bias, the rest adds.
+  [[nodiscard]] Outcome from(index_t l, index_t j) const { return {alpha, add || l > 0, bias && l == 0 ? bias + j : nullptr}; }
 };
 
 namespace detail {
@@ -133,9 +136,9 @@ using Tile = void (*)(index_t, MatrixView<T>, const T*, index_t, index_t, Outcom
 /// Panels that a tile of R rows takes at once: with few rows, more columns keep the multipliers busy.
 constexpr int panels_of(int rows) { return rows <= 1 ? (vector_registers == 32 ? 4 : 3) : rows <= 2 ? 2 : 1; }
 
-template <class T, bool APacked, int... R>
-constexpr auto tiles(std::integer_sequence<int, R...>) {
-  return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, panels_of(R + 1), APacked>...};
+template <class T, int... R>
+constexpr auto direct_tiles(std::integer_sequence<int, R...>) {
+  return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, panels_of(R + 1), false>...};
 }
 template <class T, bool APacked, int... R>
 constexpr auto narrow_tiles(std::integer_sequence<int, R...>) {
@@ -229,16 +232,20 @@ struct Panels {
   index_t panel_step, row_step;
 };
 
+namespace detail {
+/// The tiles that take one panel, by their rows less one.
+template <class T, bool APacked>
+inline constexpr auto one_panel_tiles = narrow_tiles<T, APacked>(std::make_integer_sequence<int, tile_rows>{});
+}  // namespace detail
+
 /// The same as `multiply_panels` where nothing is worth a copy: few rows of whole panels that are read where they lie.
 template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c, index_t ldc) {
-  static constexpr auto tiles = detail::narrow_tiles<T, false>(std::make_integer_sequence<int, tile_rows>{});
   for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
     const index_t count = (m - i) / left;
     for (index_t j = 0; j < n; j += tile_columns<T>)
-      tiles[static_cast<std::size_t>(count - 1)](k, a.from(i, 0), b.at(0, j), b.row_step, 0,
-                                                 {outcome.alpha, outcome.add, outcome.bias ? outcome.bias + j : nullptr},
-                                                 c + i * ldc + j, ldc, n - j);
+      detail::one_panel_tiles<T, false>[static_cast<std::size_t>(count - 1)](k, a.from(i, 0), b.at(0, j), b.row_step, 0,
+                                                                             outcome.from(0, j), c + i * ldc + j, ldc, n - j);
     i += count;
   }
 }
@@ -246,9 +253,7 @@ void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixV
 /// c [m, n] from rows of a and the panels of b, at most `k_block` deep.
 template <class T>
 void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome, T* c, index_t ldc) {
-  static constexpr auto packed = detail::tiles<T, true>(std::make_integer_sequence<int, tile_rows>{});
-  static constexpr auto direct = detail::tiles<T, false>(std::make_integer_sequence<int, tile_rows>{});
-  static constexpr auto narrow = detail::narrow_tiles<T, false>(std::make_integer_sequence<int, 2>{});
+  static constexpr auto direct = detail::direct_tiles<T>(std::make_integer_sequence<int, tile_rows>{});
   constexpr index_t N = tile_columns<T>;
   // Packing costs as much as reading a once more for some panels; without it, rows a power of two apart share cache lines.
   // Several tiles together only where their numbers lie side by side: a single one stays in the first-level cache.
@@ -271,14 +276,13 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
       const auto at = static_cast<std::size_t>(count - 1);
       const MatrixView<T> part = rows ? MatrixView<T>{rows + t * packed_rows<T> * k_block, 1, packed_rows<T>} : a.from(i, 0);
       const auto multiply = [&](detail::Tile<T> tile, index_t p) {
-        Outcome<T> o = outcome;
-        if (o.bias) o.bias += p * N;
-        tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, o, c + i * ldc + p * N, ldc, n - p * N);
+        tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.from(0, p * N), c + i * ldc + p * N, ldc,
+             n - p * N);
       };
       const index_t panels = (n + N - 1) / N, together = rows ? 1 : detail::panels_of(static_cast<int>(count));
       index_t p = 0;
-      for (; p + together <= panels; p += together) multiply(rows ? packed[at] : direct[at], p);
-      for (; p < panels; ++p) multiply(narrow[at], p);
+      for (; p + together <= panels; p += together) multiply(rows ? detail::one_panel_tiles<T, true>[at] : direct[at], p);
+      for (; p < panels; ++p) multiply(detail::one_panel_tiles<T, false>[at], p);
     }
     i = group.begin[group.count];
   }

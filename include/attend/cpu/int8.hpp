@@ -113,7 +113,7 @@ class Int8Matrix {
         n_(n),
         groups_((k + 3) / 4),
         panels_((n + N - 1) / N),
-        bytes_(static_cast<std::size_t>(panels_ * panel_bytes()) + 64),
+        bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
         start_(static_cast<std::size_t>(panels_ * N)),
         scales_(static_cast<std::size_t>(panels_ * N)) {
     check_value(k <= 65536, "Int8Matrix", "sums of " + std::to_string(k) + " products, at most 65536 fit into 32 bits");
@@ -124,7 +124,7 @@ class Int8Matrix {
         for (index_t l = 0; l < k; ++l) column[static_cast<std::size_t>(l)] = *b.at(l, j);
         scales_[static_cast<std::size_t>(j)] = quantize_row(k, column.data(), q.data());
         std::int32_t sum = 0;
-        std::int8_t* to = data() + j / N * panel_bytes() + j % N * 4;
+        std::int8_t* to = bytes_.data() + j / N * panel_bytes() + j % N * 4;
         for (index_t l = 0; l < k; ++l) {
           to[l / 4 * N * 4 + l % 4] = q[static_cast<std::size_t>(l)];
           sum += q[static_cast<std::size_t>(l)];
@@ -157,9 +157,6 @@ class Int8Matrix {
  private:
   static constexpr index_t N = tile_vectors * width<std::int32_t>;
   [[nodiscard]] index_t panel_bytes() const { return groups_ * N * 4; }
-  /// The panels begin on a cache line.
-  [[nodiscard]] std::int8_t* data() { return bytes_.data() + (64 - reinterpret_cast<std::uintptr_t>(bytes_.data()) % 64) % 64; }
-  [[nodiscard]] const std::int8_t* data() const { return const_cast<Int8Matrix*>(this)->data(); }
 
   void multiply_part(index_t begin, index_t end, index_t first, index_t last, const std::int8_t* bytes, const float* scales,
                      const float* bias, float* y, index_t ldy) const {
@@ -173,8 +170,8 @@ class Int8Matrix {
         const index_t count = (end - i) / (tiles - t), step = detail::panels_of(static_cast<int>(count));
         const auto at = static_cast<std::size_t>(count - 1);
         const auto run = [&](detail::Int8Tile tile, index_t p) {
-          tile(groups_, bytes + i * stride, stride, data() + p * panel_bytes(), panel_bytes(), start_.data() + p * N, scales + i,
-               scales_.data() + p * N, bias ? bias + p * N : nullptr, y + i * ldy + p * N, ldy, n_ - p * N);
+          tile(groups_, bytes + i * stride, stride, bytes_.data() + p * panel_bytes(), panel_bytes(), start_.data() + p * N,
+               scales + i, scales_.data() + p * N, bias ? bias + p * N : nullptr, y + i * ldy + p * N, ldy, n_ - p * N);
         };
         index_t p = block;
         for (; p + step <= stop; p += step) run(wide[at], p);
@@ -185,7 +182,7 @@ class Int8Matrix {
   }
 
   index_t k_, n_, groups_, panels_;
-  std::vector<std::int8_t> bytes_;
+  Tensor<std::int8_t, Cpu> bytes_;
   std::vector<std::int32_t> start_;  // of each column's sum
   std::vector<float> scales_;        // of each column
 };

@@ -1,32 +1,15 @@
 #pragma once
 
-#include <algorithm>
-
-#include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/map.hpp"
 
 namespace attend {
 
-namespace cpu {
-
-/// Elements that are gone over twice while they are in the first-level cache.
-inline constexpr index_t map_part = 2048;
-
-template <class F>
-void for_map_parts(index_t n, F&& body) {
-  parallel_for((n + map_part - 1) / map_part, 4, [&](index_t begin, index_t end) {
-    for (index_t p = begin; p < end; ++p) body(p * map_part, std::min(map_part, n - p * map_part));
-  });
-}
-
-}  // namespace cpu
-
 /// y[i] = mask * f.value(x[i]).
 template <class T, class F>
 void map_dropout_forward(Cpu, index_t n, const F& f, const DropoutMask& mask, const T* x, T* y) {
-  cpu::for_map_parts(n, [=](index_t first, index_t count) {
+  cpu::for_mask_parts(n, [=](index_t first, index_t count) {
     cpu::map_range(count, f, x + first, y + first);
     cpu::dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first, count, y + first, T(0), y + first);
   });
@@ -35,8 +18,8 @@ void map_dropout_forward(Cpu, index_t n, const F& f, const DropoutMask& mask, co
 /// dx[i] = keep * dx[i] + mask * dy[i] * slope(x[i]); keep is 0 (dx need not hold anything yet) or 1.
 template <class T, class Slope>
 void map_dropout_backward(Cpu, index_t n, const Slope& slope, const DropoutMask& mask, const T* dy, const T* x, T keep, T* dx) {
-  cpu::for_map_parts(n, [=](index_t first, index_t count) {
-    alignas(64) T masked[cpu::map_part];
+  cpu::for_mask_parts(n, [=](index_t first, index_t count) {
+    alignas(64) T masked[cpu::mask_part];
     cpu::dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first, count, dy + first, T(0), masked);
     cpu::map_range_backward(count, slope, masked, x + first, keep, dx + first);
   });

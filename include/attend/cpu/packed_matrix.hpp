@@ -36,6 +36,7 @@ class PackedMatrix {
   /// c [m, n] = a b + bias, with the bits that `gemm` gives. `bias` may be null.
   void multiply(index_t m, MatrixView<T> a, const T* bias, T* c, index_t ldc) const {
     if (m <= 0) return;
+    const Outcome<T> outcome{T(1), false, bias};
     // As many panels at a time as a second-level cache holds, for all rows.
     const index_t together = std::max<index_t>(1, (index_t{1} << 20) / (std::min(k_, k_block) * N * sizeof(T)));
     share_product(m, panels_, n_ * k_, [&](index_t begin, index_t end, index_t first, index_t last) {
@@ -43,7 +44,7 @@ class PackedMatrix {
         for (index_t l = 0; l < k_; l += k_block) {
           const index_t deep = std::min(k_block, k_ - l), j = p * N, wide = std::min(std::min(last, p + together) * N, n_) - j;
           multiply_panels(end - begin, wide, deep, a.from(begin, l), Panels<T>{data_.data() + place(l, p), deep * N, N},
-                          {T(1), l > 0, bias && l == 0 ? bias + j : nullptr}, c + begin * ldc + j, ldc);
+                          outcome.from(l, j), c + begin * ldc + j, ldc);
         }
     });
   }

@@ -27,10 +27,7 @@ void add_masked(const DropoutMask& mask, index_t first, index_t n, const T* x, c
 /// y[i] = x[i] + mask * branch[i].
 template <class T>
 void add_dropout_forward(Cpu, index_t n, const DropoutMask& mask, const T* x, const T* branch, T* y) {
-  constexpr index_t part = 4096;  // stays in the first-level cache
-  parallel_for((n + part - 1) / part, 2, [=](index_t begin, index_t end) {
-    for (index_t p = begin; p < end; ++p) cpu::add_masked(mask, p * part, std::min(part, n - p * part), x, branch, y);
-  });
+  cpu::for_mask_parts(n, [=](index_t first, index_t count) { cpu::add_masked(mask, first, count, x, branch, y); });
 }
 
 /// sum = x + mask * branch,  y = layer norm of its rows; mean, rstd [rows] are kept for the backward.

@@ -16,6 +16,8 @@ namespace attend::cpu {
 
 /// Sums run in this many lanes side by side, joined pairwise at the end.
 inline constexpr index_t lanes = 16;
+/// n rounded up to whole lanes.
+inline index_t whole_lanes(index_t n) { return (n + lanes - 1) / lanes * lanes; }
 
 /// `condition ? a : b` that no compiler turns into a branch. A loop with `?:` around arithmetic stays scalar in GCC wherever
 /// the arithmetic could trap and the machine has no masked instructions.

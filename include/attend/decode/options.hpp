@@ -39,6 +39,7 @@ class LengthLimit {
   bool per_sentence_ = false;
 };
 
+/// Of `greedy`.
 struct GreedyOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it
@@ -64,6 +65,7 @@ enum class Stop {
   first,
 };
 
+/// Of `beam_search`.
 struct BeamOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it
@@ -77,6 +79,7 @@ struct BeamOptions {
   Stop stop = Stop::exact;
 };
 
+/// Of `sample`.
 struct SampleOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it

@@ -30,7 +30,7 @@ Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* b
   const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1);
   const bool whole = out == weight.dim(0);
   if constexpr (std::same_as<D, Cpu>)
-    if (const auto* packed = grad_enabled() ? nullptr : PackedWeights<T, D>::current()) {
+    if (const auto* packed = grad_enabled() || in == 0 ? nullptr : PackedWeights<T, D>::current()) {
       packed->linear(rows, in, out, x.data(), weight.value(), first, bias ? bias->data() + first : nullptr, y.data());
       return Var<T, D>(std::move(y));
     }
