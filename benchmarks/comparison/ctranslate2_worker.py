@@ -36,10 +36,11 @@ def main() -> None:
     def translate(request: Answer) -> Answer:
         suppressed = [[pieces[i]] for i in request["suppressed"]]
         found = []
+        chosen = sources[:: request["every"]]
         watch = Stopwatch()
-        for first in range(0, len(sources), request["batch"]):
+        for first in range(0, len(chosen), request["batch"]):
             found += translator.translate_batch(
-                sources[first : first + request["batch"]],
+                chosen[first : first + request["batch"]],
                 beam_size=request["beam"],
                 length_penalty=request["alpha"],
                 max_decoding_length=request["max_length"],

@@ -3,10 +3,11 @@
 #include <dlfcn.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "attend/core/tensor.hpp"
-#include "attend/cpu/gemm.hpp"
+#include "attend/cpu/packed_matrix.hpp"
 #include "parts.hpp"
 #include "worker.hpp"
 
@@ -39,6 +40,12 @@ struct Problem {
 
 /// A product of one problem by one library.
 using Multiply = std::function<void(const Problem&, const float* a, const float* b, float* c)>;
+
+/// A library, with what it offers.
+struct Library {
+  Multiply multiply;  ///< empty where it is not there
+  bool packs;         ///< whether it copies weights once: attend
+};
 
 index_t lda(const Problem& p) { return p.a_transposed ? p.m : p.k; }
 index_t ldb(const Problem& p) { return p.b_transposed ? p.k : p.n; }
@@ -104,10 +111,10 @@ Multiply openblas() {
   };
 }
 
-Multiply library(const std::string& name) {
-  if (name == "attend") return attend_product;
-  if (name == "eigen") return eigen();
-  if (name == "openblas") return openblas();
+Library library(const std::string& name) {
+  if (name == "attend") return {attend_product, true};
+  if (name == "eigen") return {eigen(), false};
+  if (name == "openblas") return {openblas(), false};
   throw ValueError("attend_compare: no library is called " + name);
 }
 
@@ -124,21 +131,26 @@ double checksum(const Tensor<float>& c) {
   return sum;
 }
 
-Json time(const Multiply& multiply, const Json& request) {
+Json time(const Library& library, const Json& request) {
   const Problem p{request.at("a_transposed"), request.at("b_transposed"), request.at("m"), request.at("n"), request.at("k"),
                   request.at("count")};
   const index_t a_size = p.m * p.k, b_size = p.k * p.n, c_size = p.m * p.n;
   struct Operands {
     Tensor<float> a, b, c;
+    std::optional<cpu::PackedMatrix<float>> packed;
   };
   std::vector<Operands> sets;
   for (int i = 0; i < request.at("sets").get<int>(); ++i)
-    sets.push_back({fractions(p.count * a_size, 7, 13), fractions(p.count * b_size, 5, 11), Tensor<float>({p.count * c_size})});
+    sets.push_back(
+        {fractions(p.count * a_size, 7, 13), fractions(p.count * b_size, 5, 11), Tensor<float>({p.count * c_size}), {}});
+  if (library.packs && request.at("weights"))
+    for (auto& set : sets) set.packed.emplace(p.k, p.n, cpu::stored(p.b_transposed, set.b.data(), ldb(p)));
   const auto call = [&](const Operands& o) {
-    if (p.count == 1) return multiply(p, o.a.data(), o.b.data(), o.c.data());
+    if (o.packed) return o.packed->multiply(p.m, cpu::stored(p.a_transposed, o.a.data(), lda(p)), nullptr, o.c.data(), p.n);
+    if (p.count == 1) return library.multiply(p, o.a.data(), o.b.data(), o.c.data());
     parallel_for(p.count, (p.count + 4 * threads() - 1) / (4 * threads()), [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i)
-        multiply(p, o.a.data() + i * a_size, o.b.data() + i * b_size, o.c.data() + i * c_size);
+        library.multiply(p, o.a.data() + i * a_size, o.b.data() + i * b_size, o.c.data() + i * c_size);
     });
   };
   const double seconds = request.at("seconds");
@@ -161,8 +173,8 @@ Json time(const Multiply& multiply, const Json& request) {
 /// products LIBRARY
 void products(Arguments arguments) {
   if (arguments.size() != 1) throw ValueError("attend_compare products: expected LIBRARY");
-  const Multiply multiply = library(arguments[0]);
-  serve({{"available", static_cast<bool>(multiply)}}, [&](const Json& request) -> Json { return time(multiply, request); });
+  const Library chosen = library(arguments[0]);
+  serve({{"available", static_cast<bool>(chosen.multiply)}}, [&](const Json& request) -> Json { return time(chosen, request); });
 }
 
 }  // namespace compare

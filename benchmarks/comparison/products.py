@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from .settings import Ceiling, Settings
 from .worker import Worker, WorkerError, python_worker
 
 LIBRARIES = ("attend", "eigen", "openblas", "pytorch")
+# Threads of OpenBLAS and PyTorch spin for a while when they have nothing to do, and whoever is next would share the cores with
+# them.
+SPUN_BEFORE, SPIN = ("attend", "pytorch"), 0.25  # seconds
 PACKAGES = {"eigen": "libeigen3-dev, when attend_compare is compiled", "openblas": "libopenblas0"}
 OPERANDS = 16e6  # bytes: operands in rotation, as much as no second-level cache holds, and at most 16 sets of them
 
@@ -43,6 +47,7 @@ class Product:
     a_transposed: bool = False
     b_transposed: bool = False
     count: int = 1
+    weights: bool = False  # b is a layer's weights that stay as they are: copied once in whatever order a library likes
 
     def flops(self) -> float:
         return 2.0 * self.m * self.n * self.k * self.count
@@ -50,7 +55,7 @@ class Product:
     def request(self) -> dict[str, object]:
         size = 4 * self.count * (self.m * self.k + self.k * self.n + self.m * self.n)
         sets = max(1, min(16, math.ceil(OPERANDS / size)))
-        names = ("m", "n", "k", "a_transposed", "b_transposed", "count")
+        names = ("m", "n", "k", "a_transposed", "b_transposed", "count", "weights")
         return {"sets": sets, **{name: getattr(self, name) for name in names}}
 
 
@@ -79,7 +84,8 @@ def products(quick: bool) -> list[Product]:
     for where in ("tiny", "base"):
         for rows in DECODED_ROWS:
             for width, out in LAYERS[where]:
-                found.append(Product(f"{where} decoding {rows} × {width} → {out}", rows, out, width, b_transposed=True))
+                name = f"{where} decoding {rows} × {width} → {out}"
+                found.append(Product(name, rows, out, width, b_transposed=True, weights=True))
     for each in ATTENTION:
         found += attention(*each)
     return found[::7] if quick else found
@@ -121,6 +127,8 @@ def measure(settings: Settings, ceiling: Ceiling, threads: int) -> list[str]:
             for product in products(settings.quick):
                 sums = {}
                 for library, worker in workers.items():
+                    if threads > 1 and library in SPUN_BEFORE:
+                        time.sleep(SPIN)
                     answer = worker.ask("time", seconds=settings.seconds(0.02 if settings.quick else 0.05), **product.request())
                     times.setdefault(product, {}).setdefault(library, []).append(answer[settings.clock])
                     sums[library] = answer["checksum"]

@@ -53,11 +53,13 @@ class Ceiling:
 
     settings: Settings
     rates: list[float] = field(default_factory=list)  # FLOP/s, of all threads together
+    loaded: list[float] = field(default_factory=list)  # the same after half a second of products
 
     def measure(self, threads: int | None = None) -> None:
         worker = Worker([self.settings.program, "ceiling"], threads or self.settings.threads)
         worker.close()
         self.rates.append(worker.ready["flops"] / worker.ready[self.settings.clock])
+        self.loaded.append(worker.ready["flops"] / worker.ready["loaded"][self.settings.clock])
 
     def median(self) -> float:
         return statistics.median(self.rates)

@@ -20,9 +20,10 @@ namespace compare {
 namespace {
 
 /// A network and the data of its steps, whatever they are made of.
+template <class T>
 struct Training {
-  std::vector<nn::NamedTensor<float, Cpu>> state;
-  std::vector<Var<float>> parameters;
+  std::vector<nn::NamedTensor<T, Cpu>> state;
+  std::vector<Var<T>> parameters;
   std::function<void(const io::SafetensorsFile&)> load;
   std::function<void(bool)> set_training;
   std::function<double(std::size_t, bool)> pass;  ///< forward and backward of a batch; gives the loss where asked, else 0
@@ -31,7 +32,7 @@ struct Training {
 
 /// Everything but `pass` and what the batches amount to.
 template <class M>
-Training training_of(const std::shared_ptr<M>& model) {
+Training<typename M::value_type> training_of(const std::shared_ptr<M>& model) {
   return {.state = nn::state(*model),
           .parameters = nn::parameters(*model),
           .load = [model](const io::SafetensorsFile& file) { io::load_state(*model, file); },
@@ -49,8 +50,9 @@ class BatchFile {
     check_value(count_ > 0, "attend_compare", path + " holds no batch");
   }
   [[nodiscard]] std::size_t count() const { return count_; }
-  [[nodiscard]] Tensor<float> vectors(std::size_t batch, const std::string& name) const {
-    const auto x = io::read_tensor<float>(file_, key(batch, name));  // [sentences, length, width]
+  template <class T>
+  [[nodiscard]] Tensor<T> vectors(std::size_t batch, const std::string& name) const {
+    const auto x = io::read_tensor<T>(file_, key(batch, name));  // [sentences, length, width]
     return x.reshape({x.dim(0) * x.dim(1), x.dim(2)});
   }
   [[nodiscard]] Segments sentences_of_vectors(std::size_t batch, const std::string& name) const {
@@ -72,13 +74,15 @@ class BatchFile {
   std::size_t count_ = 0;
 };
 
-double dot(const Tensor<float>& x, const Tensor<float>& y) {
+template <class T>
+double dot(const Tensor<T>& x, const Tensor<T>& y) {
   return std::inner_product(x.data(), x.data() + x.size(), y.data(), 0.0);
 }
 
-Training transformer(const nn::ModelOptions& options, const BatchFile* data) {
-  const auto model = std::make_shared<nn::Transformer<float>>(options);
-  Training t = training_of(model);
+template <class T>
+Training<T> transformer(const nn::ModelOptions& options, const BatchFile* data) {
+  const auto model = std::make_shared<nn::Transformer<T>>(options);
+  auto t = training_of(model);
   if (!data) return t;
   std::vector<nn::Batch<>> batches;
   for (std::size_t i = 0; i < data->count(); ++i) {
@@ -105,24 +109,25 @@ Training transformer(const nn::ModelOptions& options, const BatchFile* data) {
 }
 
 /// A decoder block that attends to two memories. Its loss is a weighting of its output, the same in notebook 3.
-Training decoder_block(const BatchFile* data) {
+template <class T>
+Training<T> decoder_block(const BatchFile* data) {
   const auto options = notebook2();
-  const auto block = std::make_shared<nn::DecoderLayer<float>>(options);
-  Training t = training_of(block);
+  const auto block = std::make_shared<nn::DecoderLayer<T>>(options);
+  auto t = training_of(block);
   if (!data) return t;
   struct Inputs {
     Segments sentences;
-    Var<float> x;
-    std::vector<nn::Memory<float>> memories;
-    Tensor<float> dy;
+    Var<T> x;
+    std::vector<nn::Memory<T>> memories;
+    Tensor<T> dy;
   };
   std::vector<Inputs> batches;
   for (std::size_t i = 0; i < data->count(); ++i) {
     const auto sentences = data->sentences_of_vectors(i, "x");
     batches.push_back({sentences,
-                       Var<float>(data->vectors(i, "x")),
-                       {{Var<float>(data->vectors(i, "first")), sentences}, {Var<float>(data->vectors(i, "second")), sentences}},
-                       data->vectors(i, "dy")});
+                       Var<T>(data->vectors<T>(i, "x")),
+                       {{Var<T>(data->vectors<T>(i, "first")), sentences}, {Var<T>(data->vectors<T>(i, "second")), sentences}},
+                       data->vectors<T>(i, "dy")});
     auto one_layer = options;
     one_layer.layers = 1;
     Work work;
@@ -139,11 +144,12 @@ Training decoder_block(const BatchFile* data) {
   return t;
 }
 
+template <class T>
 struct EncoderDecoder {
-  using value_type = float;
+  using value_type = T;
   using device_type = Cpu;
-  nn::Encoder<float> encoder;
-  nn::Decoder<float> decoder;
+  nn::Encoder<T> encoder;
+  nn::Decoder<T> decoder;
   template <class F>
   void fields(F&& field) {
     field("encoder", encoder);
@@ -152,20 +158,21 @@ struct EncoderDecoder {
 };
 
 /// Encoder and decoder of vectors. What a decoder may not see comes as a matrix that is added to its scores.
-Training encoder_decoder(const BatchFile* data) {
+template <class T>
+Training<T> encoder_decoder(const BatchFile* data) {
   const auto options = notebook3();
-  const auto model = std::make_shared<EncoderDecoder>(EncoderDecoder{nn::Encoder<float>(options), nn::Decoder<float>(options)});
-  Training t = training_of(model);
+  const auto model = std::make_shared<EncoderDecoder<T>>(EncoderDecoder<T>{nn::Encoder<T>(options), nn::Decoder<T>(options)});
+  auto t = training_of(model);
   if (!data) return t;
   struct Inputs {
     Segments sentences;
-    Var<float> x, y;
-    Tensor<float> dy;
+    Var<T> x, y;
+    Tensor<T> dy;
   };
   std::vector<Inputs> batches;
   for (std::size_t i = 0; i < data->count(); ++i) {
     const auto sentences = data->sentences_of_vectors(i, "x");
-    batches.push_back({sentences, Var<float>(data->vectors(i, "x")), Var<float>(data->vectors(i, "y")), data->vectors(i, "dy")});
+    batches.push_back({sentences, Var<T>(data->vectors<T>(i, "x")), Var<T>(data->vectors<T>(i, "y")), data->vectors<T>(i, "dy")});
     Work work;
     work.encoder(options, sentences);
     work.decoder(options, sentences, sentences, true);
@@ -173,13 +180,13 @@ Training encoder_decoder(const BatchFile* data) {
     t.tokens.push_back(static_cast<double>(sentences.rows()));
   }
   const index_t length = batches.front().sentences.longest();
-  const Tensor<float> mask({length, length}, 0.0f);
+  const Tensor<T> mask({length, length}, T(0));
   for (index_t i = 0; i < length; ++i)
-    for (index_t j = i + 1; j < length; ++j) mask(i, j) = -std::numeric_limits<float>::infinity();
+    for (index_t j = i + 1; j < length; ++j) mask(i, j) = -std::numeric_limits<T>::infinity();
   t.pass = [model, batches, mask](std::size_t i, bool want_loss) {
     const auto& batch = batches[i];
-    const std::vector<nn::Memory<float>> memories{{model->encoder(batch.x, batch.sentences), batch.sentences}};
-    const auto y = model->decoder(batch.y, batch.sentences, memories, {.self_bias = Var<float>(mask)});
+    const std::vector<nn::Memory<T>> memories{{model->encoder(batch.x, batch.sentences), batch.sentences}};
+    const auto y = model->decoder(batch.y, batch.sentences, memories, {.self_bias = Var<T>(mask)});
     y.backward(batch.dy);
     return want_loss ? dot(y.value(), batch.dy) : 0.0;
   };
@@ -187,20 +194,22 @@ Training encoder_decoder(const BatchFile* data) {
 }
 
 /// `data` null: the network alone.
-Training training(const std::string& network, const BatchFile* data) {
-  if (network == "notebook0") return transformer(notebook0(), data);
-  if (network == "notebook1") return transformer(notebook1(), data);
-  if (network == "notebook2") return decoder_block(data);
-  if (network == "notebook3") return encoder_decoder(data);
-  if (network == "notebook4") return transformer(notebook4(), data);
-  if (network == "tiny") return transformer(tiny(), data);
-  if (network == "base") return transformer(base(), data);
+template <class T>
+Training<T> training(const std::string& network, const BatchFile* data) {
+  if (network == "notebook0") return transformer<T>(notebook0(), data);
+  if (network == "notebook1") return transformer<T>(notebook1(), data);
+  if (network == "notebook2") return decoder_block<T>(data);
+  if (network == "notebook3") return encoder_decoder<T>(data);
+  if (network == "notebook4") return transformer<T>(notebook4(), data);
+  if (network == "tiny") return transformer<T>(tiny(), data);
+  if (network == "base") return transformer<T>(base(), data);
   throw ValueError("attend_compare: no network is called " + network);
 }
 
 double mean(const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size()); }
 
-void write_gradients(const Training& t, const std::string& path) {
+template <class T>
+void write_gradients(const Training<T>& t, const std::string& path) {
   io::SafetensorsWriter writer;
   for (const auto& p : t.state) io::add_tensor(writer, p.name, p.grad());
   writer.write(path);
@@ -212,7 +221,7 @@ void write_gradients(const Training& t, const std::string& path) {
 void weights(Arguments arguments) {
   if (arguments.size() != 2) throw ValueError("attend_compare weights: expected NETWORK FILE");
   seed(1);
-  const Training t = training(arguments[0], nullptr);
+  const auto t = training<float>(arguments[0], nullptr);
   io::SafetensorsWriter writer;
   for (const auto& p : t.state) {
     if (p.value.rank() == 1) {
@@ -225,15 +234,17 @@ void weights(Arguments arguments) {
   writer.write(arguments[1]);
 }
 
-/// step NETWORK WEIGHTS BATCHES
-void step(Arguments arguments) {
-  if (arguments.size() != 3) throw ValueError("attend_compare step: expected NETWORK WEIGHTS BATCHES");
+namespace {
+
+/// Answers what is asked of one network in one precision.
+template <class T>
+void serve_steps(const std::string& network, const std::string& weights, const std::string& file) {
   const double idle = resident("VmRSS:");
   seed(1);
-  const BatchFile data(arguments[2]);
-  const Training t = training(arguments[0], &data);
-  t.load(io::SafetensorsFile::open(arguments[1]));
-  optim::Adam<float> adam(t.parameters, {.learning_rate = 1e-5});
+  const BatchFile data(file);
+  const auto t = training<T>(network, &data);
+  t.load(io::SafetensorsFile::open(weights));
+  optim::Adam<T> adam(t.parameters, {.learning_rate = 1e-5});
   const auto steps = [&] {  // one with each batch
     for (std::size_t i = 0; i < data.count(); ++i) {
       adam.zero_grad();
@@ -267,6 +278,16 @@ void step(Arguments arguments) {
     if (what == "memory") return {{"idle", idle}, {"peak", resident("VmHWM:")}};
     unknown(request);
   });
+}
+
+}  // namespace
+
+/// step NETWORK WEIGHTS BATCHES float|double
+void step(Arguments arguments) {
+  if (arguments.size() != 4) throw ValueError("attend_compare step: expected NETWORK WEIGHTS BATCHES float|double");
+  if (arguments[3] == "float") serve_steps<float>(arguments[0], arguments[1], arguments[2]);
+  else if (arguments[3] == "double") serve_steps<double>(arguments[0], arguments[1], arguments[2]);
+  else throw ValueError("attend_compare step: no precision is called " + arguments[3]);
 }
 
 }  // namespace compare

@@ -18,6 +18,7 @@ SETTINGS = ((1, 1), (1, 32), (4, 1), (4, 32))  # beam, batch
 ALPHA = 0.6  # log-probabilities are divided by n ** ALPHA
 MAX_LENGTH = 128
 PRECISIONS = ("float32", "int8")  # of attend
+SAMPLE = 20  # one sentence in so many shows which number of threads suits another library best
 ROUNDING = 2e-3  # two scores that differ by less than this, of sums of some hundred numbers, may change places
 
 
@@ -29,6 +30,27 @@ class Measured:
     outputs: list[list[int]] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     bleu: float | None = None
+    threads: int = 1
+
+
+@dataclass
+class Side:
+    """A library in one precision. Others than attend come with one thread and with as many as were asked for; the faster counts."""
+
+    workers: dict[int, Worker]  # by their threads
+    threads: int  # of the worker that counts
+
+    def ask(self, do: str, **request: object) -> Answer:
+        return self.workers[self.threads].ask(do, **request)
+
+    def choose(self, settings: Settings, request: dict[str, object]) -> None:
+        if len(self.workers) < 2:
+            return
+        seconds = {}
+        for threads, worker in self.workers.items():
+            for _ in range(2):  # the first time, threads and memory wake up
+                seconds[threads] = worker.ask("translate", scores=False, every=SAMPLE, **request)[settings.clock]
+        self.threads = min(seconds, key=seconds.__getitem__)
 
 
 class Text:
@@ -73,8 +95,9 @@ def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
         # A copy: a training that still runs may put another model in its place.
         model = Path(shutil.copytree(settings.model, Path(folder) / "model"))
         text = Text(settings, model)
-        workers = start(settings, text, model, Path(folder))
+        workers: dict[str, Side] = {}
         try:
+            start(settings, text, model, Path(folder), workers)
             for setting, sides in results.items():
                 try:
                     check(settings, text, workers, setting, sides)
@@ -86,17 +109,18 @@ def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
                     settings.say(f"translate beam {setting[0]}, batch {setting[1]}: round {r + 1} of {settings.rounds}")
                     ceiling.measure()
                     for side, worker in workers.items():
-                        answer = worker.ask("translate", scores=False, **request(text, setting))
+                        answer = worker.ask("translate", scores=False, every=1, **request(text, setting))
                         sides[side].times.append(answer[settings.clock])
                 memory = {side: worker.ask("memory") for side, worker in workers.items()}
                 yield document(text, results, memory)
         finally:
-            for worker in workers.values():
-                worker.close()
+            for side in workers.values():
+                for worker in side.workers.values():
+                    worker.close()
 
 
-def start(settings: Settings, text: Text, model: Path, folder: Path) -> dict[str, Worker]:
-    """All sides that there are, attend first."""
+def start(settings: Settings, text: Text, model: Path, folder: Path, sides: dict[str, Side]) -> None:
+    """Adds all sides that there are, attend first."""
     pieces = folder / "pieces.json"
     pieces.write_text(json.dumps(text.pieces()), encoding="utf-8")
     commands: dict[str, list[str | Path]] = {
@@ -108,15 +132,15 @@ def start(settings: Settings, text: Text, model: Path, folder: Path) -> dict[str
             commands[f"CTranslate2 {precision}"] = python_worker("ctranslate2_worker", *work)
     if machine.version("torch"):
         commands["PyTorch float32"] = python_worker("pytorch_translate_worker", model)
-    workers = {}
-    for side, command in commands.items():
-        settings.say(f"translate: loading {side}")
+    for name, command in commands.items():
+        settings.say(f"translate: loading {name}")
+        side = sides[name] = Side({}, settings.threads)
         try:
-            workers[side] = Worker(command, settings.threads)
-            workers[side].ask("sources", sources=text.sources)
+            for threads in {settings.threads} if name.startswith("attend") else {settings.threads, 1}:
+                side.workers[threads] = Worker(command, threads)
+                side.workers[threads].ask("sources", sources=text.sources)
         except WorkerError as e:
-            raise WorkerError(f"{side}: {e}") from e
-    return workers
+            raise WorkerError(f"{name}: {e}") from e
 
 
 def request(text: Text, setting: tuple[int, int]) -> dict[str, object]:
@@ -125,14 +149,15 @@ def request(text: Text, setting: tuple[int, int]) -> dict[str, object]:
 
 
 def check(
-    settings: Settings, text: Text, workers: dict[str, Worker], setting: tuple[int, int], sides: dict[str, Measured]
+    settings: Settings, text: Text, workers: dict[str, Side], setting: tuple[int, int], sides: dict[str, Measured]
 ) -> None:
     """What each side says, before any of it is timed. Throws WorkerError where float32 sides differ by more than rounding."""
     settings.say(f"translate beam {setting[0]}, batch {setting[1]}: outputs")
     for side, worker in workers.items():
-        answer: Answer = worker.ask("translate", scores=True, **request(text, setting))
+        worker.choose(settings, request(text, setting))
+        answer = worker.ask("translate", scores=True, every=1, **request(text, setting))
         outputs = answer["outputs"]
-        sides[side] = Measured([], outputs, answer["scores"], text.bleu(outputs))
+        sides[side] = Measured([], outputs, answer["scores"], text.bleu(outputs), worker.threads)
     ours = sides["attend float32"]
     for side, theirs in sides.items():
         same = [abs(a - b) for a, b, x, y in zip(ours.scores, theirs.scores, ours.outputs, theirs.outputs) if x == y]
@@ -175,9 +200,9 @@ def document(text: Text, results: dict[tuple[int, int], dict[str, Measured]], me
             differ = "–" if side == "attend float32" else differences(sides["attend float32"], m)
             bleu = f"{m.bleu:.2f}" if m.bleu is not None else "–"
             setting = f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {batch}"
-            rows.append([setting, side, f"{statistics.median(m.times):.3f}", f"{words:.0f}", *ratio, bleu, differ])
+            rows.append([setting, side, str(m.threads), f"{statistics.median(m.times):.3f}", f"{words:.0f}", *ratio, bleu, differ])
     lines = ["## Translation", "", f"{count} sentences of Multi30k's test 2016 (English to German), from tokens to tokens.", ""]
-    head = ["setting", "side", "seconds", "tokens/s", "ratio to attend", "over the rounds", "BLEU", "sentences unlike attend's"]
+    head = ["setting", "side", "threads", "seconds", "tokens/s", "ratio to attend", "over the rounds", "BLEU", "sentences unlike attend's"]
     lines += report.table(head, rows)
     lines += ["", "Peak memory of the process in MB, whole and without what it held before it loaded the model:", ""]
     sizes = [[side, report.megabytes(m["peak"]), report.megabytes(m["peak"] - m["idle"])] for side, m in memory.items()]

@@ -14,7 +14,7 @@ namespace cpu {
 /// memory and will be read but a few times, the panel itself, else its copy in `copy`.
 template <class T>
 Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t l, index_t k, index_t j, index_t columns, T* copy) {
-  if (in_place && columns >= tile_columns<T>) return {b.at(l, j), 0, b.row_step};
+  if (in_place && (columns >= tile_columns<T> || columns == width<T>)) return {b.at(l, j), 0, b.row_step};
   pack_panel(b.from(l, j), k, std::min(columns, tile_columns<T>), copy);
   return {copy, 0, tile_columns<T>};
 }
@@ -46,7 +46,7 @@ void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView
     if (parallel) parallel_for(count, grain, body);
     else body(index_t{0}, count);
   };
-  const auto in_place = [&](index_t wide) { return b.column_step == 1 && b.row_step <= 256 && wide % N == 0; };
+  const auto in_place = [&](index_t wide) { return b.column_step == 1 && b.row_step <= 256 && wide % width<T> == 0; };
   thread_local Scratch scratch;
   const index_t padded = (std::min(n, columns) + N - 1) / N * N;
   T* const packed = n <= columns && in_place(n) ? nullptr : scratch.get<T>(padded * std::min(k, most_k));
@@ -55,17 +55,25 @@ void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView
       const index_t wide = std::min(columns, n - j), deep = std::min(most_k, k - l), panels = (wide + N - 1) / N;
       const auto depth = [&](index_t first) { return std::min(k_block, deep - first); };
       const auto copy = [&](index_t first, index_t p) { return packed + first * panels * N + p * depth(first) * N; };
-      if (!in_place(wide))
+      const bool copied = !in_place(wide);
+      if (copied && b.column_step == 1) {
+        run(deep, 16, [&](index_t begin, index_t end) {
+          for (index_t first = begin / k_block * k_block; first < end; first += k_block)
+            pack_rows(b.from(l + first, j), std::max(begin - first, index_t{0}), std::min(end - first, k_block), wide,
+                      copy(first, 0), depth(first) * N);
+        });
+      } else if (copied) {
         run((deep + k_block - 1) / k_block * panels, 2, [&](index_t begin, index_t end) {
           for (index_t i = begin; i < end; ++i) {
             const index_t first = i / panels * k_block, p = i % panels;
             pack_panel(b.from(l + first, j + p * N), depth(first), std::min(N, wide - p * N), copy(first, p));
           }
         });
+      }
       run(m, tile_rows, [&](index_t begin, index_t end) {
         for (index_t first = 0; first < deep; first += k_block) {
           const Panels<T> from =
-              in_place(wide) ? Panels<T>{b.at(l + first, j), N, b.row_step} : Panels<T>{copy(first, 0), depth(first) * N, N};
+              copied ? Panels<T>{copy(first, 0), depth(first) * N, N} : Panels<T>{b.at(l + first, j), N, b.row_step};
           multiply_panels(end - begin, wide, depth(first), a.from(begin, l + first), from, outcome.from(l + first, j),
                           c + begin * ldc + j, ldc);
         }
@@ -85,12 +93,14 @@ void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, M
         c[i * ldc + j] = (outcome.add ? c[i * ldc + j] : T(0)) + (outcome.bias ? outcome.bias[j] : T(0));
     return;
   }
-  if (m * n * k < 262144 && m > 2 && b.column_step == 1 && n % N == 0 && k <= k_block) {
+  if (m * n * k < 262144 && m > 2 && b.column_step == 1 && n % width<T> == 0 && k <= k_block) {
     multiply_in_place(m, n, k, a, b, outcome, c, ldc);
     return;
   }
   parallel = parallel && m * n * k >= 65536 && threads() > 1;
-  if (m > 8 * tile_rows || (!parallel && m > 2 * tile_rows && n > N)) {
+  // Not many more rows than columns: nobody need wait until b is copied if each thread copies the columns that it multiplies.
+  const bool by_columns = m <= 8 * tile_rows || (m <= 20 * tile_rows && n >= (a.column_step == 1 ? m : 2 * m));
+  if (parallel ? !by_columns : m > 2 * tile_rows && n > N) {
     multiply_by_rows(parallel, m, n, k, a, b, outcome, c, ldc);
   } else if (parallel) {
     const index_t panels = (n + N - 1) / N;

@@ -79,24 +79,32 @@ struct Outcome {
 
 namespace detail {
 
-/// c [R, V vectors] at stride ldc, of which `columns` exist, from k rows of a's tile and b's panels. P panels of b, V / P
-/// vectors each, lie `panel_step` apart. Where `APacked`, a's steps are those of a packed tile, known to the compiler.
-template <class T, int R, int P, bool APacked>
+/// Goes on to the next row, so that a compiler does not compute the addresses of all rows ahead: that costs it the registers.
+template <class T>
+[[gnu::always_inline]] inline void next_row(T*& row, index_t step) {
+  row += step;
+  asm("" : "+r"(row));
+}
+
+/// c [R, V vectors] at stride ldc, of which `columns` exist, from k rows of a's tile and b's panels. Panels, of `tile_vectors`
+/// each, lie `panel_step` apart. Where `APacked`, a's steps are those of a packed tile, known to the compiler.
+template <class T, int R, int V, bool APacked>
 [[gnu::noinline]] void tile(index_t k, MatrixView<T> a, const T* b, index_t b_step, index_t panel_step, Outcome<T> outcome, T* c,
                             index_t ldc, index_t columns) {
-  constexpr int V = P * tile_vectors, W = width<T>;
+  constexpr int W = width<T>;
   const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
   Vector<T> sum[R][V] = {};
   const T* from = a.data;
-  if (P == 1 && R > 4 && k >= 64) {  // c is wanted at the end of the sums
+  if (V <= tile_vectors && R > 4 && k >= 64) {  // c is wanted at the end of the sums
+    const T* row = c;
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i)
+    for (int i = 0; i < R; ++i, next_row(row, ldc))
       for (int v = 0; v < V; ++v)
-        if (v * W < columns) __builtin_prefetch(c + i * ldc + v * W, 1);
+        if (v * W < columns) __builtin_prefetch(row + v * W, 1);
   }
   for (index_t l = 0; l < k; ++l, from += k_step, b += b_step) {
     Vector<T> row[V];
-    if constexpr (P == 1) {  // panels come from the second-level cache, a row of them at a time
+    if constexpr (V <= tile_vectors) {  // panels come from the second-level cache, a row of them at a time
 #pragma GCC unroll 16
       for (int v = 0; v < V; ++v) __builtin_prefetch(b + v * W + 16 * b_step);
     }
@@ -109,23 +117,32 @@ template <class T, int R, int P, bool APacked>
       for (int v = 0; v < V; ++v) sum[i][v] += x * row[v];
     }
   }
+  if (columns >= V * W) {
+    Vector<T> bias[V] = {};
+    if (outcome.bias)
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) bias[v] = load<T>(outcome.bias + v * W);
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i, next_row(c, ldc))
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) {
+        Vector<T> y = outcome.alpha * sum[i][v] + bias[v];
+        if (outcome.add) y += load<T>(c + v * W);
+        store<T>(c + v * W, y);
+      }
+    return;
+  }
 #pragma GCC unroll 16
   for (int v = 0; v < V; ++v) {
     const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
     if (here <= 0) break;
-    Vector<T> bias = {};
-    if (outcome.bias) bias = here == W ? load<T>(outcome.bias + v * W) : load_part<T>(outcome.bias + v * W, here);
+    const Vector<T> bias = outcome.bias ? load_part<T>(outcome.bias + v * W, here) : Vector<T>{};
+    T* to = c + v * W;
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      T* to = c + i * ldc + v * W;
+    for (int i = 0; i < R; ++i, next_row(to, ldc)) {
       Vector<T> y = outcome.alpha * sum[i][v] + bias;
-      if (here == W) {
-        if (outcome.add) y += load<T>(to);
-        store<T>(to, y);
-      } else {
-        if (outcome.add) y += load_part<T>(to, here);
-        store_part<T>(to, y, here);
-      }
+      if (outcome.add) y += load_part<T>(to, here);
+      store_part<T>(to, y, here);
     }
   }
 }
@@ -138,11 +155,11 @@ constexpr int panels_of(int rows) { return rows <= 1 ? (vector_registers == 32 ?
 
 template <class T, int... R>
 constexpr auto direct_tiles(std::integer_sequence<int, R...>) {
-  return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, panels_of(R + 1), false>...};
+  return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, panels_of(R + 1) * tile_vectors, false>...};
 }
-template <class T, bool APacked, int... R>
+template <class T, int V, bool APacked, int... R>
 constexpr auto narrow_tiles(std::integer_sequence<int, R...>) {
-  return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, 1, APacked>...};
+  return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, V, APacked>...};
 }
 
 }  // namespace detail
@@ -188,39 +205,48 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
     }
 }
 
+/// Copies rows [begin, end) of a b whose rows lie in memory into its panels, `panel_step` apart, from `to` on: row by row across
+/// all `columns`, as memory likes it. The columns that the last panel lacks become 0.
+template <class T>
+void pack_rows(MatrixView<T> b, index_t begin, index_t end, index_t columns, T* to, index_t panel_step) {
+  constexpr index_t W = width<T>, N = tile_columns<T>;
+  for (index_t l = begin; l < end; ++l)
+    for (index_t p = 0; p * N < columns; ++p)
+      for (index_t j = p * N; j < (p + 1) * N; j += W) {
+        T* const there = to + p * panel_step + l * N + j - p * N;
+        if (j + W <= columns) store<T>(there, load<T>(b.at(l, j)));
+        else store<T>(there, j < columns ? load_part<T>(b.at(l, j), static_cast<int>(columns - j)) : Vector<T>{});
+      }
+}
+
 /// Copies rows [0, k) of b, columns [0, columns), a panel's or fewer, row by row; the columns that are missing become 0.
 template <class T>
 void pack_panel(MatrixView<T> b, index_t k, index_t columns, T* to) {
   constexpr index_t W = width<T>, step = tile_columns<T>;
+  if (b.column_step == 1) {
+    pack_rows(b, index_t{0}, k, columns, to, index_t{0});
+    return;
+  }
   for (index_t j = 0; j < step; j += W) {
     const index_t here = std::min(W, columns - j);
-    if (here <= 0) {
-      for (index_t l = 0; l < k; ++l) store<T>(to + l * step + j, Vector<T>{});
-    } else if (b.column_step == 1) {
-      if (here == W)
-        for (index_t l = 0; l < k; ++l) store<T>(to + l * step + j, load<T>(b.at(l, j)));
-      else
-        for (index_t l = 0; l < k; ++l) store<T>(to + l * step + j, load_part<T>(b.at(l, j), static_cast<int>(here)));
-    } else {
-      index_t l = 0;
-      for (; b.row_step == 1 && l + W <= k && here == W; l += W) {
-        Vector<T> v[W];
+    index_t l = 0;
+    for (; b.row_step == 1 && l + W <= k && here == W; l += W) {
+      Vector<T> v[W];
 #pragma GCC unroll 16
-        for (index_t r = 0; r < W; ++r) v[r] = load<T>(b.at(l, j + r));
-        transpose<T>(v);
+      for (index_t r = 0; r < W; ++r) v[r] = load<T>(b.at(l, j + r));
+      transpose<T>(v);
 #pragma GCC unroll 16
-        for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + j, v[r]);
-      }
-      for (; b.row_step == 1 && l < k; l += W) {  // at the edges
-        const index_t deep = std::min(W, k - l);
-        Vector<T> v[W] = {};
-        for (index_t r = 0; r < here; ++r) v[r] = load_part<T>(b.at(l, j + r), static_cast<int>(deep));
-        transpose<T>(v);
-        for (index_t r = 0; r < deep; ++r) store<T>(to + (l + r) * step + j, v[r]);
-      }
-      for (; l < k; ++l)
-        for (index_t r = 0; r < W; ++r) to[l * step + j + r] = r < here ? *b.at(l, j + r) : T(0);
+      for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + j, v[r]);
     }
+    for (; b.row_step == 1 && l < k; l += W) {  // at the edges
+      const index_t deep = std::min(W, k - l);
+      Vector<T> v[W] = {};
+      for (index_t r = 0; r < here; ++r) v[r] = load_part<T>(b.at(l, j + r), static_cast<int>(deep));
+      transpose<T>(v);
+      for (index_t r = 0; r < deep; ++r) store<T>(to + (l + r) * step + j, v[r]);
+    }
+    for (; l < k; ++l)
+      for (index_t r = 0; r < W; ++r) to[l * step + j + r] = r < here ? *b.at(l, j + r) : T(0);
   }
 }
 
@@ -235,7 +261,17 @@ struct Panels {
 namespace detail {
 /// The tiles that take one panel, by their rows less one.
 template <class T, bool APacked>
-inline constexpr auto one_panel_tiles = narrow_tiles<T, APacked>(std::make_integer_sequence<int, tile_rows>{});
+inline constexpr auto one_panel_tiles = narrow_tiles<T, tile_vectors, APacked>(std::make_integer_sequence<int, tile_rows>{});
+/// Those that take its first vector and read no further.
+template <class T>
+inline constexpr auto one_vector_tiles = narrow_tiles<T, 1, false>(std::make_integer_sequence<int, tile_rows>{});
+
+/// The tile for `columns` that are left of b, as many vectors as these need.
+template <class T>
+Tile<T> last_tile(index_t rows, index_t columns) {
+  const auto at = static_cast<std::size_t>(rows - 1);
+  return columns <= width<T> ? one_vector_tiles<T>[at] : one_panel_tiles<T, false>[at];
+}
 }  // namespace detail
 
 /// The same as `multiply_panels` where nothing is worth a copy: few rows of whole panels that are read where they lie.
@@ -244,8 +280,8 @@ void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixV
   for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
     const index_t count = (m - i) / left;
     for (index_t j = 0; j < n; j += tile_columns<T>)
-      detail::one_panel_tiles<T, false>[static_cast<std::size_t>(count - 1)](k, a.from(i, 0), b.at(0, j), b.row_step, 0,
-                                                                             outcome.from(0, j), c + i * ldc + j, ldc, n - j);
+      detail::last_tile<T>(count, n - j)(k, a.from(i, 0), b.at(0, j), b.row_step, 0, outcome.from(0, j), c + i * ldc + j, ldc,
+                                         n - j);
     i += count;
   }
 }
@@ -259,7 +295,8 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
   // Several tiles together only where their numbers lie side by side: a single one stays in the first-level cache.
   const int most = a.row_step == 1 ? TileRows::most : 1;
   T* rows = nullptr;
-  if (n > (a.row_step == 1 ? 3 : 4) * N && m > 2) {
+  const bool far = a.row_step == 1 && a.column_step * static_cast<index_t>(sizeof(T)) >= 4096;  // every k on a page of its own
+  if (m > 2 && (far || n > (a.row_step == 1 ? 3 : 4) * N)) {
     thread_local Scratch scratch;
     rows = scratch.get<T>(most * packed_rows<T> * k_block);
   }
@@ -279,10 +316,11 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
         tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.from(0, p * N), c + i * ldc + p * N, ldc,
              n - p * N);
       };
-      const index_t panels = (n + N - 1) / N, together = rows ? 1 : detail::panels_of(static_cast<int>(count));
+      const detail::Tile<T> usual = rows ? detail::one_panel_tiles<T, true>[at] : direct[at];
+      const index_t together = rows ? 1 : detail::panels_of(static_cast<int>(count));
       index_t p = 0;
-      for (; p + together <= panels; p += together) multiply(rows ? detail::one_panel_tiles<T, true>[at] : direct[at], p);
-      for (; p < panels; ++p) multiply(detail::one_panel_tiles<T, false>[at], p);
+      for (; p + together <= n / N; p += together) multiply(usual, p);
+      for (; p * N < n; ++p) multiply(detail::last_tile<T>(count, n - p * N), p);
     }
     i = group.begin[group.count];
   }
