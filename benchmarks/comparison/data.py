@@ -16,7 +16,7 @@ VOCABULARY = 10_000
 Pair = tuple[list[int], list[int]]
 
 
-def multi30k(folder: Path, file: Path, count: int, tokens: int = 2048) -> None:
+def multi30k(folder: Path, file: Path, count: int, tokens: int) -> None:
     """`count` of the batches that hold at most `tokens` target tokens each, evenly from short to long. The pairs stand in the
     order that leaves the least padding to a side that pads."""
     pairs = _encode(folder)

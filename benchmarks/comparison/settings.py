@@ -23,6 +23,7 @@ class Settings:
     clock: str  # "real" or "cpu"
     quick: bool
     networks: tuple[str, ...]
+    tokens: int  # target tokens of a batch of Multi30k
     compile: bool
     compile_timeout: float
     model: Path | None

@@ -78,7 +78,7 @@ def prepare(settings: Settings, name: str, folder: Path) -> Case:
     else:
         file = folder / "multi30k.batches"  # tiny and base have the same
         if not file.exists():
-            data.multi30k(settings.data / "multi30k", file, 3 if settings.quick else 8)
+            data.multi30k(settings.data / "multi30k", file, 3 if settings.quick else 8, settings.tokens)
     settings.call("weights", name, weights)
     return Case(name, weights, file)
 
