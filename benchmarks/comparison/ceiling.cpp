@@ -34,9 +34,9 @@ float multiply_add(index_t rounds, float start) {
   return std::accumulate(numbers, numbers + width, 0.0f);
 }
 
-/// Matrix products that stay in the second-level cache, in all threads, for so long.
+/// Matrix products that stay in the caches, in all threads, for so long.
 void multiply_matrices(double seconds) {
-  constexpr index_t size = 256;
+  constexpr index_t size = 128;
   parallel_for(threads(), 1, [&](index_t begin, index_t end) {
     for (index_t t = begin; t < end; ++t) {
       const Tensor<float> a({size, size}, 0.5f), c({size, size});

@@ -36,11 +36,10 @@ def main() -> None:
     def translate(request: Answer) -> Answer:
         suppressed = [[pieces[i]] for i in request["suppressed"]]
         found = []
-        chosen = sources[:: request["every"]]
         watch = Stopwatch()
-        for first in range(0, len(chosen), request["batch"]):
+        for first in range(0, len(sources), request["batch"] * request["every"]):
             found += translator.translate_batch(
-                chosen[first : first + request["batch"]],
+                sources[first : first + request["batch"]],
                 beam_size=request["beam"],
                 length_penalty=request["alpha"],
                 max_decoding_length=request["max_length"],

@@ -140,7 +140,7 @@ class Layer(nn.Module):
 def sinusoid(length: int, width: int, base: float) -> Tensor:
     """attend's own: columns 2i and 2i + 1 are the sine and the cosine of one angle."""
     angle = torch.arange(length, dtype=torch.float64)[:, None] / base ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
-    return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :width].float()
+    return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :width].to(torch.get_default_dtype())
 
 
 class Layers(nn.Module):

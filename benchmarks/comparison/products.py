@@ -2,18 +2,14 @@
 
 import math
 import statistics
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import machine, report
 from .settings import Ceiling, Settings
-from .worker import Worker, WorkerError, python_worker
+from .worker import Worker, WorkerError, python_worker, settle
 
 LIBRARIES = ("attend", "eigen", "openblas", "pytorch")
-# Threads of OpenBLAS and PyTorch spin for a while when they have nothing to do, and whoever is next would share the cores with
-# them.
-SPUN_BEFORE, SPIN = ("attend", "pytorch"), 0.25  # seconds
 PACKAGES = {"eigen": "libeigen3-dev, when attend_compare is compiled", "openblas": "libopenblas0"}
 OPERANDS = 16e6  # bytes: operands in rotation, as much as no second-level cache holds, and at most 16 sets of them
 
@@ -47,7 +43,7 @@ class Product:
     a_transposed: bool = False
     b_transposed: bool = False
     count: int = 1
-    weights: bool = False  # b is a layer's weights that stay as they are: copied once in whatever order a library likes
+    weights: bool = False  # b is a layer's weights, which attend's decoding copies once
 
     def flops(self) -> float:
         return 2.0 * self.m * self.n * self.k * self.count
@@ -127,8 +123,8 @@ def measure(settings: Settings, ceiling: Ceiling, threads: int) -> list[str]:
             for product in products(settings.quick):
                 sums = {}
                 for library, worker in workers.items():
-                    if threads > 1 and library in SPUN_BEFORE:
-                        time.sleep(SPIN)
+                    if threads > 1:
+                        settle()
                     answer = worker.ask("time", seconds=settings.seconds(0.02 if settings.quick else 0.05), **product.request())
                     times.setdefault(product, {}).setdefault(library, []).append(answer[settings.clock])
                     sums[library] = answer["checksum"]
@@ -143,18 +139,21 @@ def measure(settings: Settings, ceiling: Ceiling, threads: int) -> list[str]:
 def document(ceiling: Ceiling, threads: int, times: dict[Product, dict[str, list[float]]]) -> list[str]:
     libraries = list(next(iter(times.values())))
     others = [library for library in libraries if library != "attend"]
-    rows, shares = [], []
+    rows, shares = [], []  # the shares: attend over the best, and of what
     for product, of in times.items():
         median = {library: statistics.median(seconds) for library, seconds in of.items()}
         best = min(others, key=median.__getitem__)
         share = report.median_ratio(of[best], of["attend"])
-        shares.append((share, product.name))
+        shares.append((share, product))
         speeds = [f"{product.flops() / median[library] / 1e9:.1f}" for library in libraries]
         of_ceiling = product.flops() / median["attend"] / ceiling.median()
         rows.append([product.name, *speeds, best, f"{share:.0%}", report.spread(of[best], of["attend"]), f"{of_ceiling:.0%}"])
     head = ["product", *(f"{library}, GFLOP/s" for library in libraries), "best other", "attend / best", "over the rounds"]
-    worst, where = min(shares)
-    summary = f"Ceiling {ceiling.median() / 1e9:.0f} GFLOP/s. attend over the best of the others: geometric mean "
-    summary += f"**{report.geometric_mean(share for share, _ in shares):.0%}**, least **{worst:.0%}** ({where}); "
-    summary += f"below 90 % in {sum(share < 0.9 for share, _ in shares)} of {len(shares)}."
-    return [summary, "", *report.table([*head, "share of the ceiling"], rows)]
+    lines = [f"Ceiling {ceiling.median() / 1e9:.0f} GFLOP/s. attend over the best of the others:", ""]
+    for kind, weights in (("plain products", False), ("decoding, attend's weights copied once before", True)):
+        if some := [(share, product.name) for share, product in shares if product.weights == weights]:
+            worst, where = min(some)
+            mean, below = report.geometric_mean(share for share, _ in some), sum(share < 0.9 for share, _ in some)
+            text = f"geometric mean **{mean:.0%}**, least **{worst:.0%}** ({where}); below 90 % in {below} of {len(some)}"
+            lines.append(f"- {kind}: {text}")
+    return [*lines, "", *report.table([*head, "share of the ceiling"], rows)]

@@ -89,10 +89,11 @@ def main() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(1)
 
+    if arguments.mode == "double":
+        torch.set_default_dtype(torch.float64)
     model, batches = networks.network(arguments.network), read_batches(arguments.batches)
     networks.load(model, load_file(arguments.weights))
     if arguments.mode == "double":
-        model = model.double()
         batches = [{name: x.double() if x.is_floating_point() else x for name, x in b.items()} for b in batches]
     run = make_pass(arguments.network, model, batches, arguments.mode == "compile")
     adam = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)  # the fastest that there is

@@ -25,10 +25,9 @@ def main() -> None:
         names = ("bos", "eos", "suppressed", "max_length", "alpha", "beam")
         options = search.Request(**{name: request[name] for name in names})
         found: list[search.Found] = []
-        chosen = sources[:: request["every"]]
         watch = Stopwatch()
-        for first in range(0, len(chosen), request["batch"]):
-            batch = chosen[first : first + request["batch"]]
+        for first in range(0, len(sources), request["batch"] * request["every"]):
+            batch = sources[first : first + request["batch"]]
             if options.beam > 1:
                 found += search.beam_search(model, batch, options)
             else:

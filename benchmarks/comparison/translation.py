@@ -12,13 +12,13 @@ import sentencepiece
 
 from . import machine, report
 from .settings import Ceiling, Settings
-from .worker import Answer, Worker, WorkerError, python_worker
+from .worker import Answer, Worker, WorkerError, python_worker, settle
 
 SETTINGS = ((1, 1), (1, 32), (4, 1), (4, 32))  # beam, batch
 ALPHA = 0.6  # log-probabilities are divided by n ** ALPHA
 MAX_LENGTH = 128
 PRECISIONS = ("float32", "int8")  # of attend
-SAMPLE = 20  # one sentence in so many shows which number of threads suits another library best
+SAMPLE = 20  # one batch in so many, but two at least, show which number of threads suits another library best
 ROUNDING = 2e-3  # two scores that differ by less than this, of sums of some hundred numbers, may change places
 
 
@@ -43,14 +43,23 @@ class Side:
     def ask(self, do: str, **request: object) -> Answer:
         return self.workers[self.threads].ask(do, **request)
 
-    def choose(self, settings: Settings, request: dict[str, object]) -> None:
+    def choose(self, settings: Settings, batches: int, request: dict[str, object]) -> None:
+        """By some of so many batches."""
         if len(self.workers) < 2:
             return
-        seconds = {}
+        every, seconds = max(1, batches // max(2, batches // SAMPLE)), {}
         for threads, worker in self.workers.items():
             for _ in range(2):  # the first time, threads and memory wake up
-                seconds[threads] = worker.ask("translate", scores=False, every=SAMPLE, **request)[settings.clock]
+                settle()
+                seconds[threads] = worker.ask("translate", scores=False, every=every, **request)[settings.clock]
         self.threads = min(seconds, key=seconds.__getitem__)
+
+    def memory(self) -> Answer:
+        return max((worker.ask("memory") for worker in self.workers.values()), key=lambda answer: answer["peak"])
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.close()
 
 
 class Text:
@@ -95,28 +104,27 @@ def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
         # A copy: a training that still runs may put another model in its place.
         model = Path(shutil.copytree(settings.model, Path(folder) / "model"))
         text = Text(settings, model)
-        workers: dict[str, Side] = {}
+        sides: dict[str, Side] = {}
         try:
-            start(settings, text, model, Path(folder), workers)
-            for setting, sides in results.items():
+            start(settings, text, model, Path(folder), sides)
+            for setting, measured in results.items():
                 try:
-                    check(settings, text, workers, setting, sides)
+                    check(settings, text, sides, setting, measured)
                 except WorkerError as e:
-                    sides.clear()
+                    measured.clear()
                     settings.fail(f"translate: {e}")
                     continue
                 for r in range(settings.rounds):
                     settings.say(f"translate beam {setting[0]}, batch {setting[1]}: round {r + 1} of {settings.rounds}")
                     ceiling.measure()
-                    for side, worker in workers.items():
-                        answer = worker.ask("translate", scores=False, every=1, **request(text, setting))
-                        sides[side].times.append(answer[settings.clock])
-                memory = {side: worker.ask("memory") for side, worker in workers.items()}
-                yield document(text, results, memory)
+                    for name, side in sides.items():
+                        settle()
+                        answer = side.ask("translate", scores=False, every=1, **request(text, setting))
+                        measured[name].times.append(answer[settings.clock])
+                yield document(text, results, {name: side.memory() for name, side in sides.items()})
         finally:
-            for side in workers.values():
-                for worker in side.workers.values():
-                    worker.close()
+            for side in sides.values():
+                side.close()
 
 
 def start(settings: Settings, text: Text, model: Path, folder: Path, sides: dict[str, Side]) -> None:
@@ -149,21 +157,21 @@ def request(text: Text, setting: tuple[int, int]) -> dict[str, object]:
 
 
 def check(
-    settings: Settings, text: Text, workers: dict[str, Side], setting: tuple[int, int], sides: dict[str, Measured]
+    settings: Settings, text: Text, sides: dict[str, Side], setting: tuple[int, int], measured: dict[str, Measured]
 ) -> None:
     """What each side says, before any of it is timed. Throws WorkerError where float32 sides differ by more than rounding."""
     settings.say(f"translate beam {setting[0]}, batch {setting[1]}: outputs")
-    for side, worker in workers.items():
-        worker.choose(settings, request(text, setting))
-        answer = worker.ask("translate", scores=True, every=1, **request(text, setting))
+    for name, side in sides.items():
+        side.choose(settings, -(-len(text.sources) // setting[1]), request(text, setting))
+        answer = side.ask("translate", scores=True, every=1, **request(text, setting))
         outputs = answer["outputs"]
-        sides[side] = Measured([], outputs, answer["scores"], text.bleu(outputs), worker.threads)
-    ours = sides["attend float32"]
-    for side, theirs in sides.items():
+        measured[name] = Measured([], outputs, answer["scores"], text.bleu(outputs), side.threads)
+    ours = measured["attend float32"]
+    for name, theirs in measured.items():
         same = [abs(a - b) for a, b, x, y in zip(ours.scores, theirs.scores, ours.outputs, theirs.outputs) if x == y]
-        if side.endswith("float32") and (len(same) < 0.9 * len(ours.outputs) or max(same) > ROUNDING):
+        if name.endswith("float32") and (len(same) < 0.9 * len(ours.outputs) or max(same) > ROUNDING):
             raise WorkerError(
-                f"beam {setting[0]}, batch {setting[1]}: attend and {side} agree in {len(same)} of {len(ours.outputs)} "
+                f"beam {setting[0]}, batch {setting[1]}: attend and {name} agree in {len(same)} of {len(ours.outputs)} "
                 f"sentences, whose scores differ by up to {max(same, default=0.0):.2g}"
             )
 
@@ -202,7 +210,8 @@ def document(text: Text, results: dict[tuple[int, int], dict[str, Measured]], me
             setting = f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {batch}"
             rows.append([setting, side, str(m.threads), f"{statistics.median(m.times):.3f}", f"{words:.0f}", *ratio, bleu, differ])
     lines = ["## Translation", "", f"{count} sentences of Multi30k's test 2016 (English to German), from tokens to tokens.", ""]
-    head = ["setting", "side", "threads", "seconds", "tokens/s", "ratio to attend", "over the rounds", "BLEU", "sentences unlike attend's"]
+    head = ["setting", "side", "threads", "seconds", "tokens/s", "ratio to attend", "over the rounds", "BLEU"]
+    head.append("sentences unlike attend's")
     lines += report.table(head, rows)
     lines += ["", "Peak memory of the process in MB, whole and without what it held before it loaded the model:", ""]
     sizes = [[side, report.megabytes(m["peak"]), report.megabytes(m["peak"] - m["idle"])] for side, m in memory.items()]

@@ -80,6 +80,12 @@ class Worker:
         raise WorkerError("\n".join(lines[-8:]))
 
 
+def settle() -> None:
+    """Before a measurement: threads of OpenMP and OpenBLAS spin for a while when they have nothing more to do, and whoever is next
+    would share the cores with them."""
+    time.sleep(0.1)
+
+
 def python_worker(module: str, *arguments: str | Path) -> list[str | Path]:
     """The command of a worker that is a module of this package."""
     return [sys.executable, "-m", f"comparison.{module}", *arguments]

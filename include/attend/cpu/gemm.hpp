@@ -19,7 +19,8 @@ Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t l, index_t k, index_
   return {copy, 0, tile_columns<T>};
 }
 
-/// Columns [begin, end) of c, panel by panel, by one thread: for few rows, where each panel is best copied by whom it serves.
+/// Columns [begin, end) of c, panel by panel, by one thread: for not too many rows, where each panel is best copied by whom it
+/// serves.
 template <class T>
 void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome,
                          T* c, index_t ldc) {
@@ -35,7 +36,7 @@ void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, Matri
     }
 }
 
-/// The whole product: b is copied panel by panel, by all threads, as much at a time as a second-level cache holds for one
+/// The whole product: b is copied into panels by all threads, as much at a time as a second-level cache holds for one
 /// `k_block`; then the threads share the rows of c. Where b's rows are short and lie in memory as panels do, they are not copied.
 template <class T>
 void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c,
@@ -98,8 +99,10 @@ void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, M
     return;
   }
   parallel = parallel && m * n * k >= 65536 && threads() > 1;
-  // Not many more rows than columns: nobody need wait until b is copied if each thread copies the columns that it multiplies.
-  const bool by_columns = m <= 8 * tile_rows || (m <= 20 * tile_rows && n >= (a.column_step == 1 ? m : 2 * m));
+  // With few rows, and columns for all threads, nobody need wait until b is copied: each thread copies the columns that it
+  // multiplies. It reads a once a panel then, which for a transposed a pays with more columns only. The limits are measured.
+  const bool wide = n >= (a.column_step == 1 ? m : 2 * m) && n >= 2 * N * threads();
+  const bool by_columns = m <= 8 * tile_rows || (m <= 20 * tile_rows && wide);
   if (parallel ? !by_columns : m > 2 * tile_rows && n > N) {
     multiply_by_rows(parallel, m, n, k, a, b, outcome, c, ldc);
   } else if (parallel) {

@@ -86,8 +86,9 @@ template <class T>
   asm("" : "+r"(row));
 }
 
-/// c [R, V vectors] at stride ldc, of which `columns` exist, from k rows of a's tile and b's panels. Panels, of `tile_vectors`
-/// each, lie `panel_step` apart. Where `APacked`, a's steps are those of a packed tile, known to the compiler.
+/// c [R, V vectors] at stride ldc, of which `columns` exist (all of them, but for the last tile of a row), from k rows of a's
+/// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. Where `APacked`, a's steps are those of a packed
+/// tile, known to the compiler.
 template <class T, int R, int V, bool APacked>
 [[gnu::noinline]] void tile(index_t k, MatrixView<T> a, const T* b, index_t b_step, index_t panel_step, Outcome<T> outcome, T* c,
                             index_t ldc, index_t columns) {
@@ -132,17 +133,25 @@ template <class T, int R, int V, bool APacked>
       }
     return;
   }
+  if constexpr (!APacked && V <= tile_vectors) {  // the others get whole panels only
 #pragma GCC unroll 16
-  for (int v = 0; v < V; ++v) {
-    const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
-    if (here <= 0) break;
-    const Vector<T> bias = outcome.bias ? load_part<T>(outcome.bias + v * W, here) : Vector<T>{};
-    T* to = c + v * W;
+    for (int v = 0; v < V; ++v) {
+      const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
+      if (here <= 0) break;
+      Vector<T> bias = {};
+      if (outcome.bias) bias = here == W ? load<T>(outcome.bias + v * W) : load_part<T>(outcome.bias + v * W, here);
+      T* to = c + v * W;
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i, next_row(to, ldc)) {
-      Vector<T> y = outcome.alpha * sum[i][v] + bias;
-      if (outcome.add) y += load_part<T>(to, here);
-      store_part<T>(to, y, here);
+      for (int i = 0; i < R; ++i, next_row(to, ldc)) {
+        Vector<T> y = outcome.alpha * sum[i][v] + bias;
+        if (here == W) {
+          if (outcome.add) y += load<T>(to);
+          store<T>(to, y);
+        } else {
+          if (outcome.add) y += load_part<T>(to, here);
+          store_part<T>(to, y, here);
+        }
+      }
     }
   }
 }
@@ -205,7 +214,7 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
     }
 }
 
-/// Copies rows [begin, end) of a b whose rows lie in memory into its panels, `panel_step` apart, from `to` on: row by row across
+/// Copies rows [begin, end) of a b whose rows are contiguous into its panels, `panel_step` apart, from `to` on: row by row across
 /// all `columns`, as memory likes it. The columns that the last panel lacks become 0.
 template <class T>
 void pack_rows(MatrixView<T> b, index_t begin, index_t end, index_t columns, T* to, index_t panel_step) {
@@ -274,7 +283,7 @@ Tile<T> last_tile(index_t rows, index_t columns) {
 }
 }  // namespace detail
 
-/// The same as `multiply_panels` where nothing is worth a copy: few rows of whole panels that are read where they lie.
+/// The same as `multiply_panels` where nothing is worth a copy: few rows, and b's in whole vectors that are read where they lie.
 template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c, index_t ldc) {
   for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
