@@ -64,6 +64,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   [[nodiscard]] int threads() const { return threads_.load(std::memory_order_relaxed); }
+  /// Whether this thread is at work on a part of a loop, so that a loop within it would run here alone.
+  [[nodiscard]] static bool within_loop() { return inside(); }
 
   /// Not while a loop runs in another thread.
   void resize(int threads) {

@@ -98,10 +98,11 @@ void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, M
     multiply_in_place(m, n, k, a, b, outcome, c, ldc);
     return;
   }
-  parallel = parallel && m * n * k >= 65536 && threads() > 1;
+  parallel = parallel && m * n * k >= 65536 && threads() > 1 && !ThreadPool::within_loop();
   // With few rows, and columns for all threads, nobody need wait until b is copied: each thread copies the columns that it
-  // multiplies. It reads a once a panel then, which for a transposed a pays with more columns only. The limits are measured.
-  const bool wide = n >= (a.column_step == 1 ? m : 2 * m) && n >= 2 * N * threads();
+  // multiplies. It reads a once a panel then, which for a transposed a pays with more columns only, and c's rows are written a
+  // piece at a time, which costs where the sums are short. The limits are measured.
+  const bool wide = k >= 64 && n >= (a.column_step == 1 ? m : 2 * m) && n >= 2 * N * threads();
   const bool by_columns = m <= 8 * tile_rows || (m <= 20 * tile_rows && wide);
   if (parallel ? !by_columns : m > 2 * tile_rows && n > N) {
     multiply_by_rows(parallel, m, n, k, a, b, outcome, c, ldc);
