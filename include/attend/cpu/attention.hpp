@@ -10,6 +10,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/gemm.hpp"
+#include "attend/cpu/scratch.hpp"
 #include "attend/cpu/vector.hpp"
 
 namespace attend {

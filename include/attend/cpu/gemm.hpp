@@ -5,6 +5,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/gemm_kernel.hpp"
+#include "attend/cpu/scratch.hpp"
 
 namespace attend {
 

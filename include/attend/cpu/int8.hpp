@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attend/cpu/packed_matrix.hpp"
+#include "attend/cpu/scratch.hpp"
 #include "attend/cpu/vector.hpp"
 
 /// Products in 8-bit integers: weights once, activations at run time, sums exact in 32 bits. What a row gets depends on that row

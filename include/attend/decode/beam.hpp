@@ -22,6 +22,7 @@ inline double normalized_score(double log_probability, index_t length, double al
 
 namespace detail {
 
+/// One call of `beam_search`: the beams of its sentences, and how they go on.
 template <StepModel M>
 class BeamSearch {
  public:

@@ -98,6 +98,7 @@ struct SampleOptions {
 
 namespace detail {
 
+/// Throws IndexError, naming the search and the option, where the token is outside the vocabulary.
 inline void check_token(const char* search, const char* name, token_t token, index_t vocabulary) {
   if (token < 0 || token >= vocabulary)
     throw IndexError(std::string(search) + ": " + name + " is " + std::to_string(token) + ", outside the vocabulary of " +

@@ -19,6 +19,7 @@ namespace attend::decode {
 
 namespace detail {
 
+/// Throws ValueError where an option of sampling is out of its range.
 inline void check_sampling(const SampleOptions& o, index_t sentences) {
   const auto number = [](auto x) { return std::to_string(x); };
   check_value(o.samples >= 1, "sample", "samples is " + number(o.samples) + ", expected at least 1");

@@ -13,6 +13,7 @@
 /// Objects are filled key by key: the JSON library's lists in braces take longer to compile.
 namespace attend::detail {
 
+/// The values of an enumeration and what they are called in the file.
 template <class E, std::size_t N>
 using Names = std::array<std::pair<E, const char*>, N>;
 
