@@ -33,6 +33,7 @@
 #include "attend/ops/dropout.hpp"
 #include "attend/ops/elementary.hpp"
 #include "attend/ops/embedding.hpp"
+#include "attend/ops/feed_forward.hpp"
 #include "attend/ops/layer_norm.hpp"
 #include "attend/ops/linear.hpp"
 #include "attend/ops/map.hpp"

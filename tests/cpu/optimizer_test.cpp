@@ -28,12 +28,13 @@ TEMPLATE_TEST_CASE("optimizer steps: an element's bits do not depend on where it
     for (T& v : second) v *= v;
     const index_t count = n - first;
     const T* g = gradient.data() + first;
-    const AdamStep adam{0.7, 0.01, 0.999, 0.9, 0.98, 0.013, 1.3, 1e-9};
-    if (kind == 0) adam_step<T>(Cpu{}, count, adam, g, value.data() + first, moment.data() + first, second.data() + first);
-    else if (kind == 1) sgd_step<T>(Cpu{}, count, T(0.013), T(0.7), T(0.01), g, value.data() + first);
-    else
-      sgd_momentum_step<T>(Cpu{}, count, T(0.013), T(0.7), T(0.01), T(0.9), kind == 3, g, value.data() + first,
-                           moment.data() + first);
+    const UpdateRecord record{.gradient_scale = 0.7, .steps = 3, .taken = true};
+    const AdamStep adam{.learning_rate = 0.004, .l2 = 0.01, .shrink = 0.999, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9};
+    const SgdStep sgd{.learning_rate = 0.013, .l2 = 0.01, .momentum = 0.9, .nesterov = kind == 3};
+    T* none = nullptr;
+    if (kind == 0)
+      adam_step<T>(Cpu{}, count, adam, &record, g, value.data() + first, moment.data() + first, second.data() + first, none);
+    else sgd_step<T>(Cpu{}, count, sgd, &record, g, value.data() + first, kind == 1 ? none : moment.data() + first, none);
     return std::vector<std::vector<T>>{value, moment, second};
   };
   for (int kind = 0; kind < 4; ++kind) {

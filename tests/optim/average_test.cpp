@@ -19,7 +19,7 @@ TEST_CASE("WeightAverage: follows the formula, changes places with the weights a
   }
   const double now = a.data()[0];
   {
-    const optim::WeightAverage<double>::Scope scope(average);
+    const optim::WeightAverage<double>::Scope scope(&average);
     CHECK(a.data()[0] == Approx(expected).epsilon(1e-14));
     CHECK(a.data()[1] == Approx(-2));
     CHECK(b.item() == Approx(3));

@@ -24,17 +24,14 @@ inline bool& grad_flag() {
   return enabled;
 }
 
-/// The place of one value in the graph: its gradient, and how it came about. A leaf's value lives here, where all its handles
-/// find it; a computed value lives in the handles alone, so that it goes when nobody reads it any more.
-template <class T, Device D>
-struct Node {
-  using Backward = std::function<void(const Tensor<T, D>& dy)>;
+/// What the graph knows of a value whatever its type: how it came about. Values of several types may stand in one graph, as where
+/// a loss in float is computed from numbers in bfloat16.
+struct NodeBase {
+  /// Takes the address of the gradient, a Tensor of the value's own type.
+  using Backward = std::function<void(const void* dy)>;
 
-  Tensor<T, D> value;  // of a leaf
-  Tensor<T, D> grad;
-  Shape shape;        // of a computed value
   Backward backward;  // empty for a leaf
-  std::vector<std::shared_ptr<Node>> inputs;
+  std::vector<std::shared_ptr<NodeBase>> inputs;
   std::uint64_t order = 0;  // grows with time, so descending order visits a node after all that used it
   bool computed = false;
   bool requires_grad = false;
@@ -42,13 +39,18 @@ struct Node {
   bool released = false;    // a backward pass has used this node up
   bool visited = false;
 
-  ~Node() { dismantle(std::move(backward), std::move(inputs)); }
+  NodeBase() = default;
+  NodeBase(const NodeBase&) = delete;
+  NodeBase& operator=(const NodeBase&) = delete;
+  virtual ~NodeBase() { dismantle(std::move(backward), std::move(inputs)); }
+  /// Calls function(gradient) where there is one, and lets go of it.
+  virtual void pass_on(const Backward& function) = 0;
 
   /// Frees a graph with a loop: freeing node by node through destructors would overflow the stack on a long chain.
-  static void dismantle(Backward&& function, std::vector<std::shared_ptr<Node>>&& nodes) {
+  static void dismantle(Backward&& function, std::vector<std::shared_ptr<NodeBase>>&& nodes) {
     struct Remains {
       Backward function;
-      std::vector<std::shared_ptr<Node>> nodes;
+      std::vector<std::shared_ptr<NodeBase>> nodes;
     };
     thread_local std::vector<Remains>* waiting = nullptr;
     if (!function && nodes.empty()) return;
@@ -70,6 +72,20 @@ struct Node {
   static std::uint64_t next_order() {
     static std::atomic<std::uint64_t> counter{0};
     return counter.fetch_add(1, std::memory_order_relaxed);
+  }
+};
+
+/// The place of one value in the graph: its gradient, and how it came about. A leaf's value lives here, where all its handles
+/// find it; a computed value lives in the handles alone, so that it goes when nobody reads it any more.
+template <class T, Device D>
+struct Node : NodeBase {
+  Tensor<T, D> value;  // of a leaf
+  Tensor<T, D> grad;
+  Shape shape;  // of a computed value
+
+  void pass_on(const Backward& function) override {
+    const Tensor<T, D> gradient = std::exchange(grad, {});
+    if (!gradient.empty()) function(&gradient);
   }
 };
 
@@ -206,14 +222,13 @@ class Var {
     check_shape("backward", "dy", dy.shape(), shape());
     if (node_->released) throw Error("backward: this graph was freed by an earlier backward pass; compute the value again");
     if (!requires_grad()) throw Error("backward: nothing that this value came from requires a gradient (is a NoGrad in scope?)");
-    std::vector<std::shared_ptr<Node>> order = reachable();
+    std::vector<std::shared_ptr<detail::NodeBase>> order = reachable();
     accumulate(std::move(dy));
     for (auto& node : order) {
       const auto function = std::exchange(node->backward, nullptr);
-      const Tensor<T, D> grad = std::exchange(node->grad, {});
-      if (!grad.empty()) function(grad);
+      node->pass_on(function);
       node->released = true;
-      Node::dismantle({}, std::exchange(node->inputs, {}));
+      detail::NodeBase::dismantle({}, std::exchange(node->inputs, {}));
       node.reset();
     }
   }
@@ -222,14 +237,14 @@ class Var {
   /// The identity of the value: equal for two handles of the same parameter.
   [[nodiscard]] const void* id() const { return node_.get(); }
 
-  template <class U, Device E, class F>
-  friend Var<U, E> record(Tensor<U, E> value, std::vector<Var<U, E>> inputs, F&& backward);
+  template <class U, Device E, class V, class F>
+  friend Var<U, E> record(Tensor<U, E> value, std::vector<Var<V, E>> inputs, F&& backward);
 
  private:
   /// What this was computed from, latest first. Throws Error where an earlier backward pass has freed a part of it: a gradient
   /// would end there, and the leaves behind it would go without.
-  std::vector<std::shared_ptr<Node>> reachable() const {
-    std::vector<std::shared_ptr<Node>> found;
+  std::vector<std::shared_ptr<detail::NodeBase>> reachable() const {
+    std::vector<std::shared_ptr<detail::NodeBase>> found;
     if (is_leaf()) return found;
     bool whole = true;
     node_->visited = true;
@@ -255,9 +270,9 @@ class Var {
 /// Makes `value`, computed from `inputs`, part of the graph. `backward(dy)` is called once with d(loss)/d(value) and must hand
 /// each input its share by `accumulate(dx)` or `accumulate_with(...)` of the input or of its `sink()`. It may keep inputs whose
 /// values it reads, sinks of the others and what it needs besides, never the returned Var itself, which would own itself. With
-/// NoGrad in scope, or where no input requires a gradient, nothing is kept.
-template <class T, Device D, class F>
-Var<T, D> record(Tensor<T, D> value, std::vector<Var<T, D>> inputs, F&& backward) {
+/// NoGrad in scope, or where no input requires a gradient, nothing is kept. The inputs, as a vector, may be of another type.
+template <class T, Device D, class U = T, class F>
+Var<T, D> record(Tensor<T, D> value, std::vector<Var<U, D>> inputs, F&& backward) {
   Var<T, D> result(std::move(value));
   if (!grad_enabled()) return result;
   auto& node = *result.node_;
@@ -271,8 +286,10 @@ Var<T, D> record(Tensor<T, D> value, std::vector<Var<T, D>> inputs, F&& backward
   node.shape = node.value.shape();
   result.computed_ = std::exchange(node.value, {});
   node.computed = true;
-  node.backward = std::forward<F>(backward);
-  node.order = detail::Node<T, D>::next_order();
+  node.backward = [run = std::decay_t<F>(std::forward<F>(backward))](const void* dy) mutable {
+    run(*static_cast<const Tensor<T, D>*>(dy));
+  };
+  node.order = detail::NodeBase::next_order();
   return result;
 }
 

@@ -40,13 +40,43 @@ struct MemoryUse {
   std::size_t peak = 0;    ///< the largest `in_use` since the program began or `reset_peak`
 };
 
-/// Keeps freed blocks by size class and hands them out again, so that a training step in its steady state asks the operating
-/// system for nothing. Safe to use from several threads.
-class MemoryPool {
+/// A piece of a pool's memory.
+struct MemoryBlock {
+  void* data = nullptr;
+  std::size_t size = 0;  ///< what it really has, to be given to `deallocate`
+  void* pool = nullptr;  ///< where it goes back to, on a device with several pools
+};
+
+/// Where the processor's memory comes from.
+struct HostMemory {
+  static constexpr const char* name = "memory";
+
+  /// Null where there is none left.
+  static void* take(std::size_t size) noexcept {
+    void* block = ::operator new(size, std::align_val_t(alignment(size)), std::nothrow);
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    // Large tensors in large pages: fewer address translations to miss. A refusal costs nothing.
+    if (block && size >= 2 * huge_page) (void)madvise(block, size, MADV_HUGEPAGE);
+#endif
+    return block;
+  }
+  static void give_back(void* block, std::size_t size) noexcept { ::operator delete(block, std::align_val_t(alignment(size))); }
+  /// What the system could say about a refusal.
+  static std::string state() { return {}; }
+
+ private:
+  static constexpr std::size_t huge_page = std::size_t{2} << 20;
+  static std::size_t alignment(std::size_t size) { return size >= 2 * huge_page ? huge_page : memory_alignment; }
+};
+
+/// Keeps freed blocks by size class and hands them out again, so that a training step in its steady state asks the system for
+/// nothing. Safe to use from several threads. `Source`: where new blocks come from, see HostMemory.
+template <class Source>
+class CachingPool {
  public:
   /// The pool of the process. It is never destroyed, so that tensors of static duration may outlive `main`.
-  static MemoryPool& instance() {
-    static MemoryPool* pool = new MemoryPool;
+  static CachingPool& instance() {
+    static CachingPool* pool = new CachingPool;
     return *pool;
   }
 
@@ -57,10 +87,7 @@ class MemoryPool {
     return (bytes + step - 1) / step * step;
   }
 
-  struct Block {
-    void* data;
-    std::size_t size;  ///< what it really has, to be given to `deallocate`
-  };
+  using Block = MemoryBlock;
 
   /// A block of at least `bytes`: a freed one of that size class or of the next few (batches differ a little in their sizes, and
   /// each class would else keep blocks of its own), at most twice as large; else a new one.
@@ -76,34 +103,34 @@ class MemoryPool {
           blocks->second.pop_back();
           use_.cached -= other;
           count(other);
-          return {block, other};
+          return {block, other, this};
         }
         if (size < shared_from) break;
       }
       count(size);
     }
-    if (void* block = from_system(size)) return {block, size};
+    if (void* block = Source::take(size)) return {block, size, this};
     release_cached();
-    if (void* block = from_system(size)) return {block, size};
+    if (void* block = Source::take(size)) return {block, size, this};
     {
       const std::lock_guard lock(mutex_);
       use_.in_use -= size;
     }
-    throw Error("memory: " + std::to_string(size) +
-                " bytes were asked for and are not to be had (in use: " + std::to_string(use().in_use) + ")");
+    throw Error(std::string(Source::name) + ": " + std::to_string(size) +
+                " bytes were asked for and are not to be had (in use: " + std::to_string(use().in_use) + Source::state() + ")");
   }
 
   void deallocate(Block block) noexcept {
     const std::lock_guard lock(mutex_);
     use_.in_use -= block.size;
 #if defined(ATTEND_NO_POOL)
-    to_system(block.data, block.size);
+    Source::give_back(block.data, block.size);
 #else
     try {
       free_[block.size].push_back(block.data);
       use_.cached += block.size;
     } catch (...) {
-      to_system(block.data, block.size);
+      Source::give_back(block.data, block.size);
     }
 #endif
   }
@@ -112,7 +139,7 @@ class MemoryPool {
   void release_cached() noexcept {
     const std::lock_guard lock(mutex_);
     for (auto& [size, blocks] : free_) {
-      for (void* block : blocks) to_system(block, size);
+      for (void* block : blocks) Source::give_back(block, size);
       blocks.clear();
     }
     use_.cached = 0;
@@ -128,7 +155,6 @@ class MemoryPool {
   }
 
  private:
-  static constexpr std::size_t huge_page = std::size_t{2} << 20;
   static constexpr std::size_t shared_from = std::size_t{1} << 16;  // smaller blocks keep to their size class
 
   void count(std::size_t size) {
@@ -136,25 +162,19 @@ class MemoryPool {
     use_.peak = std::max(use_.peak, use_.in_use);
   }
 
-  static std::size_t alignment(std::size_t size) { return size >= 2 * huge_page ? huge_page : memory_alignment; }
-
-  static void* from_system(std::size_t size) noexcept {
-    void* block = ::operator new(size, std::align_val_t(alignment(size)), std::nothrow);
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    // Large tensors in large pages: fewer address translations to miss. A refusal costs nothing.
-    if (block && size >= 2 * huge_page) (void)madvise(block, size, MADV_HUGEPAGE);
-#endif
-    return block;
-  }
-  static void to_system(void* block, std::size_t size) noexcept { ::operator delete(block, std::align_val_t(alignment(size))); }
-
   mutable std::mutex mutex_;
   std::unordered_map<std::size_t, std::vector<void*>> free_;
   MemoryUse use_;
 };
 
+/// The processor's pool.
+using MemoryPool = CachingPool<HostMemory>;
+
 inline MemoryPool::Block allocate(Cpu, std::size_t bytes) { return MemoryPool::instance().allocate(bytes); }
 inline void deallocate(Cpu, MemoryPool::Block block) noexcept { MemoryPool::instance().deallocate(block); }
+
+/// Gives all cached memory back to the system.
+inline void release_cached(Cpu) noexcept { MemoryPool::instance().release_cached(); }
 
 /// y[i] = value.
 template <class T>
@@ -183,7 +203,7 @@ class Storage {
   T* data() { return static_cast<T*>(block_.data); }
 
  private:
-  MemoryPool::Block block_{nullptr, 0};
+  MemoryBlock block_;
 };
 
 }  // namespace attend

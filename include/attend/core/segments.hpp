@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <span>
 #include <string>
@@ -68,6 +69,22 @@ class Segments {
   /// The most keys that a sentence has.
   [[nodiscard]] index_t most_keys() const { return tables_->most_keys; }
 
+  /// What a device's kernels read in place of these tables; `make(*this)` makes it at first use, and it lives as long as they do.
+  template <class Make>
+  [[nodiscard]] std::shared_ptr<const void> device_tables(Make&& make) const {
+    const std::lock_guard lock(tables_->mutex);
+    if (!tables_->device) tables_->device = make(*this);
+    return tables_->device;
+  }
+  /// Room for `count` sentences of up to `longest` rows each, `rows` in all, whose tables lie on a device and may change between
+  /// two uses: for work that is recorded once and repeated with other sentences. The host knows no more of them than that.
+  static Segments room(index_t count, index_t rows, index_t longest, std::shared_ptr<const void> device) {
+    const std::vector<index_t> lengths(static_cast<std::size_t>(count), longest);
+    Segments s(std::vector<index_t>(lengths.size(), 0), lengths, lengths, rows);
+    s.tables_->device = std::move(device);
+    return s;
+  }
+
   /// Throws ShapeError unless a tensor of this many rows is what these segments describe.
   void check_rows(const char* operation, const char* name, index_t rows) const {
     if (rows != this->rows())
@@ -84,6 +101,8 @@ class Segments {
   struct Tables {
     std::vector<index_t> begin, length, keys;
     index_t rows = 0, longest = 0, most_keys = 0;
+    mutable std::mutex mutex;
+    mutable std::shared_ptr<const void> device;
   };
   Segments(std::vector<index_t> begin, std::vector<index_t> length, std::vector<index_t> keys, index_t rows) {
     auto t = std::make_shared<Tables>();

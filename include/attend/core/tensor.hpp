@@ -27,7 +27,10 @@ class Tensor {
   Tensor() : shape_{0} {}
   explicit Tensor(const Shape& shape)
       : shape_(checked(shape)), storage_(std::make_shared<Storage<T, D>>(shape.size())), data_(storage_->data()) {}
-  Tensor(const Shape& shape, T value) : Tensor(shape) { attend::fill(D{}, size(), value, data_); }
+  Tensor(const Shape& shape, T value) : Tensor(shape) {
+    using attend::fill;
+    fill(D{}, size(), value, data_);
+  }
   /// The given values, row by row. Throws ShapeError where their count is not the shape's.
   Tensor(const Shape& shape, std::span<const T> values) requires std::same_as<D, Cpu> : Tensor(shape) {
     if (static_cast<index_t>(values.size()) != size())
@@ -95,11 +98,29 @@ class Tensor {
     fill(D{}, size(), value, data_);
     weights_changed();
   }
-  /// Copies the elements of `other` here. Throws ShapeError where the shapes differ.
+  /// Copies the elements of `other` here, from whatever device. Throws ShapeError where the shapes differ.
   void assign(const Tensor& other) const {
     check_shape("assign", "source", other.shape(), shape_);
     if (other.data_ != data_) copy(D{}, size(), other.data_, data_);
     weights_changed();
+  }
+  void assign(const Tensor<T, Cpu>& other) const requires(!std::same_as<D, Cpu>) {
+    check_shape("assign", "source", other.shape(), shape_);
+    copy_to_device(D{}, size(), other.data(), data_);
+    weights_changed();
+  }
+  /// The same elements on another device; on this one, this tensor itself.
+  template <Device E>
+  [[nodiscard]] Tensor<T, E> to() const {
+    if constexpr (std::same_as<D, E>) {
+      return *this;
+    } else if constexpr (std::same_as<E, Cpu>) {
+      return to_host();
+    } else {
+      Tensor<T, E> t(shape_);
+      copy_to_device(E{}, size(), data_, t.data());
+      return t;
+    }
   }
   [[nodiscard]] Tensor clone() const {
     Tensor t(shape_);

@@ -3,6 +3,8 @@
 #include <concepts>
 #include <cstdint>
 
+#include "attend/core/bfloat16.hpp"
+
 namespace attend {
 
 /// Sizes and positions. Signed, so that differences and reverse loops are safe.
@@ -15,14 +17,14 @@ using token_t = std::int32_t;
 struct Cpu {};
 
 /// An NVIDIA GPU. Only the tag stands here; its kernels come with `attend/cuda.hpp`.
-struct Cuda;
+struct Cuda {};
 
 /// A place where tensors live and kernels run.
 template <class D>
 concept Device = std::same_as<D, Cpu> || std::same_as<D, Cuda>;
 
-/// A number type that networks compute with.
+/// A number type that networks compute with; bfloat16 on a GPU alone.
 template <class T>
-concept Scalar = std::floating_point<T>;
+concept Scalar = std::floating_point<T> || std::same_as<T, bfloat16>;
 
 }  // namespace attend

@@ -160,6 +160,12 @@ void copy_rows(Cpu, index_t rows, index_t width, const T* x, index_t x_stride, T
   });
 }
 
+/// *where = value, where a table of addresses lies on the device.
+template <class T>
+void store_pointer(Cpu, const T* value, const T** where) {
+  *where = value;
+}
+
 /// Row i of `to` becomes row rows[i] of `from`, for i < count: the first `steps` entries of tables with these strides.
 inline void reorder_table(Cpu, index_t count, index_t steps, const index_t* rows, const std::int32_t* from, index_t from_stride,
                           std::int32_t* to, index_t to_stride) {

@@ -26,6 +26,20 @@ void scale_add(Cpu, index_t n, T a, const T* x, T b, T* y) {
   });
 }
 
+/// y[i] = factor[0] * x[i] + keep * y[i]; with keep = 0, y need not hold anything yet.
+template <class T>
+void scale_add_by(Cpu, index_t n, const T* factor, const T* x, T keep, T* y) {
+  scale_add(Cpu{}, n, *factor, x, keep, y);
+}
+
+/// y[i] = x[i] in another type.
+template <class From, class To>
+void convert(Cpu, index_t n, const From* x, To* y) {
+  parallel_rows(n, 1, [=](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) y[i] = static_cast<To>(x[i]);
+  });
+}
+
 /// y[j] = beta * y[j] + sum over the rows of x[., j]; x is [rows, width] with `stride` elements from row to row.
 template <class T>
 void sum_rows(Cpu, index_t rows, index_t width, const T* x, index_t stride, T beta, T* y) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "attend/core/threads.hpp"
@@ -57,25 +58,27 @@ void cross_entropy_forward(Cpu, index_t rows, index_t classes, const CrossEntrop
   });
 }
 
-/// dlogits = scale * (softmax - target) per row, 0 for ignored rows.
+/// dlogits = scale * dloss * (softmax - target) per row, 0 for ignored rows; scale and dloss are one number each.
 template <class T>
 void cross_entropy_backward(Cpu, index_t rows, index_t classes, const CrossEntropyOptions& options, const T* logits,
-                            const token_t* labels, const T* log_sums, T scale, T* dlogits) {
+                            const token_t* labels, const T* log_sums, const T* scale, const T* dloss, T* dlogits) {
+  const T factor = *scale * *dloss;
   parallel_rows(rows, classes, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
       T* g = dlogits + r * classes;
       if (labels[r] == options.ignore_index) std::fill(g, g + classes, T(0));
       else
         cpu::cross_entropy_row_gradient(classes, logits + r * classes, labels[r], static_cast<T>(options.smoothing), log_sums[r],
-                                        scale, g);
+                                        factor, g);
     }
   });
 }
 
-/// Both at once: `logits` becomes the gradient.
+/// Both at once: `logits` becomes the gradient for a dloss of 1.
 template <class T>
 void cross_entropy_in_place(Cpu, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels,
-                            T scale, T* logits, T* losses) {
+                            const T* scale, T* logits, T* losses) {
+  const T factor = *scale;
   parallel_rows(rows, classes, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
       T* x = logits + r * classes;
@@ -86,17 +89,17 @@ void cross_entropy_in_place(Cpu, index_t rows, index_t classes, const CrossEntro
       }
       const T smoothing = static_cast<T>(options.smoothing), log_sum = cpu::log_sum_exp(classes, x);
       losses[r] = cpu::cross_entropy_row(classes, x, labels[r], smoothing, log_sum);
-      cpu::cross_entropy_row_gradient(classes, x, labels[r], smoothing, log_sum, scale, x);
+      cpu::cross_entropy_row_gradient(classes, x, labels[r], smoothing, log_sum, factor, x);
     }
   });
 }
 
-/// The sum of n losses, in double and in their order.
+/// loss[0] = scale[0] times the sum of n losses, added up in double and in their order.
 template <class T>
-double sum_losses(Cpu, index_t n, const T* losses) {
+void sum_losses(Cpu, index_t n, const T* losses, const T* scale, T* loss) {
   double sum = 0;
   for (index_t i = 0; i < n; ++i) sum += static_cast<double>(losses[i]);
-  return sum;
+  *loss = static_cast<T>(sum) * *scale;
 }
 
 /// The position of the first label that is neither `ignore_index` nor in [0, classes); -1 where all are good.
@@ -106,11 +109,18 @@ inline index_t find_bad_label(Cpu, index_t rows, index_t classes, token_t ignore
   return -1;
 }
 
-/// How many labels are not `ignore_index`.
-inline index_t count_labels(Cpu, index_t rows, token_t ignore_index, const token_t* labels) {
+/// scale[0] = what the sum of the losses is multiplied by: for the mean, 1 / how many labels are not `ignore_index` (at least 1).
+template <class T>
+void loss_scale(Cpu, index_t rows, index_t /*classes*/, const CrossEntropyOptions& options, const token_t* labels, T* scale) {
   index_t count = 0;
-  for (index_t r = 0; r < rows; ++r) count += labels[r] != ignore_index;
-  return count;
+  for (index_t r = 0; r < rows; ++r) count += labels[r] != options.ignore_index;
+  *scale = options.mean ? T(1) / static_cast<T>(std::max<index_t>(1, count)) : T(1);
+}
+
+/// Rows whose logits exist at a time in `linear_cross_entropy`: few, so that they are near when their gradient is computed;
+/// enough that copying the weight into the order of products, for each chunk anew, costs little beside it.
+inline index_t logits_chunk(Cpu, index_t classes) {
+  return std::clamp<index_t>((index_t{1} << 22) / std::max<index_t>(1, classes), 64, 1024);
 }
 
 }  // namespace attend

@@ -12,9 +12,10 @@ inline index_t find_invalid_token(Cpu, index_t n, index_t vocabulary, const toke
   return std::find_if(tokens, tokens + n, [=](token_t token) { return token < 0 || token >= vocabulary; }) - tokens;
 }
 
-/// y[i] = scale * table[tokens[i]], rows of `width`.
+/// y[i] = scale * table[tokens[i]], rows of `width`; the tokens are in [0, vocabulary).
 template <class T>
-void embedding_forward(Cpu, index_t n, index_t width, T scale, const T* table, const token_t* tokens, T* y) {
+void embedding_forward(Cpu, index_t n, index_t /*vocabulary*/, index_t width, T scale, const T* table, const token_t* tokens,
+                       T* y) {
   parallel_rows(n, width, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) {
       const T* row = table + tokens[i] * width;

@@ -31,4 +31,12 @@ void linear_backward_bias(Cpu, index_t rows, index_t out, const T* dy, T keep, T
   sum_rows(Cpu{}, rows, out, dy, out, keep, dbias);
 }
 
+/// Both at once.
+template <class T>
+void linear_backward_weight_bias(Cpu, index_t rows, index_t in, index_t out, const T* dy, const T* x, T keep, T* dweight,
+                                 T bias_keep, T* dbias) {
+  linear_backward_weight(Cpu{}, rows, in, out, dy, x, keep, dweight);
+  linear_backward_bias(Cpu{}, rows, out, dy, bias_keep, dbias);
+}
+
 }  // namespace attend

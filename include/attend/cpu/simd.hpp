@@ -100,25 +100,34 @@ template <class T>
 
 namespace detail {
 
+/// Numbers L... of a and b side by side.
+template <class T, int... L>
+[[gnu::always_inline]] inline Vector<T> pick(Vector<T> a, [[maybe_unused]] Vector<T> b) {
+#if defined(__CUDACC__)  // whose front end loses the pack on its way through the builtin
+  return Vector<T>{(L < width<T> ? a[L % width<T>] : b[L % width<T>])...};
+#else
+  return __builtin_shufflevector(a, b, L...);
+#endif
+}
+
 /// a0 b0 a1 b1 ...: the lower (First = 0) or upper (First = width / 2) halves of a and b, in turn.
 template <class T, int First, int... L>
 [[gnu::always_inline]] inline Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
-  return __builtin_shufflevector(a, b, (First + L / 2 + (L % 2) * width<T>)...);
+  return pick<T, (First + L / 2 + (L % 2) * width<T>)...>(a, b);
 }
 
 /// The blocks of `Block` numbers of a, then those of b, each folded to the sum of its halves.
 template <class T, int Block, int... L>
 [[gnu::always_inline]] inline Vector<T> fold(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
   constexpr int half = Block / 2;
-  return __builtin_shufflevector(a, b, (L / half * Block + L % half)...) +
-         __builtin_shufflevector(a, b, (L / half * Block + L % half + half)...);
+  return pick<T, (L / half * Block + L % half)...>(a, b) + pick<T, (L / half * Block + L % half + half)...>(a, b);
 }
 
 /// Each block of `Block` numbers becomes its sum, over and over.
 template <class T, int Block, int... L>
 [[gnu::always_inline]] inline Vector<T> sum_blocks(Vector<T> v, std::integer_sequence<int, L...> places) {
   if constexpr (Block == 1) return v;
-  else return sum_blocks<T, Block / 2>(v + __builtin_shufflevector(v, v, (L ^ (Block / 2))...), places);
+  else return sum_blocks<T, Block / 2>(v + pick<T, (L ^ (Block / 2))...>(v, v), places);
 }
 
 }  // namespace detail

@@ -43,13 +43,8 @@ class SelfCache {
   /// Every prefix gets one token more; `append` then brings its keys and values.
   void begin_step() {
     for (const auto& layer : layers_)
-      if (static_cast<index_t>(layer.slabs.size()) != steps_)
-        throw Error("SelfCache: a step begins before every layer has appended to the one before");
-    if (steps_ == table_.dim(1)) {
-      const Tensor<std::int32_t, D> wider({rows_, std::max<index_t>(32, 2 * steps_)});
-      copy_rows(D{}, rows_, steps_, table_.data(), table_.dim(1), wider.data(), wider.dim(1));
-      table_ = wider;
-    }
+      if (layer.count != steps_) throw Error("SelfCache: a step begins before every layer has appended to the one before");
+    if (steps_ == table_.dim(1)) grow(std::max<index_t>(32, 2 * steps_));
     begin_table_step(D{}, rows_, steps_, table_.data(), table_.dim(1));
     ++steps_;
   }
@@ -58,16 +53,18 @@ class SelfCache {
   /// elements from row to row. They are copied. Throws IndexError, Error where this step already has them.
   void append(index_t layer, const T* kv, index_t stride) {
     Layer& l = checked(layer);
-    if (static_cast<index_t>(l.slabs.size()) != steps_ - 1)
+    if (l.count != steps_ - 1)
       throw Error("SelfCache: layer " + std::to_string(layer) + " appends twice in a step, or before begin_step");
-    copy_rows(D{}, rows_, width(), kv, stride, l.next_slab(rows_ * width()), width());
+    T* const slab = l.next_slab(rows_ * width());
+    copy_rows(D{}, rows_, width(), kv, stride, slab, width());
+    store_pointer(D{}, static_cast<const T*>(slab), l.slabs.data() + l.count++);
   }
 
   /// out[r] = softmax(scale * q[r] . keys) values over the prefix of row r, this step's token included, head by head.
   /// q [rows, heads * d_k], out [rows, heads * d_v]. Throws IndexError, Error before `append`.
   void attend(index_t layer, double scale, const T* q, index_t q_stride, T* out, index_t out_stride) {
     const Layer& l = checked(layer);
-    if (static_cast<index_t>(l.slabs.size()) != steps_ || steps_ == 0)
+    if (l.count != steps_ || steps_ == 0)
       throw Error("SelfCache: layer " + std::to_string(layer) + " attends before it has appended");
     attention_step(D{}, rows_, heads_, d_k_, d_v_, steps_, scale, q, q_stride, l.slabs.data(), index_t{0}, heads_ * d_k_, width(),
                    table_.data(), table_.dim(1), out, out_stride);
@@ -89,7 +86,8 @@ class SelfCache {
 
  private:
   struct Layer {
-    std::vector<const T*> slabs;  // [steps] of [rows at that step, width]
+    Tensor<const T*, D> slabs;  // [room for steps]: where each step's [rows at that step, width] lies
+    index_t count = 0;          // of slabs
     std::vector<Tensor<T, D>> chunks;
     index_t used = 0;  // elements of the last chunk
 
@@ -101,11 +99,22 @@ class SelfCache {
         used = 0;
       }
       T* slab = chunks.back().data() + used;
-      slabs.push_back(slab);
       used += size;
       return slab;
     }
   };
+
+  /// Makes room for that many steps.
+  void grow(index_t steps) {
+    const Tensor<std::int32_t, D> wider({rows_, steps});
+    copy_rows(D{}, rows_, steps_, table_.data(), table_.dim(1), wider.data(), wider.dim(1));
+    table_ = wider;
+    for (Layer& layer : layers_) {
+      const Tensor<const T*, D> longer({steps});
+      copy(D{}, layer.count, layer.slabs.data(), longer.data());
+      layer.slabs = longer;
+    }
+  }
 
   Layer& checked(index_t layer) {
     if (layer < 0 || layer >= static_cast<index_t>(layers_.size()))

@@ -88,10 +88,7 @@ class Translator {
       ids.push_back(before + i);
     }
     const Tensor<token_t, Cpu> host({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens));
-    Tensor<token_t, D> source(host.shape());
-    if constexpr (std::same_as<D, Cpu>) source = host;
-    else copy_to_device(D{}, host.size(), host.data(), source.data());
-    auto state = model_.begin(source, Segments::ragged(lengths));
+    auto state = model_.begin(host.template to<D>(), Segments::ragged(lengths));
     const auto found = search(state, std::move(limits), std::move(ids));
     for (std::size_t k = 0; k < batch.size(); ++k)
       for (const auto& h : found[k])

@@ -128,15 +128,15 @@ constexpr std::uint16_t encode_bf16(double x) { return detail::encode_16_bits<7>
 
 /// A type of the program that numbers of a file can be read into and written from.
 template <class T>
-concept Storable = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bool> || std::same_as<T, std::int8_t> ||
-    std::same_as<T, std::uint8_t> || std::same_as<T, std::int16_t> || std::same_as<T, std::uint16_t> ||
-    std::same_as<T, std::int32_t> || std::same_as<T, std::uint32_t> || std::same_as<T, std::int64_t> ||
-    std::same_as<T, std::uint64_t>;
+concept Storable = Scalar<T> || std::same_as<T, bool> || std::same_as<T, std::int8_t> || std::same_as<T, std::uint8_t> ||
+    std::same_as<T, std::int16_t> || std::same_as<T, std::uint16_t> || std::same_as<T, std::int32_t> ||
+    std::same_as<T, std::uint32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>;
 
 /// The file's type with the same numbers as `T`.
 template <Storable T>
 constexpr DType dtype_of() {
   if constexpr (std::same_as<T, bool>) return DType::boolean;
+  if constexpr (std::same_as<T, bfloat16>) return DType::bf16;
   if constexpr (std::floating_point<T>) return sizeof(T) == 4 ? DType::f32 : DType::f64;
   constexpr bool is_signed = std::is_signed_v<T>;
   if constexpr (sizeof(T) == 1) return is_signed ? DType::i8 : DType::u8;
@@ -149,7 +149,7 @@ constexpr DType dtype_of() {
 /// values, a `bool` takes truth values.
 template <Storable T>
 constexpr bool can_decode(DType dtype) {
-  if constexpr (std::floating_point<T>) return true;
+  if constexpr (Scalar<T>) return true;
   if constexpr (std::same_as<T, bool>) return dtype == DType::boolean;
   return !is_floating(dtype);
 }
@@ -177,7 +177,8 @@ index_t decode_from(const std::byte* in, std::span<T> out) {
       const Value value = value_of(stored);
       if constexpr (std::integral<T> && !std::same_as<T, bool>)
         if (!std::in_range<T>(value)) return static_cast<index_t>(i);
-      out[i] = static_cast<T>(value);
+      if constexpr (std::same_as<T, bfloat16>) out[i] = bfloat16::from_bits(io::encode_bf16(static_cast<double>(value)));
+      else out[i] = static_cast<T>(value);
     }
     return static_cast<index_t>(out.size());
   }
@@ -225,7 +226,7 @@ index_t decode(DType dtype, const std::byte* in, std::span<T> out) {
 
 /// Writes floats at `out` as numbers of a floating-point type, each to nearest, ties to even. `out` has room for
 /// `in.size() * dtype_bytes(dtype)` bytes.
-template <std::floating_point T>
+template <Scalar T>
 void encode(DType dtype, std::span<const T> in, std::byte* out) {
   const auto each = [&](auto convert) {
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -235,9 +236,9 @@ void encode(DType dtype, std::span<const T> in, std::byte* out) {
   };
   switch (dtype) {
     case DType::f16:
-      return each([](T x) { return encode_f16(x); });
+      return each([](T x) { return encode_f16(static_cast<double>(x)); });
     case DType::bf16:
-      return each([](T x) { return encode_bf16(x); });
+      return each([](T x) { return encode_bf16(static_cast<double>(x)); });
     case DType::f32:
       return each([](T x) { return static_cast<float>(x); });
     case DType::f64:

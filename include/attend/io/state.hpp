@@ -52,12 +52,6 @@ bool unpack(const Tensor<T>& packed, const PackedRows& how, char part, index_t h
   return true;
 }
 
-template <class T, Device D>
-void to_device(const Tensor<T, Cpu>& from, const Tensor<T, D>& to) {
-  if constexpr (std::same_as<D, Cpu>) to.assign(from);
-  else copy_to_device(D{}, from.size(), from.data(), to.data()), weights_changed();
-}
-
 inline void list_names(std::string& message, const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return;
   message += std::string(message.empty() ? "" : "; ") + what + " ";
@@ -132,7 +126,7 @@ void load_state(const M& model, const SafetensorsFile& file) {
   detail::list_names(faults, "unexpected", unexpected);
   detail::list_names(faults, "mis-shaped:", shapes);
   if (!faults.empty()) throw FormatError("load: " + file.path().string() + " does not fit the model: " + faults);
-  for (const auto& [from, to] : loaded) detail::to_device(from, to);
+  for (const auto& [from, to] : loaded) to.assign(from);
 }
 
 /// Adds every parameter of `model` once, stored as `stored`.

@@ -38,8 +38,7 @@ void read_tensor_into(const SafetensorsFile& file, std::string_view name, const 
 
 /// Adds a tensor to be stored as `stored`, with the elements that it has when the file is written. What lies on a device is
 /// fetched only then, one tensor at a time. Throws ValueError as `SafetensorsWriter::add` does.
-template <std::floating_point T, Device D>
-requires Storable<T>
+template <Scalar T, Device D>
 void add_tensor(SafetensorsWriter& writer, const std::string& name, const Tensor<T, D>& tensor, DType stored = dtype_of<T>()) {
   detail::check_stored_floats(name, stored);
   writer.add_stream(name, stored, tensor.shape(), [tensor, stored](FileSink& sink) {

@@ -18,6 +18,11 @@ struct Batch {
   Tensor<token_t, D> labels;  // [target_segments.rows()]
 
   [[nodiscard]] index_t sentences() const { return target_segments.count(); }
+  /// The same on another device.
+  template <Device E>
+  [[nodiscard]] Batch<E> to() const {
+    return {source.template to<E>(), source_segments, target.template to<E>(), target_segments, labels.template to<E>()};
+  }
 };
 
 }  // namespace attend::nn

@@ -2,7 +2,7 @@
 
 #include "attend/nn/dropout.hpp"
 #include "attend/nn/linear.hpp"
-#include "attend/ops/activations.hpp"
+#include "attend/ops/feed_forward.hpp"
 
 namespace attend::nn {
 
@@ -17,7 +17,10 @@ struct FeedForward {
 
   FeedForward(index_t d_model, index_t d_ff, Activation f = Activation::relu, double activation_dropout = 0)
       : fc1(d_model, d_ff), fc2(d_ff, d_model), activation(f), dropout(make_dropout("activation dropout", activation_dropout)) {}
-  Var<T, D> operator()(const Var<T, D>& x) const { return fc2(activate_dropout(fc1(x), activation, rate(dropout))); }
+  Var<T, D> operator()(const Var<T, D>& x) const {
+    if (rate(dropout) == 0) return feed_forward(x, fc1.weight, *fc1.bias, fc2.weight, *fc2.bias, activation);
+    return fc2(activate_dropout(fc1(x), activation, rate(dropout)));
+  }
   template <class F>
   void fields(F&& field) {
     field("fc1", fc1);

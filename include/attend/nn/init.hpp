@@ -12,16 +12,6 @@
 /// Initial values. Each draws one stream of `default_generator()`, so that a seed gives the same model on every device.
 namespace attend::nn {
 
-namespace detail {
-
-template <class T, Device D>
-void set_from(const Tensor<T, Cpu>& host, const Tensor<T, D>& x) {
-  if constexpr (std::same_as<D, Cpu>) x.assign(host);
-  else copy_to_device(D{}, host.size(), host.data(), x.data());
-}
-
-}  // namespace detail
-
 /// U(-a, a) with a = sqrt(6 / (in + out)) for a matrix [out, in]. Source: Glorot and Bengio 2010, eq. 16.
 template <class T, Device D>
 void xavier_uniform(const Tensor<T, D>& weight) {
@@ -36,7 +26,7 @@ void xavier_uniform(const Tensor<T, D>& weight) {
         host.data()[i] = static_cast<T>(bound * (2 * to_uniform(words[static_cast<std::size_t>(i % 4)]) - 1));
     }
   });
-  detail::set_from(host, weight);
+  weight.assign(host);
 }
 
 /// Normal with mean 0 and the given standard deviation.
@@ -48,7 +38,7 @@ void normal(const Tensor<T, D>& x, double deviation) {
     for (index_t i = begin; i < end; ++i)
       host.data()[i] = static_cast<T>(deviation * random.normal(static_cast<std::uint64_t>(i)));
   });
-  detail::set_from(host, x);
+  x.assign(host);
 }
 
 /// Xavier's distribution for every matrix of a model, part by part where a matrix is packed. Vectors stay as they are.

@@ -19,9 +19,7 @@ struct Positions {
     if (kind == PositionKind::none) return;
     check_value(max_length > 0, "Positions", "max_length " + std::to_string(max_length) + " is not positive");
     if (kind == PositionKind::sinusoidal) {
-      const Tensor<T, D> values({max_length, width});
-      detail::set_from(sinusoid<T>(max_length, width, base), values);
-      table = Var<T, D>(values);
+      table = Var<T, D>(sinusoid<T>(max_length, width, base).template to<D>());
     } else {
       table = constant_parameter<T, D>({max_length, width}, 0);
       normal(table.value(), 0.02);

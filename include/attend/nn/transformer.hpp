@@ -58,7 +58,7 @@ struct Transformer {
     return x;
   }
   /// The cross-entropy of the batch's labels, without ever holding the logits of all rows: [1].
-  [[nodiscard]] Var<T, D> loss(const Batch<D>& batch, const CrossEntropyOptions& how = {}) const {
+  [[nodiscard]] Var<Wide<T>, D> loss(const Batch<D>& batch, const CrossEntropyOptions& how = {}) const {
     const auto x = decode(batch.target, batch.target_segments, encode(batch.source, batch.source_segments));
     return head_bias ? linear_cross_entropy(x, output_weight(), *head_bias, batch.labels, how)
                      : linear_cross_entropy(x, output_weight(), batch.labels, how);

@@ -52,6 +52,24 @@ struct Divide {
   }
 };
 
+/// The gradients of a functor for `zip`, as something to call with what is differentiated by first.
+template <class F>
+struct GradientA {
+  F f;
+  template <class T>
+  ATTEND_FUNCTOR T operator()(T dy, T a, T b) const {
+    return f.gradient_a(dy, a, b);
+  }
+};
+template <class F>
+struct GradientB {
+  F f;
+  template <class T>
+  ATTEND_FUNCTOR T operator()(T dy, T b, T a) const {
+    return f.gradient_b(dy, a, b);
+  }
+};
+
 /// v's share where it went into a sum with the given sign.
 template <class T, Device D>
 void accumulate_summand(const GradientSink<T, D>& v, const Tensor<T, D>& dy, T sign) {
@@ -81,14 +99,12 @@ Var<T, D> zip(const char* operation, const Var<T, D>& a, const Var<T, D>& b, con
   Tensor<T, D> y = detail::zip_values(operation, a, b, f);
   return record(std::move(y), {a, b}, [f, a = a.sink(), b = b.sink(), va = a.value(), vb = b.value()](const Tensor<T, D>& dy) {
     a.accumulate_with([&](T* da, T keep) {
-      const auto gradient = [f](T g, T own, T other) { return f.gradient_a(g, own, other); };
-      zip_backward(D{}, broadcast_strides(dy.shape(), va.shape(), vb.shape()), gradient, dy.data(), va.data(), vb.data(), keep,
-                   da);
+      zip_backward(D{}, broadcast_strides(dy.shape(), va.shape(), vb.shape()), detail::GradientA<F>{f}, dy.data(), va.data(),
+                   vb.data(), keep, da);
     });
     b.accumulate_with([&](T* db, T keep) {
-      const auto gradient = [f](T g, T own, T other) { return f.gradient_b(g, other, own); };
-      zip_backward(D{}, broadcast_strides(dy.shape(), vb.shape(), va.shape()), gradient, dy.data(), vb.data(), va.data(), keep,
-                   db);
+      zip_backward(D{}, broadcast_strides(dy.shape(), vb.shape(), va.shape()), detail::GradientB<F>{f}, dy.data(), vb.data(),
+                   va.data(), keep, db);
     });
   });
 }

@@ -69,9 +69,9 @@ struct Columns {
 };
 
 /// What the forward keeps of each row's softmax; rows [2, query rows * heads], or empty.
-template <class T, Device D>
-SoftmaxRows<T> softmax_rows(const Tensor<T, D>& rows) {
-  return rows.empty() ? SoftmaxRows<T>{} : SoftmaxRows<T>{rows.data(), rows.data() + rows.dim(1)};
+template <class W, Device D>
+SoftmaxRows<W> softmax_rows(const Tensor<W, D>& rows) {
+  return rows.empty() ? SoftmaxRows<W>{} : SoftmaxRows<W>{rows.data(), rows.data() + rows.dim(1)};
 }
 
 template <class T, Device D>
@@ -119,9 +119,10 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& x) { return x.requires_grad(); });
   // The weights would fill the memory with long sentences, and cost no less to fetch than to make again.
-  Tensor<T, D> weights, rows, out(q.x.shape().with(-1, options.heads * d_v));
+  Tensor<T, D> weights, out(q.x.shape().with(-1, options.heads * d_v));
+  Tensor<Wide<T>, D> rows;
   if (options.weights) weights = Tensor<T, D>({size});
-  if (need) rows = Tensor<T, D>({2, queries.rows() * options.heads});
+  if (need) rows = Tensor<Wide<T>, D>({2, queries.rows() * options.heads});
   attention_forward(D{}, a, q.data(), k.data(), v.data(), bias ? bias->data() : nullptr, weights.data(), softmax_rows(rows),
                     out.data());
   if (options.weights) *options.weights = AttentionWeights<T, D>(weights, a);

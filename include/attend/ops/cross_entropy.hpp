@@ -1,6 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "attend/autograd/var.hpp"
 #include "attend/cpu/basic.hpp"
@@ -11,9 +14,10 @@ namespace attend {
 
 namespace detail {
 
-template <Device D>
-index_t check_labels(const char* operation, const Tensor<token_t, D>& labels, index_t rows, index_t classes,
-                     const CrossEntropyOptions& options) {
+/// Checks the labels and gives what the sum of the losses is to be multiplied by, [1].
+template <class W, Device D>
+Tensor<W, D> checked_scale(const char* operation, const Tensor<token_t, D>& labels, index_t rows, index_t classes,
+                           const CrossEntropyOptions& options) {
   if (labels.size() != rows)
     throw ShapeError(std::string(operation) + ": labels have shape " + labels.shape().text() + ", expected " +
                      std::to_string(rows) + " of them");
@@ -23,27 +27,30 @@ index_t check_labels(const char* operation, const Tensor<token_t, D>& labels, in
   if (bad >= 0)
     throw IndexError(std::string(operation) + ": label " + std::to_string(labels.values()[static_cast<std::size_t>(bad)]) +
                      " at position " + std::to_string(bad) + " is outside [0, " + std::to_string(classes) + ")");
-  return count_labels(D{}, rows, options.ignore_index, labels.data());
+  Tensor<W, D> scale({1});
+  loss_scale(D{}, rows, classes, options, labels.data(), scale.data());
+  return scale;
 }
 
 }  // namespace detail
 
 /// loss = mean over the rows that count of -(1 - e) log p[label] - e/n sum_j log p[j],  p = softmax(logits), e the smoothing.
 /// dlogits = (p - (1 - e) onehot(label) - e/n) / rows that count.
-/// Shapes: logits [..., n], labels as many as rows, loss [1]. Throws ShapeError, ValueError, IndexError for a label outside
-/// [0, n) that is not the ignored one. Source: Szegedy et al. 2016, section 7.
+/// Shapes: logits [..., n], labels as many as rows, loss [1], in float for logits in bfloat16. Throws ShapeError, ValueError,
+/// IndexError for a label outside [0, n) that is not the ignored one (on a GPU, which finds it in passing, when the host next
+/// waits). Source: Szegedy et al. 2016, section 7.
 template <class T, Device D>
-Var<T, D> cross_entropy(const Var<T, D>& logits, const Tensor<token_t, D>& labels, const CrossEntropyOptions& options = {}) {
+Var<Wide<T>, D> cross_entropy(const Var<T, D>& logits, const Tensor<token_t, D>& labels,
+                              const CrossEntropyOptions& options = {}) {
   const auto [row_count, width] = rows_and_width(logits.shape());
   const index_t rows = row_count, classes = width;
-  const index_t counted = detail::check_labels("cross_entropy", labels, rows, classes, options);
-  const T scale = options.mean ? T(1) / static_cast<T>(std::max<index_t>(1, counted)) : T(1);
-  Tensor<T, D> losses({rows}), log_sums({rows}), loss({1});
+  const auto scale = detail::checked_scale<Wide<T>>("cross_entropy", labels, rows, classes, options);
+  Tensor<Wide<T>, D> losses({rows}), log_sums({rows}), loss({1});
   cross_entropy_forward(D{}, rows, classes, options, logits.data(), labels.data(), losses.data(), log_sums.data());
-  loss.fill(static_cast<T>(sum_losses(D{}, rows, losses.data())) * scale);
-  return record(std::move(loss), {logits}, [=](const Tensor<T, D>& dloss) {
+  sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
+  return record(std::move(loss), std::vector{logits}, [=](const Tensor<Wide<T>, D>& dloss) {
     Tensor<T, D> dlogits(logits.shape());
-    cross_entropy_backward(D{}, rows, classes, options, logits.data(), labels.data(), log_sums.data(), scale * dloss.item(),
+    cross_entropy_backward(D{}, rows, classes, options, logits.data(), labels.data(), log_sums.data(), scale.data(), dloss.data(),
                            dlogits.data());
     logits.accumulate(std::move(dlogits));
   });
@@ -52,20 +59,18 @@ Var<T, D> cross_entropy(const Var<T, D>& logits, const Tensor<token_t, D>& label
 namespace detail {
 
 template <class T, Device D>
-Var<T, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
-                               const Tensor<token_t, D>& labels, const CrossEntropyOptions& options) {
+Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
+                                     const Tensor<token_t, D>& labels, const CrossEntropyOptions& options) {
   detail::linear_shape("linear_cross_entropy", x, weight, bias);
   const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1), classes = weight.dim(0);
-  const index_t counted = check_labels("linear_cross_entropy", labels, rows, classes, options);
-  const T scale = options.mean ? T(1) / static_cast<T>(std::max<index_t>(1, counted)) : T(1);
+  const auto scale = checked_scale<Wide<T>>("linear_cross_entropy", labels, rows, classes, options);
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return v.requires_grad(); });
 
-  // A chunk of logits: few, so that they are near when their gradient is computed; enough that copying the weight into the order
-  // of products, for each chunk anew, costs little beside it.
-  const index_t chunk = std::clamp<index_t>((index_t{1} << 22) / std::max<index_t>(1, classes), 64, 1024);
-  Tensor<T, D> losses({rows}), logits({std::min(chunk, rows), classes}), dx, dweight, dbias;
+  const index_t chunk = logits_chunk(D{}, classes);
+  Tensor<Wide<T>, D> losses({rows}), loss({1});
+  Tensor<T, D> logits({std::min(chunk, rows), classes}), dx, dweight, dbias;
   if (need && x.requires_grad()) dx = Tensor<T, D>(x.shape());
   if (need && weight.requires_grad()) dweight = Tensor<T, D>(weight.shape());
   if (need && bias && bias->requires_grad()) dbias = Tensor<T, D>(bias->shape());
@@ -76,25 +81,23 @@ Var<T, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, cons
     const T keep = first == 0 ? T(0) : T(1);
     linear_forward(D{}, n, in, classes, part, weight.data(), bias ? bias->data() : nullptr, logits.data());
     if (!need) {
-      Tensor<T, D> log_sums({n});
+      Tensor<Wide<T>, D> log_sums({n});
       cross_entropy_forward(D{}, n, classes, options, logits.data(), part_labels, losses.data() + first, log_sums.data());
       continue;
     }
-    cross_entropy_in_place(D{}, n, classes, options, part_labels, scale, logits.data(), losses.data() + first);
+    cross_entropy_in_place(D{}, n, classes, options, part_labels, scale.data(), logits.data(), losses.data() + first);
     if (!dx.empty()) linear_backward_input(D{}, n, in, classes, logits.data(), weight.data(), T(0), dx.data() + first * in);
     if (!dweight.empty()) linear_backward_weight(D{}, n, in, classes, logits.data(), part, keep, dweight.data());
     if (!dbias.empty()) linear_backward_bias(D{}, n, classes, logits.data(), keep, dbias.data());
   }
-  Tensor<T, D> loss({1});
-  loss.fill(static_cast<T>(sum_losses(D{}, rows, losses.data())) * scale);
-  if (rows == 0) return Var<T, D>(std::move(loss));
+  sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
+  if (rows == 0) return Var<Wide<T>, D>(std::move(loss));
   std::vector<GradientSink<T, D>> sinks;
   for (const auto& input : inputs) sinks.push_back(input.sink());
-  return record(std::move(loss), std::move(inputs), [sinks, dx, dweight, dbias](const Tensor<T, D>& dloss) {
-    const T factor = dloss.item();
+  return record(std::move(loss), std::move(inputs), [sinks, dx, dweight, dbias](const Tensor<Wide<T>, D>& dloss) {
     const auto hand_over = [&](const GradientSink<T, D>& input, const Tensor<T, D>& gradient) {
       if (gradient.empty()) return;
-      input.accumulate_with([&](T* g, T keep) { scale_add(D{}, gradient.size(), factor, gradient.data(), keep, g); });
+      input.accumulate_with([&](T* g, T keep) { scale_add_by(D{}, gradient.size(), dloss.data(), gradient.data(), keep, g); });
     };
     hand_over(sinks[0], dx);
     hand_over(sinks[1], dweight);
@@ -108,15 +111,15 @@ Var<T, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, cons
 /// the gradients are computed on the way, so that memory does not grow with rows times classes.
 /// Shapes: x [..., in], weight [n, in], bias [n], labels as many as rows, loss [1]. Throws as cross_entropy.
 template <class T, Device D>
-Var<T, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>& bias,
-                               const Tensor<token_t, D>& labels, const CrossEntropyOptions& options = {}) {
+Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>& bias,
+                                     const Tensor<token_t, D>& labels, const CrossEntropyOptions& options = {}) {
   return detail::linear_cross_entropy(x, weight, &bias, labels, options);
 }
 
 /// The same without a bias.
 template <class T, Device D>
-Var<T, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Tensor<token_t, D>& labels,
-                               const CrossEntropyOptions& options = {}) {
+Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Tensor<token_t, D>& labels,
+                                     const CrossEntropyOptions& options = {}) {
   return detail::linear_cross_entropy<T, D>(x, weight, nullptr, labels, options);
 }
 

@@ -36,7 +36,7 @@ Var<T, D> dropout(const Var<T, D>& x, double p, Generator& generator = default_g
   const std::uint32_t threshold = dropout_threshold(p);
   if (p == 0) return x;
   const Generator::Stream stream = generator.next();
-  const T scale = static_cast<T>(1 / (1 - p));
+  const auto scale = static_cast<Wide<T>>(1 / (1 - p));
   const index_t n = x.size();
   Tensor<T, D> y(x.shape());
   dropout_apply(D{}, n, stream, threshold, scale, x.data(), T(0), y.data());

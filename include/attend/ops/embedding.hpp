@@ -20,7 +20,8 @@ void check_tokens(const char* operation, const Tensor<token_t, D>& tokens, index
 
 /// y[i] = scale * table[tokens[i]].  dtable[t] = scale * the sum of dy[i] over all i with tokens[i] = t, in the order of i.
 /// Shapes: table [vocabulary, width], tokens [...], y [..., width]. Throws ShapeError; IndexError for a token outside the
-/// vocabulary, before anything is read. Source: Vaswani et al. 2017, section 3.4 (scale = sqrt(d_model)).
+/// vocabulary, before anything is read; on a GPU, which finds it in passing, when the host next waits. Source: Vaswani et al.
+/// 2017, section 3.4 (scale = sqrt(d_model)).
 template <class T, Device D>
 Var<T, D> embedding(const Var<T, D>& table, const Tensor<token_t, D>& tokens, double scale = 1) {
   if (table.shape().rank() != 2)
@@ -30,8 +31,8 @@ Var<T, D> embedding(const Var<T, D>& table, const Tensor<token_t, D>& tokens, do
   std::vector<index_t> dims(tokens.shape().begin(), tokens.shape().end());
   dims.push_back(width);
   Tensor<T, D> y{Shape(dims)};  // [..., width]
-  const T factor = static_cast<T>(scale);
-  embedding_forward(D{}, n, width, factor, table.data(), tokens.data(), y.data());
+  const auto factor = static_cast<Wide<T>>(scale);
+  embedding_forward(D{}, n, vocabulary, width, factor, table.data(), tokens.data(), y.data());
   return record(std::move(y), {table}, [=](const Tensor<T, D>& dy) {
     table.accumulate_with([&](T* dtable, T keep) {
       embedding_backward(D{}, n, vocabulary, width, factor, dy.data(), tokens.data(), keep, dtable);

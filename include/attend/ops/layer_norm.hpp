@@ -58,7 +58,8 @@ template <class T, Device D>
 Var<T, D> layer_norm(const Var<T, D>& x, const Var<T, D>& gamma, const Var<T, D>& beta, const LayerNormOptions& options = {}) {
   const LayerNormLayout norm = detail::layer_norm_layout("layer_norm", x.shape(), gamma, beta, options);
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
-  Tensor<T, D> y(x.shape()), mean({rows}), rstd({rows});
+  Tensor<T, D> y(x.shape());
+  Tensor<Wide<T>, D> mean({rows}), rstd({rows});
   layer_norm_forward(D{}, norm, rows, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), rstd.data());
   return record(std::move(y), {x, gamma, beta}, [=](const Tensor<T, D>& dy) {
     // Everything in one pass over dy.

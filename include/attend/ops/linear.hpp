@@ -46,15 +46,22 @@ Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* b
     };
     x.accumulate_with(
         [&](T* dx, T keep) { linear_backward_input(D{}, rows, in, out, dy.data(), weight.data() + first * in, keep, dx); });
+    const bool biased = inputs.size() == 3 && inputs[2].requires_grad();
+    const auto with_bias = [&](auto&& write) {
+      inputs[2].accumulate_with([&](T* db, T keep) { write(start(inputs[2], db, keep), db + first); });
+    };
+    if (!weight.requires_grad()) {
+      if (biased) with_bias([&](T keep, T* db) { linear_backward_bias(D{}, rows, out, dy.data(), keep, db); });
+      return;
+    }
     weight.accumulate_with([&](T* dw, T keep) {
       keep = start(weight, dw, keep);
-      linear_backward_weight(D{}, rows, in, out, dy.data(), x.data(), keep, dw + first * in);
-    });
-    if (inputs.size() == 3)
-      inputs[2].accumulate_with([&](T* db, T keep) {
-        keep = start(inputs[2], db, keep);
-        linear_backward_bias(D{}, rows, out, dy.data(), keep, db + first);
+      dw += first * in;
+      if (!biased) return linear_backward_weight(D{}, rows, in, out, dy.data(), x.data(), keep, dw);
+      with_bias([&](T bias_keep, T* db) {
+        linear_backward_weight_bias(D{}, rows, in, out, dy.data(), x.data(), keep, dw, bias_keep, db);
       });
+    });
   });
 }
 

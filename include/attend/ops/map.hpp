@@ -23,6 +23,28 @@ concept DifferentiableFromValue = requires(const F f, T x) {
   { f.slope_from_value(x) } -> std::convertible_to<T>;
 };
 
+namespace detail {
+
+/// A functor's slope by its argument, and by its value, as something to call.
+template <class F>
+struct Slope {
+  F f;
+  template <class T>
+  ATTEND_FUNCTOR T operator()(T x) const {
+    return f.slope(x);
+  }
+};
+template <class F>
+struct SlopeFromValue {
+  F f;
+  template <class T>
+  ATTEND_FUNCTOR T operator()(T y) const {
+    return f.slope_from_value(y);
+  }
+};
+
+}  // namespace detail
+
 /// y = f(x), number by number:  y[i] = f.value(x[i]),  dx[i] = dy[i] * f.slope(x[i]).
 /// A functor of one's own is a few lines; written with the functions of `attend::math` and marked ATTEND_FUNCTOR it runs
 /// on every device, and on the CPU in vector instructions:
@@ -35,7 +57,7 @@ concept DifferentiableFromValue = requires(const F f, T x) {
 ///
 /// In place of `slope(x)` it may have `slope_from_value(y)`. Shapes: x, y any.
 template <class T, Device D, class F>
-requires Differentiable<F, T> || DifferentiableFromValue<F, T> Var<T, D> map(const Var<T, D>& x, const F& f) {
+requires Differentiable<F, Wide<T>> || DifferentiableFromValue<F, Wide<T>> Var<T, D> map(const Var<T, D>& x, const F& f) {
   const index_t n = x.size();
   Tensor<T, D> y(x.shape());
   map_forward(D{}, n, f, x.data(), y.data());
@@ -44,9 +66,8 @@ requires Differentiable<F, T> || DifferentiableFromValue<F, T> Var<T, D> map(con
       sink.accumulate_with([&](T* dx, T keep) { map_backward(D{}, n, slope, dy.data(), at.data(), keep, dx); });
     };
   };
-  if constexpr (DifferentiableFromValue<F, T>)
-    return record(y, {x}, backward(y, [f](T value) { return f.slope_from_value(value); }));
-  else return record(y, {x}, backward(x.value(), [f](T argument) { return f.slope(argument); }));
+  if constexpr (DifferentiableFromValue<F, Wide<T>>) return record(y, {x}, backward(y, detail::SlopeFromValue<F>{f}));
+  else return record(y, {x}, backward(x.value(), detail::Slope<F>{f}));
 }
 
 }  // namespace attend

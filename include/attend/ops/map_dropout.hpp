@@ -38,7 +38,7 @@ Var<T, D> map_dropout(const Var<T, D>& x, const F& f, double p, Generator& gener
     });
   else
     return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
-      const auto slope = [f](T argument) { return f.slope(argument); };
+      const detail::Slope<F> slope{f};
       x.accumulate_with([&](T* dx, T keep) { map_dropout_backward(D{}, n, slope, mask, dy.data(), x.data(), keep, dx); });
     });
 }

@@ -2,15 +2,8 @@
 
 #include <cmath>
 
+#include "attend/core/functor.hpp"
 #include "attend/cpu/vector.hpp"
-
-/// Marks the functions of a functor for `map`: put into the loop that calls them, which only then becomes vector instructions,
-/// and made for the device as well where a CUDA compiler is at work.
-#if defined(__CUDACC__)
-#define ATTEND_FUNCTOR [[gnu::always_inline]] __host__ __device__ inline
-#else
-#define ATTEND_FUNCTOR [[gnu::always_inline]] inline
-#endif
 
 /// The functions that functors for `map` are written with. On the CPU those of float become vector instructions in a loop; in
 /// device code they are CUDA's.

@@ -101,4 +101,20 @@ class PackedWeights {
   mutable std::map<std::pair<const T*, index_t>, std::shared_ptr<const Matrix>> matrices_;
 };
 
+/// On a GPU products read the weights as they are.
+template <class T>
+class PackedWeights<T, Cuda> {
+ public:
+  /// Throws ValueError for int8.
+  explicit PackedWeights(Precision precision = Precision::full) {
+    check_value(precision == Precision::full, "PackedWeights", "int8 is for float models on the CPU");
+  }
+  [[nodiscard]] Precision precision() const { return Precision::full; }
+  void refresh() const {}
+  class Use {
+   public:
+    explicit Use(const PackedWeights&) {}
+  };
+};
+
 }  // namespace attend

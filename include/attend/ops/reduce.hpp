@@ -41,7 +41,7 @@ Var<T, D> divided_sum(const Var<T, D>& x, index_t divisor, const Shape& kept, co
   else sum_broadcast(D{}, s, T(1), x.data(), T(0), y.data());
   if (divisor != 1) map_forward(D{}, y.size(), DividedBy{static_cast<double>(divisor)}, y.data(), y.data());
   return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
-    const T factor = T(1) / static_cast<T>(divisor);
+    const Wide<T> factor = Wide<T>(1) / static_cast<Wide<T>>(divisor);
     x.accumulate_with([&](T* dx, T keep) { repeat_broadcast(D{}, s, factor, dy.data(), keep, dx); });
   });
 }

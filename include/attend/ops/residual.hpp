@@ -22,7 +22,7 @@ Var<T, D> add_dropout(const Var<T, D>& x, const Var<T, D>& branch, double p, Gen
     x.accumulate(dy);
     if (mask.threshold == 0) return branch.accumulate(dy);
     branch.accumulate_with([&](T* db, T keep) {
-      dropout_apply(D{}, dy.size(), mask.stream, mask.threshold, static_cast<T>(mask.scale), dy.data(), keep, db);
+      dropout_apply(D{}, dy.size(), mask.stream, mask.threshold, static_cast<Wide<T>>(mask.scale), dy.data(), keep, db);
     });
   });
 }
@@ -36,7 +36,8 @@ Var<T, D> add_dropout_norm(const Var<T, D>& x, const Var<T, D>& branch, double p
   const LayerNormLayout norm = detail::layer_norm_layout("add_dropout_norm", x.shape(), gamma, beta, options);
   const DropoutMask mask = detail::next_mask(p, generator);
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
-  Tensor<T, D> sum(x.shape()), y(x.shape()), mean({rows}), rstd({rows});
+  Tensor<T, D> sum(x.shape()), y(x.shape());
+  Tensor<Wide<T>, D> mean({rows}), rstd({rows});
   add_dropout_norm_forward(D{}, norm, rows, mask, x.data(), branch.data(), gamma.data(), beta.data(), sum.data(), y.data(),
                            mean.data(), rstd.data());
   return record(std::move(y), {x, branch, gamma, beta}, [=, x = x.sink(), branch = branch.sink()](const Tensor<T, D>& dy) {

@@ -32,17 +32,14 @@ class AdamBase : public OptimizerBase<T, D> {
   /// One step with that learning rate; the gradients count `gradient_scale` times what they are. Throws ValueError.
   bool step(double learning_rate, double gradient_scale = 1) {
     if (!this->begin_step(learning_rate, gradient_scale)) return false;
-    const auto t = static_cast<double>(this->steps());
-    const AdamStep factors{.gradient_scale = gradient_scale,
-                           .l2 = decoupled_ ? 0.0 : weight_decay_,
-                           .shrink = decoupled_ ? 1 - learning_rate * weight_decay_ : 1.0,
-                           .beta1 = beta1_,
-                           .beta2 = beta2_,
-                           .step_size = learning_rate / (1 - std::pow(beta1_, t)),
-                           .second_scale = 1 / std::sqrt(1 - std::pow(beta2_, t)),
-                           .eps = eps_};
-    adam_step(D{}, this->parameters().size(), factors, this->gradients(), this->values(), this->memory(0), this->memory(1));
+    apply(learning_rate);
     return true;
+  }
+  /// One step with that learning rate, the gradients cut down to a norm of `max_norm` (0: as they are), left out where their norm
+  /// is not finite. Waits for no device: what came of it stands in `record()`. Throws ValueError.
+  void update(double learning_rate, double max_norm = 0) {
+    this->begin_update_clipped(learning_rate, max_norm);
+    apply(learning_rate);
   }
 
  protected:
@@ -56,13 +53,24 @@ class AdamBase : public OptimizerBase<T, D> {
         weight_decay_(o.weight_decay) {
     check_value(beta1_ >= 0 && beta1_ < 1, name, "beta1 is " + std::to_string(beta1_) + ", expected [0, 1)");
     check_value(beta2_ >= 0 && beta2_ < 1, name, "beta2 is " + std::to_string(beta2_) + ", expected [0, 1)");
-    check_value(static_cast<T>(eps_) > 0 && std::isfinite(eps_), name,
+    check_value(static_cast<Wide<T>>(eps_) > 0 && std::isfinite(eps_), name,
                 "eps is " + std::to_string(eps_) + ", expected more than 0");
     check_value(weight_decay_ >= 0 && std::isfinite(weight_decay_), name,
                 "weight_decay is " + std::to_string(weight_decay_) + ", expected 0 or more");
   }
 
  private:
+  void apply(double learning_rate) {
+    const AdamStep step{.learning_rate = learning_rate,
+                        .l2 = decoupled_ ? 0.0 : weight_decay_,
+                        .shrink = decoupled_ ? 1 - learning_rate * weight_decay_ : 1.0,
+                        .beta1 = beta1_,
+                        .beta2 = beta2_,
+                        .eps = eps_};
+    adam_step(D{}, this->parameters().size(), step, this->record().data(), this->gradients(), this->values(), this->memory(0),
+              this->memory(1), this->rounded());
+  }
+
   bool decoupled_;
   double beta1_, beta2_, eps_, weight_decay_;
 };

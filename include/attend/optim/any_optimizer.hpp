@@ -34,6 +34,10 @@ class AnyOptimizer {
   bool step(double learning_rate, double gradient_scale = 1) {
     return std::visit([=](auto& o) { return o.step(learning_rate, gradient_scale); }, optimizer_);
   }
+  void update(double learning_rate, double max_norm = 0) {
+    std::visit([=](auto& o) { o.update(learning_rate, max_norm); }, optimizer_);
+  }
+  [[nodiscard]] const Tensor<UpdateRecord, D>& record() const { return base().record(); }
   void zero_grad() { base().zero_grad(); }
   [[nodiscard]] const FlatParameters<T, D>& parameters() const { return base().parameters(); }
   [[nodiscard]] double learning_rate() const { return base().learning_rate(); }

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "attend/cpu/optimizer.hpp"
 #include "attend/optim/parameters.hpp"
 
 namespace attend::optim {
@@ -18,40 +19,51 @@ class WeightAverage {
   WeightAverage(FlatParameters<T, D> parameters, double decay)
       : parameters_(std::move(parameters)), average_({parameters_.size()}), decay_(decay) {
     check_value(decay > 0 && decay < 1, "WeightAverage", "decay is " + std::to_string(decay) + ", outside (0, 1)");
-    average_.assign(parameters_.values());
+    convert(D{}, parameters_.size(), parameters_.values().data(), average_.data());
   }
 
-  /// After update `step`, which counts from 1.
-  void update(index_t step) const {
+  /// After update `step`, which counts from 1. With the record of that update, an update that was left out counts for nothing.
+  void update(index_t step, const UpdateRecord* record = nullptr) const {
     const auto t = static_cast<double>(step);
-    const T keep = static_cast<T>(std::min(decay_, (1 + t) / (10 + t)));
-    scale_add(D{}, parameters_.size(), T(1) - keep, parameters_.values().data(), keep, average_.data());
+    const auto keep = static_cast<Wide<T>>(std::min(decay_, (1 + t) / (10 + t)));
+    average_step(D{}, parameters_.size(), keep, record, parameters_.values().data(), average_.data());
   }
   /// [parameters().size()], in the places of the parameters.
-  [[nodiscard]] const Tensor<T, D>& values() const { return average_; }
+  [[nodiscard]] const Tensor<Wide<T>, D>& values() const { return average_; }
 
-  /// Puts the average into the model and the model's weights in its place; a second call puts them back.
+  /// Puts the average into the model and keeps the model's weights; a second call puts them back.
   void exchange() const {
     parameters_.gather();
-    const Tensor<T, D> weights = parameters_.values().clone();
-    parameters_.values().assign(average_);
-    average_.assign(weights);
+    if (weights_.empty()) {
+      weights_ = parameters_.values().clone();
+      convert(D{}, parameters_.size(), average_.data(), parameters_.values().data());
+      weights_changed();
+    } else {
+      parameters_.values().assign(std::exchange(weights_, {}));
+    }
   }
-  /// While one stands in scope, the model has the average.
+  /// While one stands in scope, the model has the average; where it is null, what it has.
   class Scope {
    public:
-    explicit Scope(const WeightAverage& average) : average_(average) { average_.exchange(); }
-    ~Scope() { average_.exchange(); }
+    explicit Scope(const WeightAverage* average) : average_(average) {
+      if (average_) average_->exchange();
+    }
+    ~Scope() { end(); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
+    /// Ends it before its time.
+    void end() {
+      if (average_) std::exchange(average_, nullptr)->exchange();
+    }
 
    private:
-    const WeightAverage& average_;
+    const WeightAverage* average_;
   };
 
  private:
   FlatParameters<T, D> parameters_;
-  Tensor<T, D> average_;
+  Tensor<Wide<T>, D> average_;
+  mutable Tensor<T, D> weights_;  // the model's, while it has the average
   double decay_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/cpu/optimizer.hpp"
 #include "attend/optim/parameters.hpp"
 
 namespace attend::optim {
@@ -14,8 +15,8 @@ namespace attend::optim {
 template <class T, Device D = Cpu>
 struct OptimizerState {
   struct Entry {
-    std::string name;     ///< `first_moment`
-    Tensor<T, D> values;  // [size of the FlatParameters]
+    std::string name;           ///< `first_moment`
+    Tensor<Wide<T>, D> values;  // [size of the FlatParameters]
   };
   index_t steps = 0;    ///< steps taken
   index_t skipped = 0;  ///< steps left out because the gradients were not finite
@@ -27,13 +28,15 @@ template <class O>
 concept Optimizer = requires(O& optimizer, double number) {
   { optimizer.step() } -> std::same_as<bool>;
   { optimizer.step(number, number) } -> std::same_as<bool>;
+  optimizer.update(number, number);
   optimizer.zero_grad();
   optimizer.set_learning_rate(number);
   { optimizer.learning_rate() } -> std::same_as<double>;
   optimizer.restore(optimizer.state());
 };
 
-/// What all optimizers share: the parameters, the learning rate, the count of steps.
+/// What all optimizers share: the parameters, the learning rate, the record of the updates. Of parameters in bfloat16 they keep
+/// float copies, so that small updates are not lost in rounding; a parameter that somebody else changed counts as it is then.
 template <class T, Device D>
 class OptimizerBase {
  public:
@@ -47,14 +50,17 @@ class OptimizerBase {
                 "learning_rate is " + std::to_string(value) + ", expected 0 or more");
     learning_rate_ = value;
   }
-  /// Steps taken.
-  [[nodiscard]] index_t steps() const { return steps_; }
+  /// Steps taken. On a GPU this and the next wait for it.
+  [[nodiscard]] index_t steps() const { return record_.item().steps; }
   /// Steps that were left out because the norm of the gradients was not finite.
-  [[nodiscard]] index_t skipped() const { return skipped_; }
+  [[nodiscard]] index_t skipped() const { return record_.item().skipped; }
+  /// The record of the updates, [1], where the parameters are: for those who read it later.
+  [[nodiscard]] const Tensor<UpdateRecord, D>& record() const { return record_; }
 
   /// The memory of the optimizer; the tensors are views into it.
   [[nodiscard]] OptimizerState<T, D> state() const {
-    OptimizerState<T, D> s{steps_, skipped_, {}};
+    const UpdateRecord record = record_.item();
+    OptimizerState<T, D> s{record.steps, record.skipped, {}};
     for (const auto& [name, values] : memory_) s.entries.push_back({name, values});
     return s;
   }
@@ -71,37 +77,56 @@ class OptimizerBase {
       check_shape("optimizer", entry.name.c_str(), entry.values.shape(), memory_[i].values.shape());
     }
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i].values.assign(state.entries[i].values);
-    steps_ = state.steps, skipped_ = state.skipped;
+    record_.assign(Tensor<UpdateRecord>({1}, UpdateRecord{.steps = state.steps, .skipped = state.skipped}));
   }
 
  protected:
   OptimizerBase(FlatParameters<T, D> parameters, double learning_rate, const std::vector<const char*>& names)
       : parameters_(std::move(parameters)) {
     set_learning_rate(learning_rate);
-    for (const char* name : names) memory_.push_back({name, Tensor<T, D>({parameters_.size()}, T(0))});
+    const index_t n = parameters_.size();
+    for (const char* name : names) memory_.push_back({name, Tensor<Wide<T>, D>({n}, Wide<T>(0))});
+    if constexpr (own_values) {
+      memory_.push_back({"value", Tensor<Wide<T>, D>({n})});
+      convert(D{}, n, parameters_.values().data(), memory_.back().values.data());
+    }
+    record_.assign(Tensor<UpdateRecord>({1}, UpdateRecord{}));
   }
 
   /// Counts the step, or counts it as skipped and says false.
   bool begin_step(double learning_rate, double gradient_scale) {
     set_learning_rate(learning_rate);
     check_value(std::isfinite(gradient_scale), "optimizer", "gradient_scale is not finite");
-    if (!parameters_.finite()) {
-      ++skipped_;
-      return false;
-    }
+    const bool taken = parameters_.finite();
+    if (taken) parameters_.gather();
+    begin_update_with(D{}, taken, gradient_scale, record_.data());
+    if (taken) weights_changed();
+    return taken;
+  }
+  /// Begins an update that looks after the norm by itself.
+  void begin_update_clipped(double learning_rate, double max_norm) {
+    set_learning_rate(learning_rate);
+    check_value(max_norm >= 0 && std::isfinite(max_norm), "optimizer",
+                "max_norm is " + std::to_string(max_norm) + ", expected 0 or more");
     parameters_.gather();
+    begin_update(D{}, parameters_.size(), gradients(), max_norm, record_.data());
     weights_changed();
-    ++steps_;
-    return true;
   }
   [[nodiscard]] T* gradients() const { return parameters_.gradients().data(); }
-  [[nodiscard]] T* values() const { return parameters_.values().data(); }
-  [[nodiscard]] T* memory(std::size_t i) const { return memory_[i].values.data(); }
+  /// What the update works on, and its copy in the model's type where that is another.
+  [[nodiscard]] Wide<T>* values() const {
+    if constexpr (own_values) return memory_.back().values.data();
+    else return parameters_.values().data();
+  }
+  [[nodiscard]] T* rounded() const { return own_values ? parameters_.values().data() : nullptr; }
+  [[nodiscard]] Wide<T>* memory(std::size_t i) const { return memory_[i].values.data(); }
 
  private:
+  static constexpr bool own_values = !std::same_as<T, Wide<T>>;
+
   FlatParameters<T, D> parameters_;
   double learning_rate_ = 0;
-  index_t steps_ = 0, skipped_ = 0;
+  Tensor<UpdateRecord, D> record_{Shape{1}};
   std::vector<typename OptimizerState<T, D>::Entry> memory_;
 };
 

@@ -37,7 +37,7 @@ class FlatParameters {
     s.gradients = Tensor<T, D>({s.size}, T(0));
     gather();
     // Where the parameters lay before; blocks of their sizes would wait in vain for tensors of a training step.
-    if constexpr (std::same_as<D, Cpu>) MemoryPool::instance().release_cached();
+    release_cached(D{});
   }
 
   /// [size()]: the parameters with the gaps between them.

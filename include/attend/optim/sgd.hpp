@@ -37,16 +37,25 @@ class Sgd : public OptimizerBase<T, D> {
   /// One step with that learning rate; the gradients count `gradient_scale` times what they are. Throws ValueError.
   bool step(double learning_rate, double gradient_scale = 1) {
     if (!this->begin_step(learning_rate, gradient_scale)) return false;
-    const index_t n = this->parameters().size();
-    const T rate = static_cast<T>(learning_rate), scale = static_cast<T>(gradient_scale);
-    const T l2 = static_cast<T>(options_.weight_decay), momentum = static_cast<T>(options_.momentum);
-    if (options_.momentum > 0)
-      sgd_momentum_step(D{}, n, rate, scale, l2, momentum, options_.nesterov, this->gradients(), this->values(), this->memory(0));
-    else sgd_step(D{}, n, rate, scale, l2, this->gradients(), this->values());
+    apply(learning_rate);
     return true;
+  }
+  /// One step with that learning rate, the gradients cut down to a norm of `max_norm` (0: as they are), left out where their norm
+  /// is not finite. Waits for no device: what came of it stands in `record()`. Throws ValueError.
+  void update(double learning_rate, double max_norm = 0) {
+    this->begin_update_clipped(learning_rate, max_norm);
+    apply(learning_rate);
   }
 
  private:
+  void apply(double learning_rate) {
+    const SgdStep step{.learning_rate = learning_rate,
+                       .l2 = options_.weight_decay,
+                       .momentum = options_.momentum,
+                       .nesterov = options_.nesterov};
+    sgd_step(D{}, this->parameters().size(), step, this->record().data(), this->gradients(), this->values(),
+             options_.momentum > 0 ? this->memory(0) : nullptr, this->rounded());
+  }
   static std::vector<const char*> names(const SgdOptions& options) {
     return options.momentum > 0 ? std::vector<const char*>{"velocity"} : std::vector<const char*>{};
   }

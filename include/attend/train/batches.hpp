@@ -136,6 +136,13 @@ class Batches {
     return count;
   }
 
+  /// The tokens of these pairs, of both sides.
+  [[nodiscard]] index_t tokens(std::span<const index_t> pairs) const {
+    index_t count = 0;
+    for (const index_t i : pairs) count += tokens(i);
+    return count;
+  }
+
   /// The batches of epoch 0, 1, 2, ...
   [[nodiscard]] Epoch epoch(index_t number) const {
     // A key of its own, so that the order of batches has nothing to do with weights and dropout drawn from the same seed.
@@ -234,14 +241,7 @@ class Batches {
 
   template <Device D>
   static Tensor<token_t, D> on_device(const std::vector<token_t>& tokens) {
-    const Shape shape{static_cast<index_t>(tokens.size())};
-    if constexpr (std::same_as<D, Cpu>) {
-      return Tensor<token_t>(shape, std::span<const token_t>(tokens));
-    } else {
-      Tensor<token_t, D> result(shape);
-      copy_to_device(D{}, result.size(), tokens.data(), result.data());
-      return result;
-    }
+    return Tensor<token_t>({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens)).template to<D>();
   }
 
   EncodedPairs pairs_;

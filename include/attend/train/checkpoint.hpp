@@ -149,25 +149,26 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   std::string faults = detail::differences(file.metadata(), identity);
   const auto fault = [&](const std::string& text) { faults += (faults.empty() ? "" : ", ") + text; };
 
-  std::vector<std::pair<std::string, Tensor<T, D>>> wanted;
-  for (const auto& t : nn::state(model)) wanted.emplace_back("model." + t.name, t.value);
-  for (const auto& entry : optimizer.entries) wanted.emplace_back("optimizer." + entry.name, entry.values);
-  std::size_t misfits = 0;
-  for (const auto& [name, tensor] : wanted) {
+  std::size_t wanted = 0, misfits = 0;
+  const auto each = [&](auto&& visit) {  // visit(name, tensor) for all that is to be read
+    for (const auto& t : nn::state(model)) visit("model." + t.name, t.value);
+    for (const auto& entry : optimizer.entries) visit("optimizer." + entry.name, entry.values);
+  };
+  each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) {
     constexpr std::size_t shown = 3;
     std::string found = "none";
+    ++wanted;
     if (file.contains(name)) {
       const auto& info = file.info(name);
-      if (info.shape == tensor.shape() && info.dtype == io::dtype_of<T>()) continue;
+      if (info.shape == tensor.shape() && info.dtype == io::dtype_of<V>()) return;
       found = std::string(io::dtype_name(info.dtype)) + " " + Shape(info.shape).text();
     }
     if (++misfits <= shown)
-      fault(name + " " + found + " (this run: " + std::string(io::dtype_name(io::dtype_of<T>())) + " " + tensor.shape().text() +
+      fault(name + " " + found + " (this run: " + std::string(io::dtype_name(io::dtype_of<V>())) + " " + tensor.shape().text() +
             ")");
-  }
+  });
   if (misfits > 3) fault("and " + std::to_string(misfits - 3) + " tensors more");
-  if (file.tensors().size() > wanted.size() + 2)
-    fault(std::to_string(file.tensors().size() - wanted.size() - 2) + " tensors too many");
+  if (file.tensors().size() > wanted + 2) fault(std::to_string(file.tensors().size() - wanted - 2) + " tensors too many");
   if (faults.empty() && detail::metadata(file, "layout") != layout) fault("other parameters were trained (some are frozen?)");
   if (!faults.empty()) throw ValueError("resume: " + path.string() + " is of another run: " + faults);
 
@@ -183,10 +184,7 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
     if (value < 0) throw FormatError("resume: " + path.string() + ": " + name + " is negative");
   state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
   state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
-  for (const auto& [name, tensor] : wanted) {
-    if constexpr (std::same_as<D, Cpu>) io::read_tensor_into(file, name, tensor);
-    else copy_to_device(D{}, tensor.size(), io::read_tensor<T>(file, name).data(), tensor.data());
-  }
+  each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) { tensor.assign(io::read_tensor<V>(file, name)); });
   optimizer.steps = steps, optimizer.skipped = skipped;
   return state;
 }

@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "attend/core/arriving.hpp"
+#include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/average.hpp"
 #include "attend/optim/clip.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/options.hpp"
 #include "attend/train/run_clock.hpp"
 #include "attend/train/run_folder.hpp"
+#include "attend/train/step_runner.hpp"
 #include "attend/train/validation.hpp"
 
 namespace attend::train {
@@ -156,37 +160,45 @@ class Trainer {
   void step() {
     const auto batch = epoch_[state_.position];
     const index_t labels = batches_.labels(batch);
+    const double rate = schedule_.at(state_.step + 1);
+    std::vector<PartLoss> losses;
     optimizer_.zero_grad();
-    double loss = 0;
     for (const auto& part : batches_.parts(batch)) {
       const double share = static_cast<double>(batches_.labels(part)) / static_cast<double>(labels);
-      const auto mean = model_.loss(batches_.template make<D>(part), CrossEntropyOptions{.smoothing = o_.label_smoothing});
-      loss += share * static_cast<double>(mean.item());
-      mean.backward(Tensor<T, D>(mean.shape(), static_cast<T>(share)));
+      const auto mean = runner_.run(model_, batches_, part, {.smoothing = o_.label_smoothing}, share);
+      losses.push_back({share, Arriving<Wide<T>, D>(mean)});
     }
-    const double norm = optim::grad_norm(optimizer_.parameters()), rate = schedule_.at(state_.step + 1);
-    const bool taken = optimizer_.step(rate, o_.clip_norm > 0 ? optim::clip_coefficient(norm, o_.clip_norm) : 1);
-    nan_steps_ = taken ? 0 : nan_steps_ + 1;
-    if (nan_steps_ >= most_skipped)
-      throw Error("fit: the gradient was not finite in the last " + std::to_string(nan_steps_) + " steps, to step " +
-                  std::to_string(state_.step + 1) + "; a lower learning rate or a longer warm-up may help");
-
+    optimizer_.update(rate, o_.clip_norm);
     ++state_.step;
-    if (average_ && taken) average_->update(state_.step);
+    if (average_) average_->update(state_.step, optimizer_.record().data());
     state_.tokens += labels;
     if (++state_.position == epoch_.size()) {
       state_.position = 0;
       epoch_ = batches_.epoch(++state_.epoch);
     }
     state_.seconds = clock_.seconds();
-    record({.step = state_.step,
-            .epoch = epochs_done(),
-            .seconds = state_.seconds,
-            .tokens = state_.tokens,
-            .loss = loss,
-            .learning_rate = rate,
-            .gradient_norm = norm},
-           labels);
+    under_way_.push_back(
+        {{.step = state_.step, .epoch = epochs_done(), .seconds = state_.seconds, .tokens = state_.tokens, .learning_rate = rate},
+         labels,
+         std::move(losses),
+         Arriving<UpdateRecord, D>(optimizer_.record())});
+    conclude_but(StepRunner<Model>::most_under_way);
+  }
+
+  /// Reads what came of the updates that are still under way on a device, but for the last so many.
+  void conclude_but(std::size_t remaining) {
+    while (under_way_.size() > remaining) {
+      Update update = std::move(under_way_.front());
+      under_way_.pop_front();
+      const UpdateRecord result = update.result.values().front();
+      update.point.gradient_norm = result.norm;
+      for (auto& part : update.losses) update.point.loss += part.share * static_cast<double>(part.mean.values().front());
+      nan_steps_ = result.taken ? 0 : nan_steps_ + 1;
+      if (nan_steps_ >= most_skipped)
+        throw Error("fit: the gradient was not finite in the last " + std::to_string(nan_steps_) + " steps, to step " +
+                    std::to_string(update.point.step) + "; a lower learning rate or a longer warm-up may help");
+      record(update.point, update.labels);
+    }
   }
 
   /// Adds a step to the curve and shows it.
@@ -216,8 +228,8 @@ class Trainer {
     return o_.validate_every > 0 ? state_.step % o_.validate_every == 0 : state_.position == 0;
   }
   void validate() {
-    std::optional<typename optim::WeightAverage<T, D>::Scope> averaged;
-    if (average_) averaged.emplace(*average_);
+    conclude_but(0);
+    typename optim::WeightAverage<T, D>::Scope averaged(average_ ? &*average_ : nullptr);
     const auto loss = validation_->loss(model_, o_.stop);
     if (!loss) return;  // interrupted; the run that resumes this one begins with this validation
     if (!std::isfinite(*loss))
@@ -240,7 +252,7 @@ class Trainer {
     saved_step_ = -1;  // what was saved does not know of this
     if (point.best && folder_.used()) {
       folder_.save_best(model_, tokenizer_);
-      averaged.reset();
+      averaged.end();
       checkpoint();  // so that a run that goes on from `last` knows of this best
     }
     if (o_.on_validation) o_.on_validation(point, translations);
@@ -252,6 +264,7 @@ class Trainer {
     return o_.checkpoint_seconds > 0 && clock_.seconds() - checkpoint_time_ >= o_.checkpoint_seconds;
   }
   void checkpoint() {
+    conclude_but(0);
     state_.seconds = clock_.seconds();
     state_.generator_seed = default_generator().seed(), state_.generator_drawn = default_generator().drawn();
     folder_.save_last(model_, tokenizer_, [&](const std::filesystem::path& path) {
@@ -270,6 +283,7 @@ class Trainer {
     return std::nullopt;
   }
   FitReport end(StopReason reason) {
+    conclude_but(0);
     const bool validated = !validation_ || state_.validated == state_.step || state_.step == 0;
     if (reason != StopReason::interrupted && !validated) validate();
     if (folder_.used() && saved_step_ != state_.step) checkpoint();
@@ -299,6 +313,19 @@ class Trainer {
     return static_cast<double>(state_.epoch) + static_cast<double>(state_.position) / static_cast<double>(epoch_.size());
   }
 
+  /// The mean loss of a part of a batch, and the share of the batch's labels that it is the mean of.
+  struct PartLoss {
+    double share;
+    Arriving<Wide<T>, D> mean;
+  };
+  /// An update whose outcome may still be under way.
+  struct Update {
+    CurvePoint point;
+    index_t labels;
+    std::vector<PartLoss> losses;
+    Arriving<UpdateRecord, D> result;
+  };
+
   Model& model_;
   const Tokenizer& tokenizer_;
   const FitOptions& o_;
@@ -310,6 +337,8 @@ class Trainer {
   optim::Schedule schedule_;
   RunFolder folder_;
   Progress progress_;
+  StepRunner<Model> runner_;
+  std::deque<Update> under_way_;
 
   TrainingState state_;
   index_t saved_step_ = -1;  // of the last checkpoint

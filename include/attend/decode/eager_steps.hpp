@@ -1,0 +1,89 @@
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "attend/cpu/attention_step.hpp"
+#include "attend/cpu/softmax.hpp"
+#include "attend/decode/cache.hpp"
+#include "attend/decode/layers.hpp"
+#include "attend/ops/arithmetic.hpp"
+
+namespace attend::decode::detail {
+
+/// The steps of a TransformerModel, each computed as it comes.
+template <class T, Device D>
+class EagerSteps {
+ public:
+  struct State {
+    SelfCache<T, D> cache;
+    std::vector<Tensor<T, D>> source;  // a layer's keys and values of all sources, [source rows, heads * (d_k + d_v)]
+    Tensor<index_t> spans;             // [2, rows]: of which of them row i attends to, the first and how many
+    Tensor<index_t, D> device_spans;   // the same, where the kernels are
+    [[nodiscard]] index_t rows() const { return cache.rows(); }
+    [[nodiscard]] index_t steps() const { return cache.steps(); }
+  };
+
+  State begin(const nn::Transformer<T, D>& model, const Var<T, D>& memory, const Segments& segments) const {
+    const auto& a = attention_of(model);
+    State state{SelfCache<T, D>(static_cast<index_t>(model.decoder.layers.size()), segments.count(), a.heads, a.d_k, a.d_v),
+                {},
+                source_spans(segments),
+                {}};
+    for (const auto& layer : model.decoder.layers)
+      state.source.push_back(layer.cross.front().attention.project_kv(memory).value());
+    state.device_spans = state.spans.template to<D>();
+    return state;
+  }
+
+  /// The log-probabilities of what follows, [rows, vocabulary].
+  Tensor<Wide<T>, D> step(const nn::Transformer<T, D>& model, State& state, std::span<const token_t> tokens) const {
+    const auto& decoder = model.decoder;
+    auto x = (*decoder.embed_tokens)(Tensor<token_t>({state.rows()}, tokens).template to<D>());  // [rows, d_model]
+    if (decoder.positions.kind != nn::PositionKind::none)
+      x = add(x, Var<T, D>(decoder.positions.table.value().rows(state.steps(), 1)));
+    state.cache.begin_step();
+    const auto logits = logits_of_rows(
+        model, x,
+        [&](index_t layer, const Tensor<T, D>& qkv, const Tensor<T, D>& out) {
+          const auto& a = decoder.layers[static_cast<std::size_t>(layer)].self_attn;
+          state.cache.append(layer, qkv.data() + a.heads * a.d_k, qkv.dim(1));
+          state.cache.attend(layer, attention_scale(a), qkv.data(), qkv.dim(1), out.data(), out.dim(1));
+        },
+        [&](index_t layer, const Tensor<T, D>& q, const Tensor<T, D>& out) {
+          const auto& a = decoder.layers[static_cast<std::size_t>(layer)].cross.front().attention;
+          const auto& kv = state.source[static_cast<std::size_t>(layer)];
+          cross_attention_step(D{}, q.dim(0), a.heads, a.d_k, a.d_v, attention_scale(a), q.data(), q.dim(1), kv.data(),
+                               index_t{0}, a.heads * a.d_k, kv.dim(1), state.device_spans.data(),
+                               state.device_spans.data() + q.dim(0), out.data(), out.dim(1));
+        });
+    Tensor<Wide<T>, D> y;
+    if constexpr (std::same_as<T, Wide<T>>) y = logits;  // in place: nobody else reads them
+    else y = Tensor<Wide<T>, D>(logits.shape());
+    log_softmax_forward(D{}, y.dim(0), y.dim(1), logits.data(), y.data());
+    return y;
+  }
+
+  void reorder(const nn::Transformer<T, D>& /*model*/, State& state, std::span<const index_t> rows) const {
+    state.cache.reorder(rows);
+    state.spans = reordered_spans(state.spans, rows);
+    state.device_spans = state.spans.template to<D>();
+  }
+
+  /// [2, sentences]: where each sentence's rows begin, and how many of them may be attended to.
+  static Tensor<index_t> source_spans(const Segments& segments) {
+    const Tensor<index_t> spans({2, segments.count()});
+    for (index_t s = 0; s < segments.count(); ++s) spans(0, s) = segments.begin(s), spans(1, s) = segments.keys(s);
+    return spans;
+  }
+  static Tensor<index_t> reordered_spans(const Tensor<index_t>& spans, std::span<const index_t> rows) {
+    const auto count = static_cast<index_t>(rows.size());
+    const Tensor<index_t> next({2, count});
+    for (index_t i = 0; i < count; ++i)
+      for (index_t k = 0; k < 2; ++k) next(k, i) = spans(k, rows[static_cast<std::size_t>(i)]);
+    return next;
+  }
+};
+
+}  // namespace attend::decode::detail

@@ -1,0 +1,205 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "attend/core/repeated.hpp"
+#include "attend/decode/eager_steps.hpp"
+
+namespace attend::decode::detail {
+
+/// Where steps of decoding keep all that they read and write, for as many rows, steps and source rows as there is room for:
+/// always in the same places, so that a step can be recorded once and repeated for other sentences.
+template <class T, Device D>
+struct StepRoom {
+  struct Size {
+    index_t rows, steps, source_rows;
+    [[nodiscard]] bool holds(const Size& other) const {
+      return rows >= other.rows && steps >= other.steps && source_rows >= other.source_rows;
+    }
+  };
+
+  Size size;
+  index_t width;                             // of a row of keys and values, heads * (d_k + d_v)
+  std::vector<Tensor<T, D>> slabs;           // of each layer, [steps, rows, width]
+  std::vector<Tensor<T, D>> source;          // of each layer, [source rows, width]
+  Tensor<std::int32_t, D> table, reordered;  // [rows, steps]: in which row of each slab a prefix went on
+  Tensor<token_t, D> tokens;                 // [rows]: what the step is given
+  Tensor<index_t, D> spans;                  // [2, rows]: the source rows that each row attends to
+  Tensor<index_t, D> step;                   // [1]: steps done
+  Tensor<Wide<T>, D> result;                 // [rows, vocabulary]: what the step gives
+  std::map<index_t, Repeated<D>> work;       // by the number of rows
+  std::vector<const void*> weights;          // that `work` was recorded with: another place makes it worthless
+
+  StepRoom(const nn::Transformer<T, D>& model, const Size& s)
+      : size(s),
+        width(attention_of(model).heads * (attention_of(model).d_k + attention_of(model).d_v)),
+        table({s.rows, s.steps}, 0),
+        reordered({s.rows, s.steps}),
+        tokens({s.rows}, 0),
+        spans({2, s.rows}, 0),
+        step({1}),
+        result({s.rows, model.decoder.options.vocabulary}) {
+    for (std::size_t l = 0; l < model.decoder.layers.size(); ++l) {
+      slabs.emplace_back(Shape{s.steps, s.rows, width});
+      source.emplace_back(Shape{s.source_rows, width});
+    }
+  }
+  [[nodiscard]] index_t slab() const { return size.rows * width; }
+};
+
+/// The steps of a TransformerModel, recorded and repeated. A step is computed for one of a few numbers of rows; those beyond the
+/// rows there are compute what nobody reads.
+template <class T, Device D>
+class RecordedSteps {
+ public:
+  using Room = StepRoom<T, D>;
+  using Size = typename Room::Size;
+
+  struct State {
+    std::shared_ptr<Room> room;  // goes back to the shelf with the last state that has it
+    Tensor<index_t> spans;       // [2, rows]
+    index_t done = 0;
+    [[nodiscard]] index_t rows() const { return spans.dim(1); }
+    [[nodiscard]] index_t steps() const { return done; }
+  };
+
+  State begin(const nn::Transformer<T, D>& model, const Var<T, D>& memory, const Segments& segments) const {
+    State state{take(model, {segments.count(), 1, segments.rows()}), EagerSteps<T, D>::source_spans(segments)};
+    Room& room = *state.room;
+    std::vector<const void*> weights;
+    for (const auto& p : nn::parameters(model)) weights.push_back(p.data());
+    if (room.weights != weights) room.work.clear(), room.weights = std::move(weights);
+    for (std::size_t l = 0; l < room.source.size(); ++l) {
+      const auto kv = model.decoder.layers[l].cross.front().attention.project_kv(memory).value();
+      copy(D{}, kv.size(), kv.data(), room.source[l].data());
+    }
+    room.step.fill(0);
+    write_spans(state);
+    return state;
+  }
+
+  /// The log-probabilities of what follows, [rows, vocabulary], there until the next step.
+  Tensor<Wide<T>, D> step(const nn::Transformer<T, D>& model, State& state, std::span<const token_t> tokens) const {
+    if (state.done == state.room->size.steps) grow(model, state, {state.room->size.rows, 2 * state.done, 0});
+    Room& room = *state.room;
+    room.tokens.rows(0, state.rows()).assign(Tensor<token_t>({state.rows()}, tokens));
+    const index_t rows = std::min(rounded(state.rows()), room.size.rows);
+    room.work[rows].run([&] { compute(model, room, rows); });
+    ++state.done;
+    return room.result.rows(0, state.rows());
+  }
+
+  void reorder(const nn::Transformer<T, D>& model, State& state, std::span<const index_t> rows) const {
+    const auto count = static_cast<index_t>(rows.size());
+    for (const index_t r : rows)
+      if (r < 0 || r >= state.rows())
+        throw IndexError("TransformerModel: reorder takes row " + std::to_string(r) + " of " + std::to_string(state.rows()));
+    if (count > state.room->size.rows) grow(model, state, {count, state.room->size.steps, 0});
+    Room& room = *state.room;
+    reorder_table(D{}, count, state.done, rows.data(), room.table.data(), room.size.steps, room.reordered.data(),
+                  room.size.steps);
+    copy_rows(D{}, count, state.done, room.reordered.data(), room.size.steps, room.table.data(), room.size.steps);
+    state.spans = EagerSteps<T, D>::reordered_spans(state.spans, rows);
+    write_spans(state);
+  }
+
+ private:
+  /// Rooms that nobody uses, the newest last.
+  struct Shelf {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Room>> rooms;
+    Size largest{1, 32, 1};  // asked for so far, so that a new room need not grow again
+  };
+  static constexpr std::size_t most_rooms = 2;
+
+  /// The number of rows that n rows are computed as.
+  static index_t rounded(index_t n) {
+    index_t step = 1;
+    while (8 * step < n) step *= 2;
+    return (n + step - 1) / step * step;
+  }
+
+  std::shared_ptr<Room> take(const nn::Transformer<T, D>& model, const Size& wanted) const {
+    const std::lock_guard lock(shelf_->mutex);
+    Size& most = shelf_->largest;
+    most = {std::max(most.rows, rounded(wanted.rows)), std::max(most.steps, wanted.steps),
+            std::max(most.source_rows, rounded(wanted.source_rows))};
+    std::unique_ptr<Room> room;
+    auto& rooms = shelf_->rooms;
+    for (std::size_t i = rooms.size(); i > 0 && !room; --i)
+      if (rooms[i - 1]->size.holds(wanted)) {
+        room = std::move(rooms[i - 1]);
+        rooms.erase(rooms.begin() + static_cast<std::ptrdiff_t>(i - 1));
+      }
+    if (!room) {
+      rooms.clear();  // too small for what is asked now
+      room = std::make_unique<Room>(model, most);
+    }
+    return std::shared_ptr<Room>(room.release(), [shelf = shelf_](Room* used) {
+      std::unique_ptr<Room> back(used);
+      const std::lock_guard again(shelf->mutex);
+      if (shelf->rooms.size() < most_rooms) shelf->rooms.push_back(std::move(back));
+    });
+  }
+
+  /// Goes on in a larger room.
+  void grow(const nn::Transformer<T, D>& model, State& state, Size wanted) const {
+    const std::shared_ptr<Room> from = state.room;
+    wanted.source_rows = from->size.source_rows;
+    const std::shared_ptr<Room> to = take(model, wanted);
+    if (to->weights != from->weights) to->work.clear(), to->weights = from->weights;
+    for (std::size_t l = 0; l < from->slabs.size(); ++l) {
+      copy_rows(D{}, state.done, from->slab(), from->slabs[l].data(), from->slab(), to->slabs[l].data(), to->slab());
+      copy(D{}, from->source[l].size(), from->source[l].data(), to->source[l].data());
+    }
+    copy_rows(D{}, state.rows(), state.done, from->table.data(), from->size.steps, to->table.data(), to->size.steps);
+    to->step.fill(state.done);
+    state.room = to;
+    write_spans(state);
+  }
+
+  static void write_spans(const State& state) {
+    const index_t rows = state.rows();
+    for (index_t k = 0; k < 2; ++k)
+      copy_to_device(D{}, rows, state.spans.data() + k * rows, state.room->spans.data() + k * state.room->size.rows);
+  }
+
+  static void compute(const nn::Transformer<T, D>& model, Room& room, index_t rows) {
+    const auto& decoder = model.decoder;
+    const index_t* const step = room.step.data();
+    auto x = (*decoder.embed_tokens)(room.tokens.rows(0, rows));  // [rows, d_model]
+    if (decoder.positions.kind != nn::PositionKind::none)
+      add_row_at(D{}, rows, x.dim(1), decoder.positions.table.data(), step, x.data());
+    begin_table_step_at(D{}, rows, step, room.table.data(), room.size.steps);
+    const auto logits = logits_of_rows(
+        model, x,
+        [&](index_t layer, const Tensor<T, D>& qkv, const Tensor<T, D>& out) {
+          const auto& a = decoder.layers[static_cast<std::size_t>(layer)].self_attn;
+          T* const slabs = room.slabs[static_cast<std::size_t>(layer)].data();
+          append_at(D{}, rows, room.width, qkv.data() + a.heads * a.d_k, qkv.dim(1), step, slabs, room.slab());
+          attention_step_at(D{}, rows, a.heads, a.d_k, a.d_v, step, attention_scale(a), qkv.data(), qkv.dim(1),
+                            static_cast<const T*>(slabs), room.slab(), room.width, room.table.data(), room.size.steps, out.data(),
+                            out.dim(1));
+        },
+        [&](index_t layer, const Tensor<T, D>& q, const Tensor<T, D>& out) {
+          const auto& a = decoder.layers[static_cast<std::size_t>(layer)].cross.front().attention;
+          const T* const kv = room.source[static_cast<std::size_t>(layer)].data();
+          cross_attention_step(D{}, rows, a.heads, a.d_k, a.d_v, attention_scale(a), q.data(), q.dim(1), kv, index_t{0},
+                               a.heads * a.d_k, room.width, room.spans.data(), room.spans.data() + room.size.rows, out.data(),
+                               out.dim(1));
+        });
+    log_softmax_forward(D{}, rows, logits.dim(1), logits.data(), room.result.data());
+    advance(D{}, room.step.data());
+  }
+
+  std::shared_ptr<Shelf> shelf_ = std::make_shared<Shelf>();
+};
+
+}  // namespace attend::decode::detail

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "attend/ops/activations.hpp"
+#include "attend/ops/linear.hpp"
+
+namespace attend {
+
+namespace detail {
+
+/// True where the device's products apply an activation on the way, and its gradient on the way back.
+template <class T, class D>
+concept ActivatingProducts = requires(index_t n, const T* in, bool gelu, T* out, void* aux) {
+  { linear_activation_forward(D{}, n, n, n, in, in, in, gelu, out, aux) } -> std::same_as<bool>;
+};
+
+/// feed_forward where the device's products take the activation along; nothing where they do not after all.
+template <class T, Device D>
+std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>& w1, const Var<T, D>& b1, const Var<T, D>& w2,
+                                            const Var<T, D>& b2, bool gelu) {
+  const Shape shape = linear_shape("feed_forward", x, w1, &b1);
+  const index_t rows = rows_and_width(x.shape()).rows, in = w1.dim(1), hidden = w1.dim(0), out = w2.dim(0);
+  const Var<T, D> inputs[] = {x, w1, b1, w2, b2};
+  const bool need =
+      grad_enabled() && std::any_of(std::begin(inputs), std::end(inputs), [](const auto& v) { return v.requires_grad(); });
+  Tensor<T, D> h(shape), y(shape.with(-1, out));
+  Tensor<std::uint8_t, D> aux;  // what the activation's gradient needs
+  if (need) aux = Tensor<std::uint8_t, D>({activation_bytes<T>(D{}, rows, hidden, gelu)});
+  if (!linear_activation_forward(D{}, rows, in, hidden, x.data(), w1.data(), b1.data(), gelu, h.data(), aux.data())) return {};
+  linear_forward(D{}, rows, hidden, out, h.data(), w2.data(), b2.data(), y.data());
+  return record(std::move(y), {x, w1, b1, w2, b2}, [=](const Tensor<T, D>& dy) {
+    Tensor<T, D> dh(h.shape()), db1({hidden});
+    linear_backward_input_activation(D{}, rows, hidden, out, dy.data(), w2.data(), gelu, h.data(), aux.data(), dh.data(),
+                                     db1.data());
+    w2.accumulate_with([&](T* g, T keep) { linear_backward_weight(D{}, rows, hidden, out, dy.data(), h.data(), keep, g); });
+    b2.accumulate_with([&](T* g, T keep) { linear_backward_bias(D{}, rows, out, dy.data(), keep, g); });
+    w1.accumulate_with([&](T* g, T keep) { linear_backward_weight(D{}, rows, in, hidden, dh.data(), x.data(), keep, g); });
+    b1.accumulate(std::move(db1));
+    x.accumulate_with([&](T* g, T keep) { linear_backward_input(D{}, rows, in, hidden, dh.data(), w1.data(), keep, g); });
+  });
+}
+
+}  // namespace detail
+
+/// y = activation(x W1^T + b1) W2^T + b2. On a device whose products take a bias, an activation and their gradients along, ReLU
+/// and the approximate GELU cost no pass of their own; elsewhere this is linear, activate, linear. Shapes: x [..., in], w1
+/// [hidden, in], b1 [hidden], w2 [out, hidden], b2 [out], y [..., out]. Throws ShapeError. Source: Vaswani et al. 2017, eq. 2.
+template <class T, Device D>
+Var<T, D> feed_forward(const Var<T, D>& x, const Var<T, D>& w1, const Var<T, D>& b1, const Var<T, D>& w2, const Var<T, D>& b2,
+                       Activation activation) {
+  if constexpr (detail::ActivatingProducts<T, D>)
+    if (activation == Activation::relu || activation == Activation::gelu_tanh) {
+      detail::linear_shape("feed_forward", x, w1, &b1);
+      if (w2.shape().rank() != 2 || w2.dim(1) != w1.dim(0))
+        throw ShapeError("feed_forward: w2 has shape " + w2.shape().text() + ", expected [out, " + std::to_string(w1.dim(0)) +
+                         "]");
+      check_shape("feed_forward", "b2", b2.shape(), {w2.dim(0)});
+      if (auto y = detail::fused_feed_forward(x, w1, b1, w2, b2, activation == Activation::gelu_tanh)) return *y;
+    }
+  return linear(activate(linear(x, w1, b1), activation), w2, b2);
+}
+
+}  // namespace attend
