@@ -43,5 +43,8 @@ endfunction()
 
 function(attend_optimise target)
   attend_find_optimise_flags()
-  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${ATTEND_OPTIMISE_FLAGS}>")
+  # Files for nvcc too: the library's functions must be compiled alike in all files of a program.
+  list(TRANSFORM ATTEND_OPTIMISE_FLAGS PREPEND "-Xcompiler=" OUTPUT_VARIABLE cuda_flags)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${ATTEND_OPTIMISE_FLAGS}>"
+                                           "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_flags}>")
 endfunction()

@@ -6,7 +6,7 @@
 #   attend::attend   all of it: training, decoding, <attend/attend.hpp>
 #   attend::compiled the same, and what most programs use of it is compiled in one file of its own
 #
-# A device's back end (cuda/, cuda.hpp) is a target of its own and stays out of these lists.
+#   attend::cuda     the back end for NVIDIA GPUs, <attend/cuda.hpp>         + CUDA's runtime, cuBLAS and cuBLASLt
 
 # attend_library(<name> FLOORS <folder>... [FILES <glob>] LINK <target>...)
 function(attend_library name)
@@ -37,6 +37,20 @@ attend_library(
   FLOORS core/ autograd/ cpu/ ops/ nn/ optim/
   LINK Threads::Threads)
 set(ATTEND_LIBRARIES core)
+
+if(ATTEND_CUDA)
+  add_library(attend_cuda INTERFACE)
+  add_library(attend::cuda ALIAS attend_cuda)
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/attend/cuda/*.cuh")
+  target_sources(
+    attend_cuda INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
+                          FILES "${PROJECT_SOURCE_DIR}/include/attend/cuda.hpp" ${headers})
+  # A CUDA compiler compiles these headers, which CMAKE_VERIFY_INTERFACE_HEADER_SETS knows nothing of.
+  set_target_properties(attend_cuda PROPERTIES EXPORT_NAME cuda VERIFY_INTERFACE_HEADER_SETS OFF)
+  target_compile_features(attend_cuda INTERFACE cuda_std_20)
+  target_link_libraries(attend_cuda INTERFACE attend_core CUDA::cudart CUDA::cublas CUDA::cublasLt)
+  list(APPEND ATTEND_LIBRARIES cuda)
+endif()
 if(ATTEND_IO)
   attend_library(
     io

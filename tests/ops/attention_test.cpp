@@ -13,7 +13,7 @@ using namespace attend;
 namespace {
 
 template <class V>
-using Options = AttentionOptions<typename V::value_type>;
+using Options = AttentionOptions<typename V::value_type, typename V::device_type>;
 
 const auto queries = Segments::ragged({3, 1, 4}), keys = Segments::ragged({2, 5, 0});
 

@@ -16,16 +16,24 @@ const Tensor<token_t> labels({4}, {1, -100, 4, 0});
 TEST_CASE("cross_entropy agrees with differences, float with double") {
   for (const double smoothing : {0.0, 0.1})
     for (const bool mean : {true, false})
-      operation::check([&](const auto& in) { return cross_entropy(in[0], labels, {.smoothing = smoothing, .mean = mean}); },
-                       {operation::random({4, 5})});
+      operation::check(
+          [&](const auto& in) {
+            return cross_entropy(in[0], operation::beside(in[0], labels), {.smoothing = smoothing, .mean = mean});
+          },
+          {operation::random({4, 5})});
 }
 
 TEST_CASE("linear_cross_entropy agrees with differences, and with its composition, in one chunk and in several") {
   const auto x = operation::random({4, 3}), w = operation::random({5, 3}, 1), b = operation::random({5}, 2);
   for (const double smoothing : {0.0, 0.1})
-    operation::check([&](const auto& in) { return linear_cross_entropy(in[0], in[1], in[2], labels, {.smoothing = smoothing}); },
-                     {x, w, b});
-  operation::check([&](const auto& in) { return linear_cross_entropy(in[0], in[1], labels, {.mean = false}); }, {x, w});
+    operation::check(
+        [&](const auto& in) {
+          return linear_cross_entropy(in[0], in[1], in[2], operation::beside(in[0], labels), {.smoothing = smoothing});
+        },
+        {x, w, b});
+  operation::check(
+      [&](const auto& in) { return linear_cross_entropy(in[0], in[1], operation::beside(in[0], labels), {.mean = false}); },
+      {x, w});
 
   const index_t rows = 1500, classes = 9000;  // several chunks
   Tensor<token_t> many({rows});

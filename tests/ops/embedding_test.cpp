@@ -16,14 +16,16 @@ TEST_CASE("embedding takes the rows of its tokens") {
 
 TEST_CASE("embedding agrees with differences, float with double") {
   const Tensor<token_t> tokens({2, 4}, {1, 6, 1, 0, 3, 1, 6, 6});
-  operation::check([=](const auto& in) { return embedding(in[0], tokens, 2.5); }, {operation::random({7, 5})});
+  operation::check([=](const auto& in) { return embedding(in[0], operation::beside(in[0], tokens), 2.5); },
+                   {operation::random({7, 5})});
 }
 
 TEST_CASE("embedding's gradient has the same bits with any number of threads") {
   constexpr index_t n = 3000, width = 200;
   Tensor<token_t> tokens({n});
   for (index_t i = 0; i < n; ++i) tokens(i) = static_cast<token_t>(i * i % 37);
-  operation::check([=](const auto& in) { return embedding(in[0], tokens); }, {operation::random({40, width})}, {.entries = 2});
+  operation::check([=](const auto& in) { return embedding(in[0], operation::beside(in[0], tokens)); },
+                   {operation::random({40, width})}, {.entries = 2});
 }
 
 TEST_CASE("embedding adds to a gradient that is there, and leaves unused rows at zero") {

@@ -10,8 +10,13 @@
 #include "attend/core/random.hpp"
 #include "attend/core/threads.hpp"
 #include "catch.hpp"
+#if defined(ATTEND_TEST_CUDA)
+#include "attend/cuda.hpp"
+#include "cuda/device.hpp"
+#endif
 
-/// What every operation is held to.
+/// What every operation is held to. Compiled with ATTEND_TEST_CUDA, the same tests hold the CUDA back end to the processor's
+/// results in double.
 namespace operation {
 
 /// Standard normal numbers; another `stream`, others.
@@ -28,6 +33,12 @@ attend::Tensor<T> converted(const attend::Tensor<double>& x) {
   attend::Tensor<T> y(x.shape());
   for (attend::index_t i = 0; i < x.size(); ++i) y.data()[i] = static_cast<T>(x.data()[i]);
   return y;
+}
+
+/// A tensor of the test on the device where `x` is, for functions that take both.
+template <class T, attend::Device D, class U>
+attend::Tensor<U, D> beside(const attend::Var<T, D>& /*x*/, const attend::Tensor<U>& tensor) {
+  return tensor.template to<D>();
 }
 
 /// Sets the number of threads for a scope.
@@ -53,6 +64,44 @@ std::vector<attend::Tensor<T>> value_and_gradients(const F& f, const std::vector
   for (const auto& x : leaves) results.push_back(x.grad());
   return results;
 }
+
+#if defined(ATTEND_TEST_CUDA)
+
+/// f's value and its gradients on a device for numbers of type T, against the processor's in double for the same inputs.
+template <class T, class F>
+void check_on_device(const F& f, const std::vector<attend::Tensor<double>>& inputs) {
+  std::vector<attend::Tensor<double>> rounded;
+  std::vector<attend::Var<T, attend::Cuda>> leaves;
+  for (const auto& x : inputs) {
+    const auto narrow = converted<T>(x);
+    rounded.push_back(device::converted<double>(narrow));
+    leaves.emplace_back(narrow.template to<attend::Cuda>(), true);
+  }
+  const auto expected = value_and_gradients<double>(f, rounded);
+  const auto y = f(leaves);
+  using Y = typename std::remove_cvref_t<decltype(y)>::value_type;
+  y.backward(random<Y>(y.shape(), 77).template to<attend::Cuda>());
+  const auto compare = [](const auto& got, const attend::Tensor<double>& e, const std::string& name) {
+    INFO(name << " in numbers of " << sizeof(T) << " bytes on the device");
+    double largest = 1e-30;
+    for (const double v : e.span()) largest = std::max(largest, std::abs(v));
+    const double allowed = std::is_same_v<T, double> ? 1e-11 : std::is_same_v<T, float> ? 1e-4 : 2e-2;
+    CHECK(device::difference(got, e, allowed * std::max(1.0, 1 / largest)) == "");
+  };
+  compare(y.value(), expected[0], "value");
+  for (std::size_t k = 0; k < leaves.size(); ++k)
+    compare(leaves[k].grad(), expected[k + 1], "gradient of input " + std::to_string(k));
+}
+
+template <class F>
+void check(const F& f, const std::vector<attend::Tensor<double>>& inputs, const attend::GradcheckOptions& = {}) {
+  if (!device::present()) return;
+  check_on_device<double>(f, inputs);
+  check_on_device<float>(f, inputs);
+  check_on_device<attend::bfloat16>(f, inputs);
+}
+
+#else
 
 /// Checks f, which takes a vector of Vars of float or of double and computes one Var: its gradients by differences in double;
 /// its values and gradients in float by those in double; and that one thread gives the bits that three give.
@@ -88,5 +137,7 @@ void check(const F& f, const std::vector<attend::Tensor<double>>& inputs, const 
     CHECK(split[k].values() == whole[k].values());
   }
 }
+
+#endif
 
 }  // namespace operation

@@ -10,6 +10,7 @@
 
 using namespace attend;
 using reference::Case;
+using reference::Where;
 
 namespace {
 
@@ -42,34 +43,36 @@ Segments keys_of(const Case& c, index_t batch, index_t length) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("attention: outputs, weights and every gradient", "", double, float) {
+TEMPLATE_TEST_CASE("attention: outputs, weights and every gradient", "", REFERENCE_TYPES) {
   using T = TestType;
   const std::string kind = GENERATE("plain", "key_mask", "causal", "additive", "empty_row");
   const Case c("op_attention_" + kind);
-  const auto leaf = [&](const std::string& name) { return Var<T>(as_rows(c.tensor<T>("input." + name)), true); };
+  const auto leaf = [&](const std::string& name) {
+    return Var<T, Where>(as_rows(c.tensor<T>("input." + name)).template to<Where>(), true);
+  };
   const auto q = leaf("q"), k = leaf("k"), v = leaf("v");
   const index_t heads = c.file().info("input.q").shape[1];
   const auto queries = Segments::dense(q.dim(0), q.dim(1));
-  AttentionWeights<T> weights;
-  AttentionOptions<T> options{.heads = heads, .causal = kind == "causal", .weights = &weights};
+  AttentionWeights<T, Where> weights;
+  AttentionOptions<T, Where> options{.heads = heads, .causal = kind == "causal", .weights = &weights};
   if (kind == "additive") options.bias = c.leaf<T>("bias");
   const auto y = attention(q, k, v, queries, keys_of(c, k.dim(0), k.dim(1)), options);
-  c.check("output.y", as_heads(y.value(), heads));
+  c.check("output.y", as_heads(y.value().to_host(), heads));
   c.check("output.weights", weights.dense());
-  y.backward(as_rows(c.tensor<T>("input.cotangent")));
-  c.check("grad_input.q", as_heads(q.grad(), heads));
-  c.check("grad_input.k", as_heads(k.grad(), heads));
-  c.check("grad_input.v", as_heads(v.grad(), heads));
+  y.backward(as_rows(c.tensor<T>("input.cotangent")).template to<Where>());
+  c.check("grad_input.q", as_heads(q.grad().to_host(), heads));
+  c.check("grad_input.k", as_heads(k.grad().to_host(), heads));
+  c.check("grad_input.v", as_heads(v.grad().to_host(), heads));
   if (options.bias) c.check("grad_input.bias", options.bias->grad());
 }
 
-TEMPLATE_TEST_CASE("additive attention: outputs, weights and every gradient", "", double, float) {
+TEMPLATE_TEST_CASE("additive attention: outputs, weights and every gradient", "", REFERENCE_TYPES) {
   using T = TestType;
   const Case c("op_additive_attention");
   const auto query = c.leaf<T>("query"), key = c.leaf<T>("key"), value = c.leaf<T>("value");
-  nn::AdditiveAttention<T> bahdanau(query.dim(-1), key.dim(-1), c.file().info("param.q_proj.weight").shape[0]);
+  nn::AdditiveAttention<T, Where> bahdanau(query.dim(-1), key.dim(-1), c.file().info("param.q_proj.weight").shape[0]);
   for (const auto& t : nn::state(bahdanau)) t.value.assign(c.tensor<T>("param." + t.name));
-  AttentionWeights<T> weights;
+  AttentionWeights<T, Where> weights;
   const auto y =
       bahdanau(query, Segments::dense(query.dim(0), query.dim(1)), key, value, keys_of(c, key.dim(0), key.dim(1)), &weights);
   c.check("output.y", y);
@@ -82,7 +85,7 @@ TEMPLATE_TEST_CASE("additive attention: outputs, weights and every gradient", ""
   for (const auto& t : nn::state(bahdanau)) c.check("grad." + t.name, t.grad());
 }
 
-TEMPLATE_TEST_CASE("cross-entropy: loss and gradient", "", double, float) {
+TEMPLATE_TEST_CASE("cross-entropy: loss and gradient", "", REFERENCE_TYPES) {
   using T = TestType;
   const std::string reduction = GENERATE("mean", "sum"), smoothing = GENERATE("0.0", "0.1");
   const Case c("op_cross_entropy_" + reduction + "_" + smoothing);
@@ -90,7 +93,7 @@ TEMPLATE_TEST_CASE("cross-entropy: loss and gradient", "", double, float) {
                                     .ignore_index = static_cast<token_t>(c.integer("ignore_index")),
                                     .mean = c.text("reduction") == "mean"};
   const auto logits = c.leaf<T>("logits");
-  const auto loss = cross_entropy(logits, c.tokens("labels"), options);
+  const auto loss = cross_entropy(logits, c.tokens("labels").to<Where>(), options);
   c.check("output.loss", loss);
   loss.backward();
   c.check("grad_input.logits", logits.grad());
@@ -100,13 +103,14 @@ TEMPLATE_TEST_CASE("cross-entropy: loss and gradient", "", double, float) {
   Tensor<T> identity({n, n}, T(0));
   for (index_t i = 0; i < n; ++i) identity(i, i) = T(1);
   const auto x = c.leaf<T>("logits");
-  const auto fused = linear_cross_entropy(x, Var<T>(identity), c.tokens("labels"), options);
+  const auto fused =
+      linear_cross_entropy(x, Var<T, Where>(identity.template to<Where>()), c.tokens("labels").to<Where>(), options);
   c.check("output.loss", fused);
   fused.backward();
   c.check("grad_input.logits", x.grad());
 }
 
-TEMPLATE_TEST_CASE("sinusoid: three bases and an odd width", "", double, float) {
+TEMPLATE_TEST_CASE("sinusoid: three bases and an odd width", "", REFERENCE_TYPES) {
   const Case c("op_sinusoid");
   for (const auto& name : c.names("output.")) {
     const double base = name.starts_with("base_") ? std::stod(name.substr(5)) : 10000;

@@ -4,6 +4,7 @@
 
 using namespace attend;
 using reference::Case;
+using reference::Where;
 
 namespace {
 
@@ -23,11 +24,11 @@ struct Pair {
 
 /// The attention mask that lets position i see 0 to i, as a term of the scores: 0 or minus infinity.
 template <class T>
-Var<T> causal_bias(index_t length) {
+Var<T, Where> causal_bias(index_t length) {
   Tensor<T> bias({length, length}, T(0));
   for (index_t i = 0; i < length; ++i)
     for (index_t j = i + 1; j < length; ++j) bias(i, j) = -std::numeric_limits<T>::infinity();
-  return Var<T>(bias);
+  return Var<T, Where>(bias.template to<Where>());
 }
 
 /// The gradients of `parts` as a file packs them: for each head the rows of the first, then of the second, ...
@@ -36,7 +37,7 @@ Tensor<T> packed_gradient(const M& model, const std::vector<std::string>& parts,
   std::vector<Tensor<T>> gradients;
   for (const auto& name : parts)
     for (const auto& t : nn::state(model))
-      if (t.name == name) gradients.push_back(t.grad());
+      if (t.name == name) gradients.push_back(t.grad().to_host());
   REQUIRE(gradients.size() == parts.size());
   index_t rows = 0;
   for (const auto& g : gradients) rows += g.dim(0);
@@ -53,19 +54,19 @@ Tensor<T> packed_gradient(const M& model, const std::vector<std::string>& parts,
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("notebook 2, decoder block: outputs, attention weights and every gradient", "", double, float) {
+TEMPLATE_TEST_CASE("notebook 2, decoder block: outputs, attention weights and every gradient", "", REFERENCE_TYPES) {
   using T = TestType;
   const Case c("notebook2_decoder_block");
   const auto options = reference::stack_options(c, "decoder");
-  const nn::DecoderLayer<T> layer(options);
+  const nn::DecoderLayer<T, Where> layer(options);
   reference::load(layer, c);
   const auto x = c.leaf<T>("x"), memory = c.leaf<T>("memory");
   const index_t batch = x.dim(0), length = x.dim(1);
   const auto rows = Segments::dense(batch, length);
-  const nn::Positions<T> positions(nn::PositionKind::sinusoidal, length, options.d_model, options.position_base);
-  const std::vector<nn::Memory<T>> memories{{memory, Segments::dense(batch, memory.dim(1))}};
-  AttentionWeights<T> self_weights;
-  std::vector<AttentionWeights<T>> cross_weights;
+  const nn::Positions<T, Where> positions(nn::PositionKind::sinusoidal, length, options.d_model, options.position_base);
+  const std::vector<nn::Memory<T, Where>> memories{{memory, Segments::dense(batch, memory.dim(1))}};
+  AttentionWeights<T, Where> self_weights;
+  std::vector<AttentionWeights<T, Where>> cross_weights;
   const auto y = layer(positions(x, rows), rows, memories, {.self_weights = &self_weights, .cross_weights = &cross_weights});
   c.check("output.y", y);
   c.check("output.self_attn_weights", self_weights.dense());
@@ -78,12 +79,12 @@ TEMPLATE_TEST_CASE("notebook 2, decoder block: outputs, attention weights and ev
   reference::check_gradients(layer, c);
 
   // The same memory given once for each cross-attention is the same network.
-  const auto again = layer(positions(x, rows), rows, std::vector<nn::Memory<T>>{memories[0], memories[0]});
+  const auto again = layer(positions(x, rows), rows, std::vector<nn::Memory<T, Where>>{memories[0], memories[0]});
   c.check("output.y", again);
 }
 
-TEMPLATE_TEST_CASE("notebook 3, packed projections: loaded as they are; outputs and every gradient, packed too", "", double,
-                   float) {
+TEMPLATE_TEST_CASE("notebook 3, packed projections: loaded as they are; outputs and every gradient, packed too", "",
+                   REFERENCE_TYPES) {
   using T = TestType;
   const Case c("notebook3_packed_projections");
   const bool causal = GENERATE(true, false);  // false: the same mask as a term of the scores
@@ -91,7 +92,8 @@ TEMPLATE_TEST_CASE("notebook 3, packed projections: loaded as they are; outputs 
   const auto options = reference::stack_options(c, "encoder");
   auto decoder_options = reference::stack_options(c, "decoder");
   decoder_options.causal = causal;
-  const Pair<nn::EncoderLayer<T>, nn::DecoderLayer<T>> model{nn::EncoderLayer<T>(options), nn::DecoderLayer<T>(decoder_options)};
+  const Pair<nn::EncoderLayer<T, Where>, nn::DecoderLayer<T, Where>> model{nn::EncoderLayer<T, Where>(options),
+                                                                           nn::DecoderLayer<T, Where>(decoder_options)};
 
   const std::string self = ".self_attn.", cross = "decoder.encoder_attn.";
   std::set<std::string> packed;  // and, in `apart`, the names of the parts that the packed ones stand for
@@ -108,9 +110,9 @@ TEMPLATE_TEST_CASE("notebook 3, packed projections: loaded as they are; outputs 
 
   const auto x = c.leaf<T>("x"), y = c.leaf<T>("y");
   const auto source = Segments::dense(x.dim(0), x.dim(1)), target = Segments::dense(y.dim(0), y.dim(1));
-  nn::DecoderLayerCall<T> call;
+  nn::DecoderLayerCall<T, Where> call;
   if (!causal) call.self_bias = causal_bias<T>(y.dim(1));
-  const std::vector<nn::Memory<T>> memory{{model.encoder(x, source), source}};
+  const std::vector<nn::Memory<T, Where>> memory{{model.encoder(x, source), source}};
   const auto z = model.decoder(y, target, memory, call);
   c.check("output.y", z);
   c.weighted_backward(z);
@@ -126,19 +128,19 @@ TEMPLATE_TEST_CASE("notebook 3, packed projections: loaded as they are; outputs 
   }
 }
 
-TEMPLATE_TEST_CASE("torch.nn.Transformer, post-norm and pre-norm: outputs and every gradient", "", double, float) {
+TEMPLATE_TEST_CASE("torch.nn.Transformer, post-norm and pre-norm: outputs and every gradient", "", REFERENCE_TYPES) {
   using T = TestType;
   const Case c("torch_nn_transformer_" + GENERATE(std::string("post"), std::string("pre")));
-  const Pair<nn::Encoder<T>, nn::Decoder<T>> model{nn::Encoder<T>(reference::stack_options(c, "encoder")),
-                                                   nn::Decoder<T>(reference::stack_options(c, "decoder"))};
+  const Pair<nn::Encoder<T, Where>, nn::Decoder<T, Where>> model{nn::Encoder<T, Where>(reference::stack_options(c, "encoder")),
+                                                                 nn::Decoder<T, Where>(reference::stack_options(c, "decoder"))};
   reference::load(model, c);
   const auto x = c.leaf<T>("x"), y = c.leaf<T>("y");
   const auto padded = nn::dense_segments(x.dim(0), x.dim(1), c.mask("src_mask"));
   const auto target = Segments::dense(y.dim(0), y.dim(1));
-  const auto run = [&](const Var<T>& source, const Segments& segments) {
+  const auto run = [&](const Var<T, Where>& source, const Segments& segments) {
     nn::zero_grad(model);
     y.zero_grad();
-    const std::vector<nn::Memory<T>> memory{{model.encoder(source, segments), segments}};
+    const std::vector<nn::Memory<T, Where>> memory{{model.encoder(source, segments), segments}};
     const auto z = model.decoder(y, target, memory);
     c.check("output.y", z);
     c.weighted_backward(z);
@@ -152,7 +154,7 @@ TEMPLATE_TEST_CASE("torch.nn.Transformer, post-norm and pre-norm: outputs and ev
   std::vector<index_t> lengths;
   for (index_t i = 0; i < padded.count(); ++i) lengths.push_back(padded.keys(i));
   const auto ragged = Segments::ragged(lengths);
-  const Var<T> real(nn::drop_padding(x.value(), padded), true);
+  const Var<T, Where> real(nn::drop_padding(x.value().to_host(), padded).template to<Where>(), true);
   run(real, ragged);
-  c.check("grad_input.x", nn::add_padding(real.grad(), ragged, T(0), x.dim(1)));
+  c.check("grad_input.x", nn::add_padding(real.grad().to_host(), ragged, T(0), x.dim(1)));
 }

@@ -98,7 +98,7 @@ void check_transformer(const std::string& name, attend::nn::Output output = atte
   const Case c(name);
   auto options = model_options(c);
   options.output = output;
-  nn::Transformer<T> model(options);
+  nn::Transformer<T, Where> model(options);
   load(model, c);
   const auto dense = batch(c);
   const CrossEntropyOptions how{.smoothing = c.number("label_smoothing"),
@@ -108,13 +108,13 @@ void check_transformer(const std::string& name, attend::nn::Output output = atte
                                                                       : "output.logits";
   for (const bool ragged : {false, true}) {
     INFO((ragged ? "ragged" : "dense"));
-    const auto b = ragged ? nn::ragged_batch(dense) : nn::dense_batch(dense);
-    const auto check = [&](const std::string& key, const Var<T>& got, bool of_source) {
+    const auto b = (ragged ? nn::ragged_batch(dense) : nn::dense_batch(dense)).template to<Where>();
+    const auto check = [&](const std::string& key, const Var<T, Where>& got, bool of_source) {
       const auto& tokens = of_source ? dense.source : dense.target;
       const auto padded = nn::dense_segments(tokens.dim(0), tokens.dim(1), of_source ? dense.source_mask : dense.target_mask);
       const auto expected = c.tensor<double>(key);
       const auto real = ragged ? nn::drop_padding(expected, padded) : expected.reshape(got.shape());
-      INFO(name << ", " << key << (std::is_same_v<T, float> ? ", float" : ", double"));
+      INFO(name << ", " << key << ", " << type_name<T>);
       CHECK(difference(got.value(), real) == "");
     };
     const auto memory = model.encode(b.source, b.source_segments);

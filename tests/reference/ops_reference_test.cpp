@@ -8,6 +8,7 @@
 
 using namespace attend;
 using reference::Case;
+using reference::Where;
 
 namespace {
 
@@ -16,7 +17,7 @@ template <class T, class F>
 void check_function(const std::string& name, F&& f) {
   const Case c("op_" + name);
   const auto x = c.leaf<T>("x");
-  const Var<T> y = f(x);
+  const Var<T, Where> y = f(x);
   c.check("output.y", y);
   c.weighted_backward(y);
   c.check("grad_input.x", x.grad());
@@ -24,17 +25,17 @@ void check_function(const std::string& name, F&& f) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("activations give PyTorch's values and gradients", "", double, float) {
+TEMPLATE_TEST_CASE("activations give PyTorch's values and gradients", "", REFERENCE_TYPES) {
   for (const std::string name : {"relu", "gelu", "gelu_tanh", "silu"})
     check_function<TestType>(name, [&](const auto& x) { return activate(x, activation_from_name(name)); });
 }
 
-TEMPLATE_TEST_CASE("softmax and log-softmax give PyTorch's values and gradients", "", double, float) {
+TEMPLATE_TEST_CASE("softmax and log-softmax give PyTorch's values and gradients", "", REFERENCE_TYPES) {
   check_function<TestType>("softmax", [](const auto& x) { return softmax(x); });
   check_function<TestType>("log_softmax", [](const auto& x) { return log_softmax(x); });
 }
 
-TEMPLATE_TEST_CASE("layer norm gives PyTorch's values and gradients", "", double, float) {
+TEMPLATE_TEST_CASE("layer norm gives PyTorch's values and gradients", "", REFERENCE_TYPES) {
   using T = TestType;
   for (const std::string kind : {"population", "sample", "sample_scalar", "two_dims"}) {
     const Case c("op_layer_norm_" + kind);

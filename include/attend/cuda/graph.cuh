@@ -1,0 +1,146 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "attend/core/random.hpp"
+#include "attend/core/repeated.hpp"
+#include "attend/cuda/memory.cuh"
+
+namespace attend {
+
+namespace cuda {
+
+namespace detail {
+inline bool& graphs_flag() {
+  static bool enabled = true;
+  return enabled;
+}
+}  // namespace detail
+
+/// Whether steps of training and decoding are captured as CUDA graphs (the default) or launched kernel by kernel.
+inline bool graphs_enabled() { return detail::graphs_flag(); }
+inline void enable_graphs(bool value) { detail::graphs_flag() = value; }
+
+/// The memory of all captured graphs. They run one after the other and leave nothing in it, so they share it; nobody else may
+/// have it, because a graph that runs again writes where it wrote when it was captured.
+inline DevicePool& graph_pool() {
+  static DevicePool* pool = new DevicePool;
+  return *pool;
+}
+
+template <class N>
+__global__ void set_kernel(N value, N* where) {
+  if (threadIdx.x == 0) *where = value;
+}
+
+}  // namespace cuda
+
+/// Work on the device that is launched kernel by kernel the first time, captured the second, and from then on run as one graph.
+/// What it reads and writes must stay where it is, but for tensors that it makes and lets go itself; it may not wait for the
+/// device or copy from the host. Random numbers go on as if it had been launched kernel by kernel. Work that cannot be captured
+/// goes on being launched.
+template <>
+class Repeated<Cuda> {
+ public:
+  static constexpr bool records = true;
+
+  Repeated() = default;
+  Repeated(const Repeated&) = delete;
+  Repeated& operator=(const Repeated&) = delete;
+  ~Repeated() {
+    if (!graph_) return;
+    (void)cudaStreamSynchronize(cuda::Context::instance().stream());  // it may be running
+    (void)cudaGraphExecDestroy(graph_);
+  }
+
+  /// Throws what `work` throws; CudaError.
+  template <class F>
+  void run(F&& work) {
+    if (!cuda::graphs_enabled() || state_ == State::refused) return launch(work);
+    switch (state_) {
+      case State::fresh:  // fills the pool with blocks of the sizes that the capture will want, and cuBLASLt's plans
+        launch(work);
+        state_ = State::warm;
+        return;
+      case State::warm:
+        if (!capture(work)) {
+          state_ = State::refused;
+          return launch(work);
+        }
+        state_ = State::captured;
+        return replay(0);
+      default:
+        Generator& generator = default_generator();
+        const std::uint64_t before = generator.drawn();
+        generator.restore(generator.seed(), before + draws_);
+        replay(before - drawn_);
+    }
+  }
+  /// True where it runs as a graph.
+  [[nodiscard]] bool captured() const { return state_ == State::captured; }
+
+ private:
+  enum class State { fresh, warm, captured, refused };
+
+  template <class F>
+  void launch(F&& work) {
+    const cuda::PoolScope scope(cuda::graph_pool());
+    work();
+  }
+
+  /// False where the work did something that a graph cannot hold; nothing has run then.
+  template <class F>
+  bool capture(F&& work) {
+    auto& context = cuda::Context::instance();
+    Generator& generator = default_generator();
+    drawn_ = generator.drawn();
+    const cuda::PoolScope scope(cuda::graph_pool());
+    cuda::check(cudaStreamBeginCapture(context.stream(), cudaStreamCaptureModeRelaxed), "graph");
+    context.set_capturing(true);
+    bool done = true;
+    try {
+      work();
+    } catch (const CudaError&) {
+      done = false;
+    } catch (...) {
+      end_capture(context);
+      throw;
+    }
+    cudaGraph_t graph = end_capture(context);
+    draws_ = generator.drawn() - drawn_;
+    if (done && graph) done = cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
+    else done = false;
+    if (graph) (void)cudaGraphDestroy(graph);
+    if (!done) {
+      (void)cudaGetLastError();
+      generator.restore(generator.seed(), drawn_);
+    }
+    return done;
+  }
+  static cudaGraph_t end_capture(cuda::Context& context) {
+    context.set_capturing(false);
+    cudaGraph_t graph = nullptr;
+    if (cudaStreamEndCapture(context.stream(), &graph) == cudaSuccess) return graph;
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+
+  /// `ahead`: how many streams of random numbers were drawn between the capture and now.
+  void replay(std::uint64_t ahead) {
+    auto& context = cuda::Context::instance();
+    const auto shift = [&](std::uint64_t value) {
+      cuda::launch("graph", cuda::set_kernel<std::uint64_t>, 1, 32, 0, value, context.stream_offset());
+    };
+    if (draws_ > 0 && ahead > 0) shift(ahead);
+    cuda::check(cudaGraphLaunch(graph_, context.stream()), "graph");
+    if (draws_ > 0 && ahead > 0) shift(0);
+  }
+
+  State state_ = State::fresh;
+  cudaGraphExec_t graph_ = nullptr;
+  std::uint64_t drawn_ = 0, draws_ = 0;  // of the generator, at the capture; by the work
+};
+
+}  // namespace attend

@@ -1,0 +1,180 @@
+#pragma once
+
+#include "attend/cpu/optimizer.hpp"
+#include "attend/cuda/basic.cuh"
+#include "attend/cuda/device.cuh"
+
+/// One optimizer step over all parameters of a model at once, which lie end to end in one buffer.
+namespace attend {
+
+namespace cuda {
+
+/// Four consecutive numbers, read and written at a time.
+template <class T>
+struct alignas(sizeof(T) == 8 ? 16 : 4 * sizeof(T)) Four {
+  T x[4];
+};
+template <class T>
+__device__ Four<T>& four(T* p) {
+  return *reinterpret_cast<Four<T>*>(p);
+}
+template <class T>
+__device__ const Four<T>& four(const T* p) {
+  return *reinterpret_cast<const Four<T>*>(p);
+}
+
+// Templates, because a kernel that is none cannot stand in a header that two files include.
+template <class Record>
+__global__ void begin_update_kernel(const double* squares, double max_norm, Record* record) {
+  if (threadIdx.x > 0) return;
+  const double norm = ::sqrt(*squares);
+  const bool taken = norm - norm == 0;
+  record->norm = norm;
+  record->taken = taken;
+  record->gradient_scale = max_norm > 0 && max_norm < norm + 1e-6 ? max_norm / (norm + 1e-6) : 1.0;
+  if (taken) ++record->steps;
+  else ++record->skipped;
+}
+template <class Record>
+__global__ void begin_update_with_kernel(bool taken, double gradient_scale, Record* record) {
+  if (threadIdx.x > 0) return;
+  record->taken = taken;
+  record->gradient_scale = gradient_scale;
+  if (taken) ++record->steps;
+  else ++record->skipped;
+}
+
+/// The number that an optimizer works on. Where it keeps wider copies of its own, somebody else may have changed the parameter
+/// meanwhile: then that counts.
+template <class T, class W>
+__device__ W current(const W& own, const T& rounded) {
+  return static_cast<W>(static_cast<T>(own)) == static_cast<W>(rounded) ? own : static_cast<W>(rounded);
+}
+
+/// What an Adam step multiplies by, in the type that it computes in.
+template <class W>
+struct AdamFactors {
+  W scale, l2, shrink, beta1, rest1, beta2, rest2, step_size, second_scale, eps;
+
+  template <class T>
+  __device__ void apply(const T& gradient, W& value, W& first, W& second) const {
+    const W g = scale * static_cast<W>(gradient) + l2 * value;
+    first = beta1 * first + rest1 * g;
+    second = beta2 * second + rest2 * (g * g);
+    value = shrink * value - step_size * first / (cuda::sqrt(second) * second_scale + eps);
+  }
+};
+
+template <class T, class W>
+__global__ void adam_kernel(index_t n, AdamStep step, const UpdateRecord* record, const T* gradient, W* value, W* first,
+                            W* second, T* rounded) {
+  static __shared__ W sizes[2];
+  if (!record->taken) return;  // all threads alike
+  if (threadIdx.x == 0) {
+    const double t = static_cast<double>(record->steps);
+    sizes[0] = static_cast<W>(step.learning_rate / (1 - ::pow(step.beta1, t)));
+    sizes[1] = static_cast<W>(1 / ::sqrt(1 - ::pow(step.beta2, t)));
+  }
+  __syncthreads();
+  const AdamFactors<W> f{static_cast<W>(record->gradient_scale),
+                         static_cast<W>(step.l2),
+                         static_cast<W>(step.shrink),
+                         static_cast<W>(step.beta1),
+                         static_cast<W>(1 - step.beta1),
+                         static_cast<W>(step.beta2),
+                         static_cast<W>(1 - step.beta2),
+                         sizes[0],
+                         sizes[1],
+                         static_cast<W>(step.eps)};
+  for (index_t i = 4 * grid_thread(); i < n; i += 4 * grid_threads()) {  // the buffers are made of whole cache lines
+    const Four<T> g = four(gradient + i);
+    Four<W> p = four(value + i), m = four(first + i), v = four(second + i);
+    Four<T> r{};
+    if (rounded) r = four(rounded + i);
+    for (int k = 0; k < 4; ++k) {
+      if (rounded) p.x[k] = current(p.x[k], r.x[k]);
+      f.apply(g.x[k], p.x[k], m.x[k], v.x[k]);
+      if (rounded) r.x[k] = static_cast<T>(p.x[k]);
+    }
+    four(first + i) = m;
+    four(second + i) = v;
+    four(value + i) = p;
+    if (rounded) four(rounded + i) = r;
+  }
+}
+
+template <class T, class W>
+__global__ void sgd_kernel(index_t n, SgdStep step, const UpdateRecord* record, const T* gradient, W* value, W* velocity,
+                           T* rounded) {
+  if (!record->taken) return;
+  const W rate = static_cast<W>(step.learning_rate), scale = static_cast<W>(record->gradient_scale);
+  const W l2 = static_cast<W>(step.l2), momentum = static_cast<W>(step.momentum);
+  for (index_t i = grid_thread(); i < n; i += grid_threads()) {
+    W p = rounded ? current(value[i], rounded[i]) : value[i];
+    W g = scale * static_cast<W>(gradient[i]) + l2 * p;
+    if (velocity) {
+      const W v = momentum * velocity[i] + g;
+      velocity[i] = v;
+      g = step.nesterov ? g + momentum * v : v;
+    }
+    p -= rate * g;
+    value[i] = p;
+    if (rounded) rounded[i] = static_cast<T>(p);
+  }
+}
+
+template <class T, class W>
+__global__ void average_kernel(index_t n, W keep, const UpdateRecord* record, const T* value, W* average) {
+  if (record && !record->taken) return;
+  for (index_t i = grid_thread(); i < n; i += grid_threads())
+    average[i] = (W(1) - keep) * static_cast<W>(value[i]) + keep * average[i];
+}
+
+/// Blocks of the kernels above for n numbers.
+inline unsigned update_blocks(index_t n) { return blocks_for((n + 3) / 4); }
+
+}  // namespace cuda
+
+/// See the CPU's. The record lies on the device.
+template <class T>
+void begin_update(Cuda, index_t n, const T* gradient, double max_norm, UpdateRecord* record) {
+  const cuda::Buffer<double> squares(1);
+  cuda::sum_of_squares_into(n, gradient, squares.data());
+  cuda::launch("update", cuda::begin_update_kernel<UpdateRecord>, 1, 32, 0, squares.data(), max_norm, record);
+}
+inline void begin_update_with(Cuda, bool taken, double gradient_scale, UpdateRecord* record) {
+  cuda::launch("update", cuda::begin_update_with_kernel<UpdateRecord>, 1, 32, 0, taken, gradient_scale, record);
+}
+
+/// See the CPU's. n is a multiple of 4 and all arrays begin on 16 bytes, as those of FlatParameters do. `rounded`, where not
+/// null, receives the values in the type of the model.
+template <class T>
+void adam_step(Cuda, index_t n, const AdamStep& step, const UpdateRecord* record, const T* gradient, Wide<T>* value,
+               Wide<T>* first, Wide<T>* second, T* rounded) {
+  check_value(n % 4 == 0, "adam_step", std::to_string(n) + " numbers, expected a multiple of 4");
+  if (n == 0) return;
+  cuda::launch("Adam", cuda::adam_kernel<T, Wide<T>>, cuda::update_blocks(n), cuda::block_threads, 0, n, step, record, gradient,
+               value, first, second, rounded);
+}
+template <class T>
+void sgd_step(Cuda, index_t n, const SgdStep& step, const UpdateRecord* record, const T* gradient, Wide<T>* value,
+              Wide<T>* velocity, T* rounded) {
+  if (n == 0) return;
+  cuda::launch("SGD", cuda::sgd_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n, step, record, gradient, value,
+               velocity, rounded);
+}
+template <class T>
+void average_step(Cuda, index_t n, std::type_identity_t<Wide<T>> keep, const UpdateRecord* record, const T* value,
+                  Wide<T>* average) {
+  if (n == 0) return;
+  cuda::launch("average", cuda::average_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n, keep, record, value,
+               average);
+}
+
+/// y[i] = x[i] in another type.
+template <class From, class To>
+void convert(Cuda, index_t n, const From* x, To* y) {
+  cuda::convert(n, x, y);
+}
+
+}  // namespace attend

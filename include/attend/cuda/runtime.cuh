@@ -1,0 +1,160 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "attend/core/error.hpp"
+#include "attend/core/types.hpp"
+
+/// The device as the kernels find it: one stream, and whatever went wrong on it.
+namespace attend {
+
+/// CUDA refused something: there is no device, its driver is too old, a kernel failed.
+struct CudaError : Error {
+  using Error::Error;
+};
+
+namespace cuda {
+
+/// `12.4` for 12040.
+inline std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// Throws CudaError `operation: CUDA says ...` unless the status is success.
+inline void check(cudaError_t status, const char* operation) {
+  if (status == cudaSuccess) return;
+  (void)cudaGetLastError();  // so that the next call does not report it again
+  throw CudaError(std::string(operation) + ": CUDA says " + cudaGetErrorName(status) + ", " + cudaGetErrorString(status));
+}
+
+/// Why no device can be used; empty where one can.
+inline std::string unavailable() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) (void)cudaGetLastError();
+  if (status == cudaErrorInsufficientDriver) {
+    int driver = 0;
+    (void)cudaDriverGetVersion(&driver);
+    return "cuda: the driver " + (driver ? "supports CUDA " + version_text(driver) : std::string("is missing or too old")) +
+           ", this program was built with CUDA " + version_text(CUDART_VERSION) + "; update the driver";
+  }
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0))
+    return "cuda: there is no NVIDIA GPU on this machine, or CUDA_VISIBLE_DEVICES hides it";
+  if (status != cudaSuccess) return std::string("cuda: no device can be used: CUDA says ") + cudaGetErrorString(status);
+  int device = 0, major = 0, minor = 0;
+  check(cudaGetDevice(&device), "cuda");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cuda");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cuda");
+  if (major < 8)
+    return "cuda: device " + std::to_string(device) + " has compute capability " + std::to_string(major) + "." +
+           std::to_string(minor) + ", expected 8.0 (Ampere) or later";
+  return {};
+}
+/// True where a device is there that the library can use.
+inline bool available() { return unavailable().empty(); }
+
+/// What a kernel found wrong in its input. It says so here, in memory that host and device share, and goes on without reading
+/// out of bounds; the host throws when it next waits for the device.
+struct Fault {
+  enum Kind : int { none, token, label, not_a_number };
+  int kind;
+  int operation;  ///< see Context::operation_name
+  long long at, value, limit;
+};
+
+/// The device of this process with its stream: everything the library does on it happens in the order of the calls.
+class Context {
+ public:
+  /// Throws CudaError where no device can be used. It is never destroyed, so that tensors of static duration may outlive `main`.
+  static Context& instance() {
+    static Context* context = new Context;
+    thread_local const bool selected = context->select();
+    (void)selected;
+    return *context;
+  }
+
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
+  /// Bytes of shared memory that a block may ask for.
+  [[nodiscard]] int shared_memory() const { return shared_memory_; }
+
+  /// Waits until the device has done all it was given. Throws CudaError for what failed meanwhile, IndexError and Error for bad
+  /// input that kernels came upon.
+  void synchronize(const char* operation) {
+    check(cudaStreamSynchronize(stream_), operation);
+    throw_faults();
+  }
+  /// Throws what kernels that have run came upon.
+  void throw_faults() {
+    if (fault_->kind == Fault::none) return;
+    const Fault f = std::exchange(*fault_, Fault{});
+    const std::string name = names_[f.operation];
+    switch (f.kind) {
+      case Fault::token:
+        throw IndexError(name + ": token " + std::to_string(f.value) + " at position " + std::to_string(f.at) +
+                         " is outside the vocabulary of " + std::to_string(f.limit));
+      case Fault::label:
+        throw IndexError(name + ": label " + std::to_string(f.value) + " at position " + std::to_string(f.at) +
+                         " is outside [0, " + std::to_string(f.limit) + ")");
+      default:
+        throw Error(name + ": row " + std::to_string(f.at) + " holds NaN in column " + std::to_string(f.value));
+    }
+  }
+  /// Where kernels say what they came upon: an address for the device.
+  [[nodiscard]] Fault* fault() const { return device_fault_; }
+
+  /// What is added on the device to the number of every random stream. It is 0 but within a captured graph that runs again, whose
+  /// launches have the numbers of the time of the capture.
+  [[nodiscard]] std::uint64_t* stream_offset() const { return stream_offset_; }
+
+  /// True between the begin and the end of a capture.
+  [[nodiscard]] bool capturing() const { return capturing_; }
+  void set_capturing(bool value) { capturing_ = value; }
+
+  /// Operations that a Fault may name.
+  enum Operation : int { embedding, cross_entropy, top_k, sample };
+
+ private:
+  static constexpr const char* names_[] = {"embedding", "cross_entropy", "top_k", "sample"};
+
+  Context() {
+    if (const std::string why = unavailable(); !why.empty()) throw CudaError(why);
+    check(cudaGetDevice(&device_), "cuda");
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cuda");
+    check(cudaDeviceGetAttribute(&shared_memory_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), "cuda");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda");
+    void* host = nullptr;
+    check(cudaHostAlloc(&host, sizeof(Fault), cudaHostAllocMapped), "cuda");
+    fault_ = new (host) Fault{};
+    void* mapped = nullptr;
+    check(cudaHostGetDevicePointer(&mapped, host, 0), "cuda");
+    device_fault_ = static_cast<Fault*>(mapped);
+    void* offset = nullptr;
+    check(cudaMalloc(&offset, sizeof(std::uint64_t)), "cuda");
+    stream_offset_ = static_cast<std::uint64_t*>(offset);
+    check(cudaMemsetAsync(offset, 0, sizeof(std::uint64_t), stream_), "cuda");
+  }
+  /// Each thread has a current device of its own, at first device 0.
+  bool select() const {
+    check(cudaSetDevice(device_), "cuda");
+    return true;
+  }
+
+  int device_ = 0, multiprocessors_ = 0, shared_memory_ = 0;
+  cudaStream_t stream_ = nullptr;
+  Fault *fault_ = nullptr, *device_fault_ = nullptr;
+  std::uint64_t* stream_offset_ = nullptr;
+  bool capturing_ = false;
+};
+
+/// Waits until the device has done all it was given; see Context::synchronize.
+inline void synchronize() { Context::instance().synchronize("synchronize"); }
+
+}  // namespace cuda
+}  // namespace attend

@@ -1,0 +1,226 @@
+#include <cmath>
+#include <vector>
+
+#include "attend/cpu/attention_step.hpp"
+#include "attend/cuda/attention_step.cuh"
+#include "attend/cuda/sample.cuh"
+#include "rows.hpp"
+
+using namespace attend;
+
+namespace {
+
+struct Heads {
+  index_t heads, d_k, d_v;
+};
+// Vectors of packs for each number of lanes, and such as have none.
+const std::vector<Heads> kinds{{2, 8, 8}, {2, 5, 3}, {1, 32, 16}, {2, 40, 64}, {1, 64, 64}, {1, 128, 96}, {1, 264, 136}};
+
+/// Host memory that the device may read: as it lies there.
+template <class T>
+Tensor<T, Cuda> on_device(const std::vector<T>& x) {
+  const Tensor<T, Cuda> y({static_cast<index_t>(x.size())});
+  copy_to_device(Cuda{}, y.size(), x.data(), y.data());
+  return y;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("cuda: attention_step is the processor's", "[cuda]", float, double, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  using W = Wide<T>;
+  for (const Heads c : kinds)
+    for (const index_t steps : {0, 1, 3, 130})
+      for (const index_t gap : {0, 16, 3}) {  // 3: no row begins on a multiple of 16 bytes
+        if (steps == 130 && gap == 16) continue;
+        const index_t rows = 3, slab_rows = 5, kv = c.heads * (c.d_k + c.d_v) + gap, q_width = c.heads * c.d_k + gap,
+                      out_width = c.heads * c.d_v + gap, v_offset = c.heads * c.d_k + gap;
+        INFO(c.heads << " heads of " << c.d_k << " and " << c.d_v << ", " << steps << " steps, gap " << gap);
+        const double scale = 1 / std::sqrt(static_cast<double>(c.d_k));
+        const auto q = device::representable<T>({rows, q_width}, 1);
+        const auto slabs = device::representable<T>({steps, slab_rows, kv}, 2);
+        const Tensor<std::int32_t> table({rows, steps + 2});
+        for (index_t i = 0; i < table.size(); ++i) table.data()[i] = static_cast<std::int32_t>((7 * i + i / 3) % slab_rows);
+        std::vector<const W*> places;
+        for (index_t t = 0; t < steps; ++t) places.push_back(slabs.data() + t * slab_rows * kv);
+        const Tensor<W> out({rows, out_width}, W(5));
+        const W nothing[4] = {};  // where there are no steps
+        if (steps == 0) std::fill(out.data(), out.data() + out.size(), W(0));
+        else
+          attention_step(Cpu{}, rows, c.heads, c.d_k, c.d_v, steps, scale, q.data(), q_width, places.data(), index_t{0},
+                         v_offset - gap, kv, table.data(), steps + 2, out.data(), out_width);
+
+        const auto device_q = device::upload<T>(q), device_slabs = device::upload<T>(slabs);
+        const auto device_table = device::upload<std::int32_t>(table);
+        const Tensor<const T*, Cuda> device_places({steps + 1});
+        for (index_t t = 0; t < steps; ++t)
+          store_pointer(Cuda{}, static_cast<const T*>(device_slabs.data() + t * slab_rows * kv), device_places.data() + t);
+        const auto got = device::upload<T>(Tensor<W>({rows, out_width}, steps == 0 ? nothing[0] : W(5)));
+        attention_step(Cuda{}, rows, c.heads, c.d_k, c.d_v, steps, scale, device_q.data(), q_width, device_places.data(),
+                       index_t{0}, v_offset - gap, kv, device_table.data(), steps + 2, got.data(), out_width);
+        REQUIRE(device::difference(got, out) == "");
+      }
+}
+
+TEMPLATE_TEST_CASE("cuda: cross_attention_step is the processor's", "[cuda]", float, double, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  using W = Wide<T>;
+  const std::vector<index_t> begins{3, 0, 3, 8, 100}, lengths{5, 3, 5, 130, 0};
+  const index_t rows = 5, source = 140;
+  for (const Heads c : kinds)
+    for (const index_t offset : {0, 1}) {
+      const index_t kv = c.heads * (c.d_k + c.d_v), q_width = c.heads * c.d_k, out_width = c.heads * c.d_v;
+      INFO(c.heads << " heads of " << c.d_k << " and " << c.d_v << ", offset " << offset);
+      const double scale = 0.25;
+      const auto q = device::representable<T>({rows, q_width}, 1), sources = device::representable<T>({source, kv}, 2);
+      const Tensor<W> out({rows, out_width});
+      cross_attention_step(Cpu{}, rows, c.heads, c.d_k, c.d_v, scale, q.data(), q_width, sources.data(), index_t{0}, q_width, kv,
+                           begins.data(), lengths.data(), out.data(), out_width);
+      const auto got = device::before<T>(out, 0, offset);
+      cross_attention_step(Cuda{}, rows, c.heads, c.d_k, c.d_v, scale, device::upload<T>(q, offset).data(), q_width,
+                           device::upload<T>(sources, offset).data(), index_t{0}, q_width, kv, on_device(begins).data(),
+                           on_device(lengths).data(), got.data(), out_width);
+      REQUIRE(device::difference(got, out) == "");
+    }
+}
+
+TEST_CASE("cuda: an attention step takes scores of any size", "[cuda]") {
+  if (!device::present()) return;
+  for (const index_t d : {64, 5}) {
+    const Tensor<float> q({1, d}, 100.0f), kv({300, 2 * d}, 1.0f);
+    for (index_t j = 0; j < 300; ++j)
+      for (index_t i = 0; i < d; ++i) kv(j, i) = j == 123 ? 1.0f : j == 4 ? -1e30f : 0.5f, kv(j, d + i) = static_cast<float>(j);
+    const Tensor<float, Cuda> out({1, d});
+    cross_attention_step(Cuda{}, 1, 1, d, d, 1.0, device::upload<float>(q).data(), d, device::upload<float>(kv).data(), 0, d,
+                         2 * d, on_device<index_t>({0}).data(), on_device<index_t>({300}).data(), out.data(), d);
+    REQUIRE(device::difference(out, Tensor<float>({1, d}, 123.0f)) == "");
+  }
+}
+
+TEMPLATE_TEST_CASE("cuda: copy_rows and the tables of a cache are the processor's", "[cuda]", float, bfloat16, std::int32_t) {
+  if (!device::present()) return;
+  using T = TestType;
+  for (const index_t width : {0, 1, 8, 24, 33})
+    for (const index_t gap : {0, 8, 3}) {
+      const index_t rows = 70;
+      const auto x = device::representable<float>({rows, width + gap}, 1);
+      const auto from = device::upload<T>(x);
+      const Tensor<T> expected({rows, width + 2 * gap}, T(1));
+      const auto to = device::upload<T>(expected);
+      copy_rows(Cpu{}, rows, width, device::converted<T>(x).data(), width + gap, expected.data(), width + 2 * gap);
+      copy_rows(Cuda{}, rows, width, from.data(), width + gap, to.data(), width + 2 * gap);
+      REQUIRE(device::difference(to, expected, 0) == "");
+    }
+}
+
+TEST_CASE("cuda: the table of a cache is reordered and grows as the processor's", "[cuda]") {
+  if (!device::present()) return;
+  const Tensor<std::int32_t> from({4, 7}), to({6, 9}, -1);
+  for (index_t i = 0; i < from.size(); ++i) from.data()[i] = static_cast<std::int32_t>(i);
+  const auto device_from = from.to<Cuda>(), device_to = to.to<Cuda>();
+  const std::vector<index_t> rows{3, 3, 0, 1, 2, 1};
+  reorder_table(Cpu{}, 6, 5, rows.data(), from.data(), 7, to.data(), 9);
+  begin_table_step(Cpu{}, 6, 5, to.data(), 9);
+  reorder_table(Cuda{}, 6, 5, rows.data(), device_from.data(), 7, device_to.data(), 9);
+  begin_table_step(Cuda{}, 6, 5, device_to.data(), 9);
+  reorder_table(Cuda{}, 0, 5, rows.data(), device_from.data(), 7, device_to.data(), 9);
+  begin_table_step(Cuda{}, 0, 5, device_to.data(), 9);
+  REQUIRE(device::difference(device_to, to, 0) == "");
+}
+
+namespace {
+
+/// Log-probabilities (not normalised) that need care: few levels, many of minus infinity, one that outweighs all, flat ones.
+template <class T>
+Tensor<Wide<T>> distributions(index_t width) {
+  const auto x = device::representable<T>({6, width}, 1);
+  const auto low = -std::numeric_limits<Wide<T>>::infinity();
+  for (index_t c = 0; c < width; ++c) {
+    x(1, c) = std::floor(x(1, c));
+    if (c % 3 > 0) x(2, c) = low;
+    x(3, c) = c == width / 2 ? 200 : x(3, c);
+    x(4, c) = low;
+    x(5, c) = -7;
+  }
+  return x;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("cuda: sample_rows draws what the processor draws", "[cuda]", float, double, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  using W = Wide<T>;
+  struct Options {
+    double temperature;
+    index_t top_k;
+    double top_p;
+  };
+  for (const index_t width : {1, 7, 1100})
+    for (const Options o :
+         {Options{1, 0, 1}, {0.5, 3, 1}, {1, 0, 0.5}, {2, 40, 0.9}, {1, 0, 1e-9}, {1e-4, 0, 1}, {3, 1000000, 0.99}}) {
+      INFO("width " << width << ", temperature " << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p);
+      const auto x = distributions<T>(width);
+      std::vector<index_t> rows;
+      std::vector<double> uniforms;
+      const Generator::Stream random{5, static_cast<std::uint64_t>(width + o.top_k)};
+      for (index_t i = 0; i < 8; ++i) {
+        rows.push_back(i % 6);
+        uniforms.push_back(i == 0 ? 0 : i == 1 ? 1 - 0x1p-53 : random.uniform(static_cast<std::uint64_t>(i)));
+      }
+      const auto draws = static_cast<index_t>(rows.size());
+      const Tensor<W> values({draws});
+      const Tensor<token_t> tokens({draws});
+      sample_rows(Cpu{}, draws, width, o.temperature, o.top_k, o.top_p, rows.data(), uniforms.data(), x.data(), values.data(),
+                  tokens.data());
+      const Tensor<T, Cuda> got_values({draws});
+      const Tensor<token_t, Cuda> got_tokens({draws});
+      const auto device_x = device::upload<T>(x, width % 2 == 0 ? 1 : 0);
+      sample_rows(Cuda{}, draws, width, o.temperature, o.top_k, o.top_p, rows.data(), uniforms.data(), device_x.data(),
+                  got_values.data(), got_tokens.data());
+      REQUIRE(device::difference(got_tokens, tokens, 0) == "");
+      REQUIRE(device::difference(got_values, values, 0) == "");
+    }
+}
+
+TEST_CASE("cuda: sample_rows draws with the probabilities of what is kept", "[cuda]") {
+  if (!device::present()) return;
+  const index_t draws = 98;
+  const Tensor<double> x({1, 5}, {std::log(0.1), std::log(0.3), std::log(0.1), std::log(0.4), std::log(0.1)});
+  const std::vector<index_t> rows(static_cast<std::size_t>(draws), 0);
+  std::vector<double> uniforms;
+  for (index_t d = 0; d < draws; ++d) uniforms.push_back((static_cast<double>(d) + 0.5) / static_cast<double>(draws));
+  const Tensor<double, Cuda> values({draws});
+  const Tensor<token_t, Cuda> tokens({draws});
+  const auto counts = [&](index_t top_k, double top_p) {
+    sample_rows(Cuda{}, draws, 5, 1.0, top_k, top_p, rows.data(), uniforms.data(), device::upload<double>(x).data(),
+                values.data(), tokens.data());
+    std::vector<int> count(5, 0);
+    for (const token_t t : tokens.values()) ++count[static_cast<std::size_t>(t)];
+    return count;
+  };
+  REQUIRE(counts(0, 1) == std::vector<int>{10, 29, 10, 39, 10});
+  REQUIRE(counts(3, 1) == std::vector<int>{12, 37, 0, 49, 0});
+  REQUIRE(counts(0, 0.65) == std::vector<int>{0, 42, 0, 56, 0});
+  REQUIRE(counts(0, 0.85) == std::vector<int>{11, 32, 11, 44, 0});
+  REQUIRE(counts(1, 0.1) == std::vector<int>{0, 0, 0, 98, 0});
+}
+
+TEST_CASE("cuda: sample_rows names the row that holds a NaN", "[cuda]") {
+  if (!device::present()) return;
+  const Tensor<float> x({3, 600}, -1.0f);
+  x(2, 599) = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<index_t> rows{0, 2};
+  const std::vector<double> uniforms{0.5, 0.5};
+  for (const index_t top_k : {0, 5}) {
+    const Tensor<float, Cuda> values({2});
+    const Tensor<token_t, Cuda> tokens({2});
+    sample_rows(Cuda{}, 2, 600, 1.0, top_k, 0.9, rows.data(), uniforms.data(), device::upload<float>(x).data(), values.data(),
+                tokens.data());
+    REQUIRE_THROWS_WITH(cuda::synchronize(), "sample: row 2 holds NaN in column 599");
+    sample_rows(Cuda{}, 0, 600, 1.0, top_k, 0.9, rows.data(), uniforms.data(), device::upload<float>(x).data(), values.data(),
+                tokens.data());
+  }
+}

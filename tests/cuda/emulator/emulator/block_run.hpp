@@ -1,0 +1,196 @@
+#pragma once
+/// \file
+/// How a block runs: the bodies of `Block`.
+
+#include "emulator/block.hpp"
+
+namespace emulator {
+
+inline void Block::thread_body() {
+  Block& block = *current_;
+  try {
+    block.call_(block.context_);
+  } catch (...) {
+    block.failure_ = std::current_exception();
+  }
+  block.threads_[block.running_].state = State::ended;
+}
+
+inline void Block::run(void (*call)(const void*), const void* context) {
+  const dim3 size = place.block_size;
+  threads_.resize(std::size_t{size.x} * size.y * size.z);
+  unsigned number = 0;
+  for (unsigned z = 0; z < size.z; ++z)
+    for (unsigned y = 0; y < size.y; ++y)
+      for (unsigned x = 0; x < size.x; ++x, ++number) {
+        threads_[number].state = State::fresh;
+        threads_[number].index = {x, y, z};
+        threads_[number].fiber = nullptr;
+      }
+  ended_ = at_block_ = 0;
+  failure_ = nullptr;
+  call_ = call;
+  context_ = context;
+  current_ = this;
+  try {
+    run_threads();
+    current_ = nullptr;
+  } catch (...) {
+    current_ = nullptr;
+    for (Thread& thread : threads_)
+      if (thread.fiber != nullptr) {  // it stands in the middle of a kernel that nobody will finish
+        thread.fiber->reset();
+        fibers().give(thread.fiber);
+        thread.fiber = nullptr;
+      }
+    throw;
+  }
+}
+
+inline void Block::run_threads() {
+  const std::size_t warps = (threads_.size() + 31) / 32;
+  while (ended_ < threads_.size()) {
+    bool moved = false;
+    arrange(warps_, warps);
+    for (const unsigned warp : warps_) moved |= run_warp(warp);
+    if (at_block_ == threads_.size()) release();
+    else if (!moved || (at_block_ != 0 && at_block_ + ended_ == threads_.size())) stuck();
+  }
+}
+
+inline bool Block::run_warp(unsigned warp) {
+  const unsigned first = warp * 32;
+  const unsigned count = std::min(32U, static_cast<unsigned>(threads_.size()) - first);
+  bool moved = false;
+  for (bool again = true; again;) {
+    again = false;
+    arrange(lanes_, count);
+    for (const unsigned lane : lanes_) {
+      const State state = threads_[first + lane].state;
+      if (state != State::fresh && state != State::ready) continue;
+      resume(first + lane);
+      again = moved = true;
+    }
+  }
+  return moved;
+}
+
+inline void Block::resume(unsigned number) {
+  Thread& thread = threads_[number];
+  if (thread.fiber == nullptr) thread.fiber = fibers().take();
+  place.thread = thread.index;
+  running_ = number;
+  thread.fiber->enter();
+  if (thread.state != State::ended) return;
+  fibers().give(thread.fiber);
+  thread.fiber = nullptr;
+  ++ended_;
+  if (failure_) std::rethrow_exception(failure_);
+  const unsigned first = number / 32 * 32;
+  for (unsigned other = first; other < std::min<std::size_t>(first + 32, threads_.size()); ++other)
+    if (threads_[other].state == State::at_warp && (threads_[other].mask >> (number - first) & 1U) != 0)
+      throw Fault(name_of(number) + " ended, but " + name_of(other) + " waits for it at " + threads_[other].meeting.text());
+}
+
+inline void Block::wait(State state) {
+  Thread& thread = threads_[running_];
+  thread.state = state;
+  thread.fiber->leave();
+}
+
+inline int Block::barrier(Meeting meeting, int predicate) {
+  Thread& thread = threads_[running_];
+  thread.meeting = meeting;
+  thread.predicate = predicate;
+  ++at_block_;
+  wait(State::at_block);
+  return counted_;
+}
+
+inline void Block::release() {
+  counted_ = 0;
+  for (unsigned number = 0; number < threads_.size(); ++number) {
+    Thread& thread = threads_[number];
+    if (!(thread.meeting == threads_[0].meeting))
+      throw Fault("threads of a block wait at different barriers: " + name_of(0) + " at " + threads_[0].meeting.text() + ", " +
+                  name_of(number) + " at " + thread.meeting.text());
+    counted_ += thread.predicate != 0;
+    thread.state = State::ready;
+  }
+  at_block_ = 0;
+}
+
+inline void Block::stuck() const {
+  std::string waiting, ended;
+  for (unsigned number = 0; number < threads_.size(); ++number) {
+    const Thread& thread = threads_[number];
+    if (thread.state == State::ended && ended.empty()) ended = name_of(number) + " has ended";
+    if (thread.state == State::at_block && waiting.find(thread.meeting.text()) == std::string::npos)
+      waiting += name_of(number) + " waits at the block's barrier " + thread.meeting.text() + "; ";
+    if (thread.state == State::at_warp && waiting.find(thread.meeting.text()) == std::string::npos)
+      waiting += name_of(number) + " waits for lanes of its warp at " + thread.meeting.text() + "; ";
+  }
+  throw Fault("divergence, no thread can go on: " + waiting + (ended.empty() ? "none has ended" : ended));
+}
+
+inline unsigned Block::alive() const {
+  const unsigned first = running_ / 32 * 32;
+  unsigned mask = 0;
+  for (unsigned lane = 0; lane < 32 && first + lane < threads_.size(); ++lane)
+    if (threads_[first + lane].state != State::ended) mask |= 1U << lane;
+  return mask;
+}
+
+inline void Block::exchange(Meeting meeting, unsigned mask, const void* in, void* out, std::size_t bytes, int source) {
+  Thread& thread = threads_[running_];
+  const unsigned first = running_ / 32 * 32;
+  thread.meeting = meeting;
+  thread.mask = mask;
+  thread.in = in;
+  thread.out = out;
+  thread.bytes = bytes;
+  thread.source = source;
+  thread.state = State::at_warp;
+  if ((mask >> (running_ - first) & 1U) == 0)
+    throw Fault(name_of(running_) + " is not in the mask that it passes to " + meeting.text());
+  if ((mask & ~alive()) != 0)
+    throw Fault(name_of(running_) + " waits at " + meeting.text() + " for lanes that have ended or never were: mask " +
+                std::to_string(mask) + ", alive " + std::to_string(alive()));
+  bool complete = true;
+  for (unsigned lane = 0; lane < 32 && complete; ++lane)
+    if ((mask >> lane & 1U) != 0) complete = threads_[first + lane].state == State::at_warp;
+  if (complete) meet(first, mask);
+  // The last to come leaves as well: all lanes go on in the order that is set.
+  thread.fiber->leave();
+}
+
+inline void Block::meet(unsigned first, unsigned mask) {
+  const Thread& mine = threads_[running_];
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if ((mask >> lane & 1U) == 0) continue;
+    const Thread& other = threads_[first + lane];
+    if (!(other.meeting == mine.meeting) || other.mask != mask || other.bytes != mine.bytes)
+      throw Fault("lanes of a warp meet at different calls: " + name_of(running_) + " at " + mine.meeting.text() + ", " +
+                  name_of(first + lane) + " at " + other.meeting.text());
+    if (other.source >= 0 && (mask >> other.source & 1U) == 0)
+      throw Fault(name_of(first + lane) + " reads from lane " + std::to_string(other.source) + " outside the mask of " +
+                  mine.meeting.text());
+  }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if ((mask >> lane & 1U) == 0) continue;
+    Thread& other = threads_[first + lane];
+    other.state = State::ready;
+    if (other.bytes == 0) continue;
+    if (other.source >= 0) {
+      std::memcpy(other.out, threads_[first + static_cast<unsigned>(other.source)].in, other.bytes);
+      continue;
+    }
+    for (unsigned from = 0; from < 32; ++from) {
+      auto* to = static_cast<unsigned char*>(other.out) + from * other.bytes;
+      if ((mask >> from & 1U) != 0) std::memcpy(to, threads_[first + from].in, other.bytes);
+      else std::memset(to, 0, other.bytes);
+    }
+  }
+}
+
+}  // namespace emulator

@@ -1,0 +1,95 @@
+#include "attend/cuda/graph.cuh"
+
+#include "attend/cuda/basic.cuh"
+#include "attend/cuda/dropout.cuh"
+#include "attend/ops/dropout.hpp"
+#include "device.hpp"
+
+using namespace attend;
+
+TEST_CASE("cuda: repeated work is launched, captured, then replayed on what lies in its memory") {
+  if (!device::present()) return;
+  const Tensor<float, Cuda> x({100}), y({100}, 0.0f);
+  Repeated<Cuda> work;
+  float sum = 0;
+  for (int round = 1; round <= 6; ++round) {
+    x.fill(static_cast<float>(round));
+    work.run([&] {
+      const Tensor<float, Cuda> twice({100});
+      scale_add(Cuda{}, 100, 2.0f, x.data(), 0.0f, twice.data());
+      add_into(Cuda{}, 100, twice.data(), y.data());
+    });
+    sum += 2 * static_cast<float>(round);
+    CHECK(work.captured() == (round > 1));
+    CHECK(y.values() == std::vector<float>(100, sum));
+  }
+}
+
+TEST_CASE("cuda: a graph's memory is nobody else's") {
+  if (!device::present()) return;
+  const Tensor<float, Cuda> y({5000});
+  Repeated<Cuda> work;
+  const auto run = [&] {
+    work.run([&] {
+      const Tensor<float, Cuda> t({5000}, 3.0f);
+      copy(Cuda{}, index_t{5000}, t.data(), y.data());
+    });
+  };
+  for (int i = 0; i < 3; ++i) run();
+  const Tensor<float, Cuda> other({5000}, 8.0f);
+  run();
+  CHECK(other.values()[4999] == 8.0f);
+  CHECK(y.values()[4999] == 3.0f);
+}
+
+TEST_CASE("cuda: a replayed graph draws the random numbers that the processor draws") {
+  if (!device::present()) return;
+  const auto host = device::random<float>({64});
+  const auto x = host.to<Cuda>();
+  const Tensor<float, Cuda> y({64});
+  Repeated<Cuda> work;
+  Generator by_device(9), by_processor(9);
+  for (int round = 0; round < 5; ++round) {
+    default_generator() = by_device;
+    work.run([&] {
+      const auto d = dropout(dropout(Var<float, Cuda>(x), 0.3), 0.2);
+      copy(Cuda{}, index_t{64}, d.data(), y.data());
+    });
+    by_device = default_generator();
+    const auto expected = dropout(dropout(Var<float>(host), 0.3, by_processor), 0.2, by_processor);
+    CHECK(y.values() == expected.value().values());
+    CHECK(by_device.drawn() == by_processor.drawn());
+  }
+  CHECK(work.captured());
+  // What is launched outside of the graph afterwards has its own numbers.
+  Generator one(4), other(4);
+  CHECK(dropout(Var<float, Cuda>(x), 0.5, one).value().values() == dropout(Var<float>(host), 0.5, other).value().values());
+}
+
+TEST_CASE("cuda: work that cannot be captured goes on being launched; an error of its own comes out") {
+  if (!device::present()) return;
+  const Tensor<float, Cuda> y({4});
+  Repeated<Cuda> copies;
+  const std::uint64_t drawn = default_generator().drawn();
+  for (int round = 0; round < 4; ++round) {
+    copies.run([&] {
+      (void)default_generator().next();
+      y.assign(Tensor<float>({4}, static_cast<float>(round)));
+    });
+    CHECK(!copies.captured());
+    CHECK(y.values()[3] == static_cast<float>(round));
+  }
+  CHECK(default_generator().drawn() == drawn + 4);
+
+  Repeated<Cuda> fails;
+  const auto bad = [] { throw ShapeError("mine"); };
+  fails.run([] {});
+  CHECK_THROWS_WITH(fails.run(bad), "mine");
+  CHECK(Tensor<float, Cuda>({2}, 1.0f).values()[1] == 1.0f);  // the stream is usable
+
+  cuda::enable_graphs(false);
+  Repeated<Cuda> launched;
+  for (int round = 0; round < 3; ++round) launched.run([&] { y.fill(5.0f); });
+  cuda::enable_graphs(true);
+  CHECK(!launched.captured());
+}

@@ -1,0 +1,196 @@
+#include "attend/cuda/layer_norm.cuh"
+
+#include "attend/cuda/residual_norm.cuh"
+#include "rows.hpp"
+
+using namespace attend;
+
+namespace {
+
+struct Size {
+  index_t rows, width;
+};
+// Each kernel: rows of a warp and of a block, in packs and one by one, of every length of registers.
+const std::vector<Size> sizes{{0, 0},    {0, 8},    {3, 1},    {2, 7},    {75, 16},   {9, 64},   {3, 256}, {2, 320},
+                              {13, 512}, {2, 1000}, {2, 1001}, {2, 1024}, {11, 1032}, {1, 2047}, {1, 4104}};
+const std::vector<LayerNormLayout> kinds{
+    {0, 1e-5, false, false}, {0, 1e-3, true, false}, {0, 1e-5, false, true}, {0, 1e-3, true, true}};
+
+std::string text(const LayerNormLayout& norm, index_t rows, index_t offset) {
+  return std::to_string(rows) + " rows of " + std::to_string(norm.width) + ", offset " + std::to_string(offset) +
+         (norm.sample_deviation ? ", sample deviation" : "") + (norm.scalar_affine ? ", scalar" : "");
+}
+
+/// Runs body(norm, rows, offset) for all sizes, with every kind where rows are short and one or the other where they are long.
+template <class F>
+void for_all(F&& body) {
+  std::size_t number = 0;
+  for (const Size size : sizes)
+    for (const index_t offset : {0, 1})
+      for (std::size_t kind = 0; kind < kinds.size(); ++kind, ++number) {
+        LayerNormLayout norm = kinds[kind];
+        norm.width = size.width;
+        if (size.rows > 20 && offset > 0) continue;  // to save time
+        if ((norm.sample_deviation && norm.width == 1) || (norm.width > 64 && kind != number / 4 % kinds.size())) continue;
+        INFO(text(norm, size.rows, offset));
+        body(norm, size.rows, offset);
+      }
+}
+
+template <class T>
+struct Affine {
+  Tensor<Wide<T>> gamma, beta;
+  explicit Affine(const LayerNormLayout& norm)
+      : gamma(device::representable<T>({norm.scalar_affine ? 1 : norm.width}, 1)),
+        beta(device::representable<T>({norm.scalar_affine ? 1 : norm.width}, 2)) {}
+};
+
+template <class T>
+constexpr double statistics = device::tolerance<Wide<T>>;
+// Sums over rows, of numbers of either sign.
+template <class T>
+constexpr double sums = device::tolerance<T> * 4;
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("cuda: layer_norm_forward is the processor's", "[cuda]", float, double, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  using W = Wide<T>;
+  for_all([](const LayerNormLayout& norm, index_t rows, index_t offset) {
+    const Affine<T> affine(norm);
+    const auto x = device::representable<T>({rows, norm.width}, 3);
+    const Tensor<W> y(x.shape()), mean({rows}), rstd({rows});
+    layer_norm_forward(Cpu{}, norm, rows, x.data(), affine.gamma.data(), affine.beta.data(), y.data(), mean.data(), rstd.data());
+
+    const auto dx = device::upload<T>(x, offset), gamma = device::upload<T>(affine.gamma), beta = device::upload<T>(affine.beta);
+    const auto dy = device::placed<T>(x.shape(), offset);
+    const Tensor<W, Cuda> dmean({rows}), drstd({rows});
+    layer_norm_forward(Cuda{}, norm, rows, dx.data(), gamma.data(), beta.data(), dy.data(), dmean.data(), drstd.data());
+    REQUIRE(device::difference(dmean, mean, statistics<T>) == "");
+    REQUIRE(device::difference(drstd, rstd, statistics<T>) == "");
+    REQUIRE(device::difference(dy, y) == "");
+  });
+}
+
+TEST_CASE("cuda: layer_norm_forward takes the mean out before it squares", "[cuda]") {
+  if (!device::present()) return;
+  for (const index_t width : {64, 65, 1032, 1031}) {
+    const LayerNormLayout norm{width};
+    const Tensor<float> x({1, width}), ones({width}, 1.0f), zeros({width}, 0.0f);
+    for (index_t i = 0; i < width; ++i) x.data()[i] = i % 2 == 0 ? 10000.0f : 10001.0f;
+    const auto dx = device::upload<float>(x), gamma = device::upload<float>(ones), beta = device::upload<float>(zeros);
+    const Tensor<float, Cuda> y(x.shape()), mean({1}), rstd({1});
+    layer_norm_forward(Cuda{}, norm, 1, dx.data(), gamma.data(), beta.data(), y.data(), mean.data(), rstd.data());
+    REQUIRE(rstd.item() == Approx(2).epsilon(0.01));
+  }
+}
+
+TEMPLATE_TEST_CASE("cuda: layer_norm_backward is the processor's", "[cuda]", float, double, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  using W = Wide<T>;
+  for_all([](const LayerNormLayout& norm, index_t rows, index_t offset) {
+    const Affine<T> affine(norm);
+    const auto x = device::representable<T>({rows, norm.width}, 3), dy = device::representable<T>(x.shape(), 4);
+    const auto old_dx = device::representable<T>(x.shape(), 5), old = device::representable<T>(affine.gamma.shape(), 6);
+    const Tensor<W> y(x.shape()), mean({rows}), rstd({rows});
+    layer_norm_forward(Cpu{}, norm, rows, x.data(), affine.gamma.data(), affine.beta.data(), y.data(), mean.data(), rstd.data());
+    const auto device_x = device::upload<T>(x, offset), device_dy = device::upload<T>(dy, offset),
+               device_gamma = device::upload<T>(affine.gamma);
+    const auto device_mean = device::upload<W>(mean), device_rstd = device::upload<W>(rstd);
+    for (const int keep : {0, 1}) {
+      const auto dx = old_dx.clone(), dgamma = old.clone(), dbeta = old.clone();
+      const W kept = static_cast<W>(keep), other = W(1) - kept;
+      layer_norm_backward(Cpu{}, norm, rows, dy.data(), x.data(), affine.gamma.data(), mean.data(), rstd.data(), kept, dx.data(),
+                          other, dgamma.data(), kept, dbeta.data());
+      const auto got_dx = device::before<T>(old_dx, keep, offset), got_dgamma = device::before<T>(old, 1 - keep),
+                 got_dbeta = device::before<T>(old, keep);
+      layer_norm_backward(Cuda{}, norm, rows, device_dy.data(), device_x.data(), device_gamma.data(), device_mean.data(),
+                          device_rstd.data(), kept, got_dx.data(), other, got_dgamma.data(), kept, got_dbeta.data());
+      REQUIRE(device::difference(got_dx, dx) == "");
+      REQUIRE(device::difference(got_dgamma, dgamma, sums<T>) == "");
+      REQUIRE(device::difference(got_dbeta, dbeta, sums<T>) == "");
+
+      // What is not asked for is not written, and the rest is the same.
+      T* const none = nullptr;
+      const auto alone = device::before<T>(old_dx, keep, offset), alone_dgamma = device::before<T>(old, 1 - keep);
+      layer_norm_backward(Cuda{}, norm, rows, device_dy.data(), device_x.data(), device_gamma.data(), device_mean.data(),
+                          device_rstd.data(), kept, alone.data(), W(0), none, W(0), none);
+      REQUIRE(device::difference(alone, device::converted<W>(got_dx.to_host()), 0) == "");
+      layer_norm_backward(Cuda{}, norm, rows, device_dy.data(), device_x.data(), device_gamma.data(), device_mean.data(),
+                          device_rstd.data(), W(0), none, other, alone_dgamma.data(), W(0), none);
+      REQUIRE(device::difference(alone_dgamma, device::converted<W>(got_dgamma.to_host()), 0) == "");
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float, double, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  using W = Wide<T>;
+  const DropoutMask drops{Generator::Stream{7, (std::uint64_t{3} << 32) + 5}, 1u << 30, 4.0 / 3}, nothing{};
+  for_all([&](const LayerNormLayout& norm, index_t rows, index_t offset) {
+    const Affine<T> affine(norm);
+    const auto x = device::representable<T>({rows, norm.width}, 3), branch = device::representable<T>(x.shape(), 4),
+               dy = device::representable<T>(x.shape(), 5), old = device::representable<T>(affine.gamma.shape(), 6);
+    const auto device_x = device::upload<T>(x, offset), device_branch = device::upload<T>(branch, offset),
+               device_dy = device::upload<T>(dy, offset), device_gamma = device::upload<T>(affine.gamma),
+               device_beta = device::upload<T>(affine.beta);
+    for (const DropoutMask& mask : {drops, nothing}) {
+      Tensor<W> sum(x.shape()), y(x.shape()), mean({rows}), rstd({rows});
+      add_dropout_norm_forward(Cpu{}, norm, rows, mask, x.data(), branch.data(), affine.gamma.data(), affine.beta.data(),
+                               sum.data(), y.data(), mean.data(), rstd.data());
+      const auto got_sum = device::placed<T>(x.shape(), offset), got_y = device::placed<T>(x.shape(), offset);
+      const Tensor<W, Cuda> got_mean({rows}), got_rstd({rows});
+      add_dropout_norm_forward(Cuda{}, norm, rows, mask, device_x.data(), device_branch.data(), device_gamma.data(),
+                               device_beta.data(), got_sum.data(), got_y.data(), got_mean.data(), got_rstd.data());
+      REQUIRE(device::difference(got_sum, sum) == "");
+      REQUIRE(device::difference(got_y, y) == "");
+      REQUIRE(device::difference(got_mean, mean, statistics<T> * (sizeof(T) == 2 ? 1000 : 1)) == "");
+      REQUIRE(device::difference(got_rstd, rstd, statistics<T> * (sizeof(T) == 2 ? 1000 : 1)) == "");
+
+      // From the sum that the device has stored.
+      sum = device::converted<W>(got_sum.to_host());
+      mean = got_mean.to_host(), rstd = got_rstd.to_host();
+      const Tensor<W> dsum(x.shape()), dbranch(x.shape()), dgamma = old.clone(), dbeta = old.clone();
+      add_dropout_norm_backward(Cpu{}, norm, rows, mask, dy.data(), sum.data(), affine.gamma.data(), mean.data(), rstd.data(),
+                                dsum.data(), dbranch.data(), W(1), dgamma.data(), W(0), dbeta.data());
+      const auto got_dsum = device::before<T>(x, 0, offset), got_dbranch = device::before<T>(x, 0, offset),
+                 got_dgamma = device::before<T>(old, 1), got_dbeta = device::before<T>(old, 0);
+      add_dropout_norm_backward(Cuda{}, norm, rows, mask, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
+                                got_rstd.data(), got_dsum.data(), got_dbranch.data(), W(1), got_dgamma.data(), W(0),
+                                got_dbeta.data());
+      REQUIRE(device::difference(got_dsum, dsum) == "");
+      REQUIRE(device::difference(got_dbranch, dbranch) == "");
+      REQUIRE(device::difference(got_dgamma, dgamma, sums<T>) == "");
+      REQUIRE(device::difference(got_dbeta, dbeta, sums<T>) == "");
+
+      T* const none = nullptr;
+      const auto alone = device::before<T>(x, 0, offset);
+      add_dropout_norm_backward(Cuda{}, norm, rows, mask, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
+                                got_rstd.data(), alone.data(), none, W(0), none, W(0), none);
+      REQUIRE(device::difference(alone, device::converted<W>(got_dsum.to_host()), 0) == "");
+    }
+  });
+}
+
+TEST_CASE("cuda: layer_norm gives the same bits each time", "[cuda]") {
+  if (!device::present()) return;
+  const LayerNormLayout norm{512};
+  const index_t rows = 60;
+  const auto x = device::upload<float>(device::random<float>({rows, 512}, 1)),
+             dy = device::upload<float>(device::random<float>({rows, 512}, 2));
+  const Tensor<float, Cuda> ones({512}, 1.0f), y(x.shape()), mean({rows}), rstd({rows});
+  layer_norm_forward(Cuda{}, norm, rows, x.data(), ones.data(), ones.data(), y.data(), mean.data(), rstd.data());
+  std::vector<float> first;
+  for (int run = 0; run < 2; ++run) {
+    const Tensor<float, Cuda> dx(x.shape()), dgamma({512}), dbeta({512});
+    layer_norm_backward(Cuda{}, norm, rows, dy.data(), x.data(), ones.data(), mean.data(), rstd.data(), 0.0f, dx.data(), 0.0f,
+                        dgamma.data(), 0.0f, dbeta.data());
+    auto all = dx.values();
+    for (const auto& part : {dgamma.values(), dbeta.values()}) all.insert(all.end(), part.begin(), part.end());
+    if (run == 0) first = all;
+    REQUIRE(all == first);
+  }
+}
