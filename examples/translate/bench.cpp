@@ -17,6 +17,7 @@
 #include "attend/train/progress.hpp"
 #include "commands.hpp"
 #include "model_flags.hpp"
+#include "place.hpp"
 
 namespace translate {
 
@@ -26,6 +27,7 @@ using namespace attend;
 
 struct Flags {
   ModelFlags model;
+  Place place;
   index_t vocabulary = 10000, tokens = 2048, length = 20, rounds = 5;
 };
 
@@ -54,8 +56,12 @@ Sample random_sentences(index_t tokens, index_t length, index_t vocabulary) {
 }
 
 /// Median seconds of some rounds after one to warm up.
-template <class F>
-double median_seconds(index_t rounds, F&& f) {
+template <class Types, class F>
+double median_seconds(index_t rounds, F&& work) {
+  const auto f = [&] {
+    work();
+    Types::wait();
+  };
   f();
   std::vector<double> seconds;
   for (index_t i = 0; i < rounds; ++i) {
@@ -67,29 +73,35 @@ double median_seconds(index_t rounds, F&& f) {
   return seconds[static_cast<std::size_t>(rounds / 2)];
 }
 
-void bench_training(const Flags& flags, nn::Transformer<float>& model) {
+template <class Types>
+void bench_training(const Flags& flags, nn::Transformer<typename Types::T, typename Types::D>& model) {
+  using T = typename Types::T;
+  using D = typename Types::D;
   nn::set_training(model, true);
   const auto source = random_sentences(flags.tokens, flags.length, flags.vocabulary);
   Tensor<token_t> targets(source.ids.shape()), labels(source.ids.shape());
   targets.assign(source.ids), labels.assign(source.ids);
-  const nn::Batch<> batch{source.ids, source.segments, targets, source.segments, labels};
-  optim::Adam<float> adam{optim::FlatParameters<float>(nn::parameters(model)), optim::AdamOptions{.learning_rate = 1e-5}};
-  const double seconds = median_seconds(flags.rounds, [&] {
+  const nn::Batch<D> batch{source.ids.to<D>(), source.segments, targets.to<D>(), source.segments, labels.to<D>()};
+  optim::Adam<T, D> adam{optim::FlatParameters<T, D>(nn::parameters(model)), optim::AdamOptions{.learning_rate = 1e-5}};
+  const double seconds = median_seconds<Types>(flags.rounds, [&] {
     adam.zero_grad();
     model.loss(batch, {.smoothing = 0.1}).backward();
-    adam.step();
+    adam.update(1e-5);
   });
   std::printf("training step    %6lld target tokens  %8.1f ms  %9.0f tokens/s\n", static_cast<long long>(flags.tokens),
               seconds * 1e3, static_cast<double>(flags.tokens) / seconds);
 }
 
-void bench_decoding(const Flags& flags, const nn::Transformer<float>& model, index_t beam, index_t sentences) {
-  const decode::TransformerModel<float> steps(model);
+template <class Types>
+void bench_decoding(const Flags& flags, const nn::Transformer<typename Types::T, typename Types::D>& model, index_t beam,
+                    index_t sentences) {
+  const decode::TransformerModel<typename Types::T, typename Types::D> steps(model, flags.place.decoding());
   const auto source = random_sentences(sentences * flags.length, flags.length, flags.vocabulary);
   const index_t count = source.segments.count();
   // Weights that have learnt nothing do not know when to stop, so all translations get one length.
-  const double seconds = median_seconds(flags.rounds, [&] {
-    auto state = steps.begin(source.ids, source.segments);
+  const auto ids = source.ids.to<typename Types::D>();
+  const double seconds = median_seconds<Types>(flags.rounds, [&] {
+    auto state = steps.begin(ids, source.segments);
     if (beam == 1) (void)decode::greedy(steps, state, count, {.max_length = flags.length, .min_length = flags.length});
     else (void)decode::beam_search(steps, state, count, {.max_length = flags.length, .min_length = flags.length, .beam = beam});
   });
@@ -97,19 +109,24 @@ void bench_decoding(const Flags& flags, const nn::Transformer<float>& model, ind
               static_cast<long long>(count), seconds * 1e3, static_cast<double>(count * flags.length) / seconds);
 }
 
+template <class Types>
 void bench(const Flags& flags) {
   seed(1);
-  nn::Transformer<float> model(flags.model.options(flags.vocabulary));
+  nn::Transformer<typename Types::T, typename Types::D> model(flags.model.options(flags.vocabulary));
   std::printf("%s parameters, vocabulary %lld, sentences of about %lld tokens, %d threads, median of %lld rounds\n",
               train::count_text(static_cast<double>(nn::parameter_count(model))).c_str(),
               static_cast<long long>(flags.vocabulary), static_cast<long long>(flags.length), threads(),
               static_cast<long long>(flags.rounds));
-  bench_training(flags, model);
+  bench_training<Types>(flags, model);
   for (const index_t sentences : {1, 32})
-    for (const index_t beam : {1, 4}) bench_decoding(flags, model, beam, sentences);
+    for (const index_t beam : {1, 4}) bench_decoding<Types>(flags, model, beam, sentences);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   std::printf("peak memory      %.0f MB\n", static_cast<double>(usage.ru_maxrss) / 1024);
+#if defined(TRANSLATE_WITH_CUDA)
+  if constexpr (std::same_as<typename Types::D, Cuda>)
+    std::printf("of the device    %.0f MB\n", static_cast<double>(cuda::memory_use().peak) / (1 << 20));
+#endif
 }
 
 }  // namespace
@@ -126,7 +143,8 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   flags->model.add_to(*command);
-  command->callback([flags] { bench(*flags); });
+  flags->place.add_to(*command, true);
+  command->callback([flags] { flags->place.with_types([&](auto types) { bench<decltype(types)>(*flags); }); });
 }
 
 }  // namespace translate

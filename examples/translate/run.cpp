@@ -11,6 +11,7 @@
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/run_folder.hpp"
 #include "commands.hpp"
+#include "place.hpp"
 #include "search_flags.hpp"
 #include "standard_input.hpp"
 
@@ -23,13 +24,15 @@ using namespace attend;
 struct Flags {
   std::string model;
   SearchFlags search;
+  Place place;
   std::size_t buffer = 512;
 };
 
 /// Translates lines and prints the best of each; or, of n-best lists, all as `line number, tab, score, tab, translation`.
+template <class T, Device D>
 class Printer {
  public:
-  explicit Printer(const Flags& flags) : Printer(train::model_folder(flags.model), flags.search.options) {}
+  explicit Printer(const Flags& flags) : Printer(train::model_folder(flags.model), options(flags)) {}
 
   /// The lines that come after `before` others.
   void print(const std::vector<std::string>& lines, std::size_t before) const {
@@ -51,17 +54,24 @@ class Printer {
 
  private:
   Printer(const std::filesystem::path& folder, const decode::TranslatorOptions& options)
-      : translator_(io::load_model<float>(folder), io::load_tokenizer<text::SentencePiece>(folder), options),
+      : translator_(io::load_model<T, D>(folder), io::load_tokenizer<text::SentencePiece>(folder), options),
         lists_(options.n_best > 1) {}
 
-  decode::Translator<text::SentencePiece, float> translator_;
+  static decode::TranslatorOptions options(const Flags& flags) {
+    auto o = flags.search.options;
+    o.precision = flags.place.decoding();
+    return o;
+  }
+
+  decode::Translator<text::SentencePiece, T, D> translator_;
   bool lists_;
 };
 
 /// Lines that are already there are translated together; a program that waits for its answer gets it at once. What stands before
 /// a line at fault is translated before the error goes on.
+template <class T, Device D>
 void run(const Flags& flags) {
-  const Printer printer(flags);
+  const Printer<T, D> printer(flags);
   StandardInput input;
   std::vector<std::string> lines;
   const auto flush = [&] {
@@ -97,7 +107,10 @@ void add_run(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   flags->search.add_to(*command);
-  command->callback([flags] { run(*flags); });
+  flags->place.add_to(*command, true);
+  command->callback([flags] {
+    flags->place.with_types([&](auto types) { run<typename decltype(types)::T, typename decltype(types)::D>(*flags); });
+  });
 }
 
 }  // namespace translate

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <map>
 #include <string>
 
 #include "attend/decode/translator.hpp"
@@ -49,12 +48,6 @@ struct SearchFlags {
         ->capture_default_str()
         ->group(group);
     app.add_option("--seed", o.seed, "Of sampling")->needs(sample)->capture_default_str()->group(group);
-    static const std::map<std::string, attend::Precision> precisions{{"float32", attend::Precision::full},
-                                                                     {"int8", attend::Precision::int8}};
-    app.add_option("--precision", o.precision,
-                   "float32, or int8: faster, a quarter of the weights to read, slightly other results")
-        ->transform(CLI::CheckedTransformer(precisions).description("{float32,int8} (float32)"))
-        ->group(group);
   }
 };
 

@@ -21,6 +21,7 @@
 #include "attend/train/run_folder.hpp"
 #include "commands.hpp"
 #include "model_flags.hpp"
+#include "place.hpp"
 #include "train_flags.hpp"
 
 namespace translate {
@@ -36,6 +37,7 @@ struct Flags {
   bool reverse = false, resume = false, overwrite = false;
   ModelFlags model;
   TrainFlags train;
+  Place place;
 };
 
 /// What the run was started with is kept beside the model, so that `--resume --out FOLDER` alone goes on.
@@ -123,8 +125,9 @@ train::FitOptions fit_options(const CLI::App& command, const Flags& flags, const
   return o;
 }
 
+template <class T, Device D>
 void report_test(const fs::path& folder, const text::Corpus& test, const text::SentencePiece& tokenizer) {
-  const decode::Translator translator(io::load_model<float>(folder), tokenizer);
+  const decode::Translator translator(io::load_model<T, D>(folder), tokenizer);
   const auto translations = translator(test.sources());
   std::printf("test, %lld pairs, beam %lld, %s: %s\n", static_cast<long long>(test.size()),
               static_cast<long long>(translator.options().beam), folder.string().c_str(),
@@ -153,12 +156,10 @@ void check_options(const Flags& flags) {
   (void)flags.train.options(1);
 }
 
-void train_model(CLI::App& command, Flags& flags) {
+/// Trains, once it is known where and in what numbers.
+template <class T, Device D>
+void train_model(const CLI::App& command, const Flags& flags) {
   const fs::path out = flags.out;
-  std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
-  check_output(flags);
-  if (flags.resume) restore_settings(command, out);
-  check_options(flags);
   const auto parts = split(flags);
   seed(flags.train.fit.seed);
   if (!flags.resume) {
@@ -168,7 +169,7 @@ void train_model(CLI::App& command, Flags& flags) {
   }
   const auto tokenizer = flags.resume ? io::load_tokenizer<text::SentencePiece>(out / "last")
                                       : text::SentencePiece::train(parts.train, {.vocabulary = flags.vocabulary});
-  auto model = flags.resume ? io::load_model<float>(out / "last") : nn::Transformer<float>(flags.model.options(tokenizer.size()));
+  auto model = flags.resume ? io::load_model<T, D>(out / "last") : nn::Transformer<T, D>(flags.model.options(tokenizer.size()));
   auto options = fit_options(command, flags, model.options, parts.validation);
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
   if (!parts.validation.empty()) options.translate = [&](const std::vector<std::string>& sources) { return greedy(sources); };
@@ -193,8 +194,17 @@ void train_model(CLI::App& command, Flags& flags) {
     exit_code = 130;
     return;
   }
-  if (!parts.test.empty()) report_test(train::model_folder(out), parts.test, tokenizer);
+  if (!parts.test.empty()) report_test<T, D>(train::model_folder(out), parts.test, tokenizer);
   std::fprintf(stderr, "train: translate with: translate run --model %s\n", flags.out.c_str());
+}
+
+void start(CLI::App& command, Flags& flags) {
+  std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
+  check_output(flags);
+  if (flags.resume) restore_settings(command, flags.out);
+  check_options(flags);
+  flags.place.with_types(
+      [&](auto types) { train_model<typename decltype(types)::T, typename decltype(types)::D>(command, flags); });
 }
 
 }  // namespace
@@ -238,7 +248,8 @@ void add_train(CLI::App& app) {
       ->capture_default_str();
   flags->model.add_to(*command);
   flags->train.add_to(*command);
-  command->callback([command, flags] { train_model(*command, *flags); });
+  flags->place.add_to(*command, false);
+  command->callback([command, flags] { start(*command, *flags); });
 }
 
 }  // namespace translate
