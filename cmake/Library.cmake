@@ -47,7 +47,11 @@ if(ATTEND_CUDA)
                           FILES "${PROJECT_SOURCE_DIR}/include/attend/cuda.hpp" ${headers})
   # A CUDA compiler compiles these headers, which CMAKE_VERIFY_INTERFACE_HEADER_SETS knows nothing of.
   set_target_properties(attend_cuda PROPERTIES EXPORT_NAME cuda VERIFY_INTERFACE_HEADER_SETS OFF)
-  target_compile_features(attend_cuda INTERFACE cuda_std_20)
+  if("cuda_std_20" IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
+    target_compile_features(attend_cuda INTERFACE cuda_std_20)
+  else() # a CMake older than the toolkit
+    target_compile_options(attend_cuda INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
+  endif()
   target_link_libraries(attend_cuda INTERFACE attend_core CUDA::cudart CUDA::cublas CUDA::cublasLt)
   list(APPEND ATTEND_LIBRARIES cuda)
 endif()

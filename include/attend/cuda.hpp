@@ -10,7 +10,7 @@
 
 #if !defined(__CUDACC__) && !defined(ATTEND_CUDA_EMULATOR)
 #error "attend/cuda.hpp: compile this file with a CUDA compiler (name it .cu, or set_source_files_properties(... LANGUAGE CUDA))"
-#endif
+#else
 
 #include "attend/cuda/additive_attention.cuh"
 #include "attend/cuda/arriving.cuh"
@@ -39,3 +39,4 @@
 #include "attend/cuda/segments.cuh"
 #include "attend/cuda/softmax.cuh"
 #include "attend/cuda/top_k.cuh"
+#endif

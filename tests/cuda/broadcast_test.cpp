@@ -58,14 +58,21 @@ const std::vector<Shapes> shapes{
     {{70, 601}, {70, 1}},
 };
 
-/// Runs body(strides, a, b, y, offset) for all shapes, both ways round: a is what gets the gradient.
+// Elements after a multiple of 16 bytes: packs can be read and written only where there are none anywhere.
+struct Offsets {
+  index_t a, b, y;
+};
+const std::vector<Offsets> all_offsets{{0, 0, 0}, {1, 1, 1}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+
+/// Runs body(strides, a, b, y, offsets) for all shapes, both ways round: a is what gets the gradient.
 template <class F>
 void for_all(F&& body) {
   for (const Shapes& s : shapes)
     for (const bool swapped : {false, true})
-      for (const index_t offset : {0, 1}) {
+      for (const Offsets& offset : all_offsets) {
         const Shape &a = swapped ? s.b : s.a, &b = swapped ? s.a : s.b, y = broadcast_shape("test", a, b);
-        INFO("a " << a.text() << ", b " << b.text() << ", offset " << offset);
+        if (y.size() > 1500 && (offset.a != offset.b || offset.a != offset.y)) continue;
+        INFO("a " << a.text() << ", b " << b.text() << ", offsets " << offset.a << offset.b << offset.y);
         body(broadcast_strides(y, a, b), a, b, y, offset);
       }
 }
@@ -80,14 +87,14 @@ TEMPLATE_TEST_CASE("cuda: zip is the processor's, whatever is broadcast", "[cuda
   if (!device::present()) return;
   using T = TestType;
   using W = Wide<T>;
-  for_all([](const Strides& s, const Shape& shape_a, const Shape& shape_b, const Shape& shape_y, index_t offset) {
+  for_all([](const Strides& s, const Shape& shape_a, const Shape& shape_b, const Shape& shape_y, const Offsets& offset) {
     const auto a = device::representable<T>(shape_a, 1), b = device::representable<T>(shape_b, 2);
     const auto dy = device::representable<T>(shape_y, 3);
-    const auto device_a = device::upload<T>(a, offset), device_b = device::upload<T>(b, offset);
-    const auto device_dy = device::upload<T>(dy, offset);
+    const auto device_a = device::upload<T>(a, offset.a), device_b = device::upload<T>(b, offset.b);
+    const auto device_dy = device::upload<T>(dy, offset.y);
 
     const Tensor<W> expected(shape_y);
-    const auto y = device::before<T>(expected, 0, offset);
+    const auto y = device::before<T>(expected, 0, offset.y);
     zip_forward(Cuda{}, s, Divide{}, device_a.data(), device_b.data(), y.data());
     zip_forward(Cpu{}, s, Divide{}, a.data(), b.data(), expected.data());
     CHECK(device::difference(y, expected) == "");
@@ -95,7 +102,7 @@ TEMPLATE_TEST_CASE("cuda: zip is the processor's, whatever is broadcast", "[cuda
     for (const int keep : {0, 1}) {
       INFO("keep " << keep);
       const auto da_expected = device::representable<T>(shape_a, 4);
-      const auto da = device::before<T>(da_expected, keep, offset);
+      const auto da = device::before<T>(da_expected, keep, offset.a);
       zip_backward(Cuda{}, s, Gradient{}, device_dy.data(), device_a.data(), device_b.data(), W(keep), da.data());
       zip_backward(Cpu{}, s, Gradient{}, dy.data(), a.data(), b.data(), W(keep), da_expected.data());
       CHECK(device::difference(da, da_expected, sums<T>) == "");
@@ -107,14 +114,14 @@ TEMPLATE_TEST_CASE("cuda: sum_broadcast and repeat_broadcast are the processor's
   if (!device::present()) return;
   using T = TestType;
   using W = Wide<T>;
-  for_all([](const Strides&, const Shape& shape_a, const Shape&, const Shape& shape_y, index_t offset) {
+  for_all([](const Strides&, const Shape& shape_a, const Shape&, const Shape& shape_y, const Offsets& offset) {
     const Strides s = broadcast_strides(shape_y, shape_a, shape_a);
     const auto a = device::representable<T>(shape_a, 1), y = device::representable<T>(shape_y, 2);
-    const auto device_a = device::upload<T>(a, offset), device_y = device::upload<T>(y, offset);
+    const auto device_a = device::upload<T>(a, offset.a), device_y = device::upload<T>(y, offset.y);
     for (const int keep : {0, 1}) {
       INFO("keep " << keep);
       const auto sum_expected = device::representable<T>(shape_a, 3);
-      const auto sum = device::before<T>(sum_expected, keep, offset), again = sum.clone();
+      const auto sum = device::before<T>(sum_expected, keep, offset.a), again = sum.clone();
       sum_broadcast(Cuda{}, s, W(-1), device_y.data(), W(keep), sum.data());
       sum_broadcast(Cuda{}, s, W(-1), device_y.data(), W(keep), again.data());
       sum_broadcast(Cpu{}, s, W(-1), y.data(), W(keep), sum_expected.data());
@@ -122,7 +129,7 @@ TEMPLATE_TEST_CASE("cuda: sum_broadcast and repeat_broadcast are the processor's
       CHECK(device::difference(again, device::converted<W>(sum.to_host()), 0) == "");
 
       const auto expected = device::representable<T>(shape_y, 4);
-      const auto repeated = device::before<T>(expected, keep, offset);
+      const auto repeated = device::before<T>(expected, keep, offset.y);
       repeat_broadcast(Cuda{}, s, W(0.5), device_a.data(), W(keep), repeated.data());
       repeat_broadcast(Cpu{}, s, W(0.5), a.data(), W(keep), expected.data());
       CHECK(device::difference(repeated, expected) == "");

@@ -84,7 +84,9 @@ TEMPLATE_TEST_CASE("cuda: embedding_backward adds up the rows of each token", "[
         const Tensor<double> expected(gradient.shape());
         for (index_t i = 0; i < gradient.size(); ++i)
           expected.data()[i] = gradient.data()[i] + keep * static_cast<double>(start.data()[i]);
-        const auto dtable = device::before<T>(start, keep, offset), again = device::before<T>(start, keep, offset);
+        // Not where dy is unaligned too, once more.
+        const index_t there = size.width == 8 ? 1 - offset : offset;
+        const auto dtable = device::before<T>(start, keep, there), again = device::before<T>(start, keep, there);
         const auto run = [&](const Tensor<T, Cuda>& to) {
           embedding_backward(Cuda{}, size.n, size.vocabulary, size.width, W(2.5), device_dy.data(), device_tokens.data(), W(keep),
                              to.data());

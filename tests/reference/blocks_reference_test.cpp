@@ -27,7 +27,7 @@ template <class T>
 Var<T, Where> causal_bias(index_t length) {
   Tensor<T> bias({length, length}, T(0));
   for (index_t i = 0; i < length; ++i)
-    for (index_t j = i + 1; j < length; ++j) bias(i, j) = -std::numeric_limits<T>::infinity();
+    for (index_t j = i + 1; j < length; ++j) bias(i, j) = static_cast<T>(-std::numeric_limits<T>::infinity());
   return Var<T, Where>(bias.template to<Where>());
 }
 

@@ -125,13 +125,13 @@ void check_transformer(const std::string& name, attend::nn::Output output = atte
 
     nn::zero_grad(model);
     const auto loss = cross_entropy(logits, b.labels, how);
-    c.check("output.loss", loss);
+    c.template check_from<T>("output.loss", loss);
     loss.backward();
     check_gradients(model, c);
 
     nn::zero_grad(model);
     const auto chunked = model.loss(b, how);
-    c.check("output.loss", chunked);
+    c.template check_from<T>("output.loss", chunked);
     chunked.backward();
     check_gradients(model, c);
   }

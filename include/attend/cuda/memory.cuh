@@ -175,8 +175,8 @@ inline void release_cached(Cuda) noexcept { cuda::DevicePool::instance().release
 template <class T>
 void fill(Cuda, index_t n, T value, T* y) {
   if (n == 0) return;
-  const T zero(0);
-  if (std::memcmp(&value, &zero, sizeof(T)) == 0)
+  constexpr unsigned char zeros[sizeof(T)] = {};
+  if (std::memcmp(&value, zeros, sizeof(T)) == 0)
     cuda::check(cudaMemsetAsync(y, 0, static_cast<std::size_t>(n) * sizeof(T), cuda::Context::instance().stream()), "fill");
   else cuda::launch("fill", cuda::fill_kernel<T>, cuda::blocks_for(n), cuda::block_threads, 0, n, value, y);
 }

@@ -118,11 +118,22 @@ __device__ inline void add_terms(const Terms& terms, const SumPlan& plan, const 
   for (; i < last; i += step) terms.add(terms.load(at(i), a_moves, plan.b_moves), sums);
 }
 
+/// *part = sum where there is a part, else *y = keep * *y + sum.
+template <class W, class Y>
+__device__ inline void put_sum(W sum, W* part, Wide<Y> keep, Y* y) {
+  if (part) {
+    *part = sum;
+    return;
+  }
+  Wide<Y> v[1] = {static_cast<Wide<Y>>(sum)};
+  add_values(keep, y, v);
+}
+
 /// Sums column by column: the innermost dimension is kept. A block's threads stand `across` a tile, `team` of them to a column,
-/// and for as many rows of the outer kept dimensions as are left over. Part p of the sums goes to `y + p * part_step`.
+/// and for as many rows of the outer kept dimensions as are left over. Sums that are cut go to partial[part, .].
 template <bool linear, class Terms, class Y>
 __global__ void __launch_bounds__(block_threads, sum_resident)
-    sum_columns_kernel(Terms terms, SumPlan plan, index_t part_step, Wide<Y> keep, Y* y) {
+    sum_columns_kernel(Terms terms, SumPlan plan, Wide<Y> keep, Y* y, Wide<typename Terms::Number>* partial) {
   using T = typename Terms::Number;
   using W = Wide<T>;
   constexpr int count = Pack<T>::count;
@@ -156,21 +167,18 @@ __global__ void __launch_bounds__(block_threads, sum_resident)
     }
   }
   if (active && member == 0) {
-    Y* out = y + part * part_step + base.a;
+    W* const to = partial ? partial + part * plan.kept.count * plan.inner + base.a : nullptr;
 #pragma unroll
     for (int j = 0; j < count; ++j)
-      if (j < plan.pack) {
-        Wide<Y> v[1] = {static_cast<Wide<Y>>(sum[j])};
-        add_values(keep, out + j, v);
-      }
+      if (j < plan.pack) put_sum(sum[j], to ? to + j : nullptr, keep, y + base.a + j);
   }
 }
 
-/// Sums along the innermost dimension: `team` neighbours, at most a warp, or a whole block share a sum. Part p of sum k goes to
-/// y[k * part_step + p].
+/// Sums along the innermost dimension: `team` neighbours, at most a warp, or a whole block share a sum. Sums that are cut go to
+/// partial[., part].
 template <bool linear, class Terms, class Y>
 __global__ void __launch_bounds__(block_threads, sum_resident)
-    sum_along_kernel(Terms terms, SumPlan plan, index_t part_step, Wide<Y> keep, Y* y) {
+    sum_along_kernel(Terms terms, SumPlan plan, Wide<Y> keep, Y* y, Wide<typename Terms::Number>* partial) {
   using T = typename Terms::Number;
   using W = Wide<T>;
   constexpr int count = Pack<T>::count;
@@ -193,10 +201,7 @@ __global__ void __launch_bounds__(block_threads, sum_resident)
   if (team > warp_threads) sum = block_sum(sum, room);
   else
     for (int step = team / 2; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);
-  if (active && member == 0) {
-    Wide<Y> v[1] = {static_cast<Wide<Y>>(sum)};
-    add_values(keep, y + base.a * part_step + part, v);
-  }
+  if (active && member == 0) put_sum(sum, partial ? partial + base.a * plan.parts + part : nullptr, keep, y + base.a);
 }
 
 namespace detail {
@@ -220,13 +225,13 @@ inline void cut(SumPlan& plan, index_t most, int pack) {
 }
 
 template <class Terms, class Y>
-void launch_sum(const char* operation, bool columns, const Terms& terms, const SumPlan& plan, index_t part_step, Wide<Y> keep,
-                Y* y) {
+void launch_sum(const char* operation, bool columns, const Terms& terms, const SumPlan& plan, Wide<Y> keep, Y* y,
+                Wide<typename Terms::Number>* partial) {
   const bool linear = plan.summed.rank <= 1;
   auto* kernel = columns  ? linear ? sum_columns_kernel<true, Terms, Y> : sum_columns_kernel<false, Terms, Y>
                   : linear ? sum_along_kernel<true, Terms, Y>
                           : sum_along_kernel<false, Terms, Y>;
-  launch(operation, kernel, static_cast<unsigned>(plan.blocks), block_threads, 0, terms, plan, part_step, keep, y);
+  launch(operation, kernel, static_cast<unsigned>(plan.blocks), block_threads, 0, terms, plan, keep, y, partial);
 }
 
 }  // namespace detail
@@ -251,9 +256,9 @@ void sum_columns(const char* operation, const Terms& terms, const Walk& kept, co
   const index_t groups = detail::pieces(kept.count, block_threads / (plan.across * plan.team));
   detail::cut(plan, again ? 1 : detail::sum_blocks / (groups * plan.tiles), 1);
   plan.blocks = groups * plan.parts * plan.tiles;
-  if (plan.parts == 1) return detail::launch_sum(operation, true, terms, plan, 0, keep, y);
+  if (plan.parts == 1) return detail::launch_sum(operation, true, terms, plan, keep, y, nullptr);
   const Buffer<W> partial(plan.parts * sums);
-  detail::launch_sum(operation, true, terms, plan, sums, W(0), partial.data());
+  detail::launch_sum(operation, true, terms, plan, keep, y, partial.data());
   Walk parts;
   parts.append(plan.parts, {sums, 0, 0});
   sum_columns(operation, ScaledTerms<W>{partial.data(), W(1)}, Walk{}, parts, sums, false, keep, y, true);
@@ -275,9 +280,9 @@ void sum_along(const char* operation, const Terms& terms, const Walk& kept, cons
   if (plan.team == block_threads) detail::cut(plan, again ? 1 : detail::sum_blocks / kept.count, plan.pack);
   else plan.part = summed.count;
   plan.blocks = detail::pieces(kept.count * plan.parts, block_threads / plan.team);
-  if (plan.parts == 1) return detail::launch_sum(operation, false, terms, plan, 1, keep, y);
+  if (plan.parts == 1) return detail::launch_sum(operation, false, terms, plan, keep, y, nullptr);
   const Buffer<W> partial(kept.count * plan.parts);
-  detail::launch_sum(operation, false, terms, plan, plan.parts, W(0), partial.data());
+  detail::launch_sum(operation, false, terms, plan, keep, y, partial.data());
   Walk sums, parts;
   sums.append(kept.count, {plan.parts, 1, 0});
   parts.append(plan.parts, {1, 0, 0});

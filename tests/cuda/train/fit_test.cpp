@@ -84,7 +84,9 @@ TEMPLATE_TEST_CASE("cuda: a run that was stopped and resumed gives the bits of o
   o.output = folder.path();
   std::atomic<bool> stop{false};
   o.stop = &stop;
-  o.on_step = [&](const CurvePoint& point) { if (point.step == 3) stop = true; };
+  o.on_step = [&](const CurvePoint& point) {
+    if (point.step == 3) stop = true;
+  };
   auto first = model<T, Cuda>(), second = model<T, Cuda>();
   REQUIRE(fit(first, toy::corpus(30), toy::Letters(), o).stopped == StopReason::interrupted);
   stop = false;

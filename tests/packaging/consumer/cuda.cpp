@@ -1,0 +1,2 @@
+// Not to be compiled: what a compiler without CUDA says of it is tested.
+#include "attend/cuda.hpp"
