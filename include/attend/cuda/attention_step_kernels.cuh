@@ -190,7 +190,7 @@ template <class E>
 __global__ void copy_rows_kernel(index_t rows, index_t width, const E* x, index_t x_stride, E* y, index_t y_stride) {
   for (index_t i = grid_thread(); i < rows * width; i += grid_threads()) {
     const index_t r = i / width, c = i - r * width;
-    y[r * y_stride + c] = x[r * x_stride + c];
+    put(y + r * y_stride + c, x[r * x_stride + c]);
   }
 }
 template <class Entry>
@@ -207,7 +207,7 @@ __global__ void begin_table_step_kernel(index_t rows, index_t step, Entry* table
 }
 template <class T>
 __global__ void store_pointer_kernel(const T* value, const T** where) {
-  *where = value;
+  if (threadIdx.x == 0) *where = value;
 }
 
 }  // namespace attend::cuda

@@ -104,6 +104,15 @@ __device__ void store_pack(T* p, const Pack<T>& pack) {
   *reinterpret_cast<Pack<T>*>(p) = pack;
 #endif
 }
+/// *p = value, in device memory, a pack in one piece.
+template <class E>
+__device__ void put(E* p, const E& value) {
+  *p = value;
+}
+template <class T>
+__device__ void put(Pack<T>* p, const Pack<T>& value) {
+  store_pack(reinterpret_cast<T*>(p), value);
+}
 /// True where all these addresses lie on multiples of 16 bytes, null included. For the host, before it chooses a kernel.
 template <class... T>
 bool aligned(const T*... p) {

@@ -9,20 +9,6 @@ namespace attend {
 
 namespace cuda {
 
-/// Four consecutive numbers, read and written at a time.
-template <class T>
-struct alignas(sizeof(T) == 8 ? 16 : 4 * sizeof(T)) Four {
-  T x[4];
-};
-template <class T>
-__device__ Four<T>& four(T* p) {
-  return *reinterpret_cast<Four<T>*>(p);
-}
-template <class T>
-__device__ const Four<T>& four(const T* p) {
-  return *reinterpret_cast<const Four<T>*>(p);
-}
-
 // Templates, because a kernel that is none cannot stand in a header that two files include.
 template <class Record>
 __global__ void begin_update_kernel(const double* squares, double max_norm, Record* record) {
@@ -86,20 +72,25 @@ __global__ void adam_kernel(index_t n, AdamStep step, const UpdateRecord* record
                          sizes[0],
                          sizes[1],
                          static_cast<W>(step.eps)};
-  for (index_t i = 4 * grid_thread(); i < n; i += 4 * grid_threads()) {  // the buffers are made of whole cache lines
-    const Four<T> g = four(gradient + i);
-    Four<W> p = four(value + i), m = four(first + i), v = four(second + i);
-    Four<T> r{};
-    if (rounded) r = four(rounded + i);
-    for (int k = 0; k < 4; ++k) {
-      if (rounded) p.x[k] = current(p.x[k], r.x[k]);
-      f.apply(g.x[k], p.x[k], m.x[k], v.x[k]);
-      if (rounded) r.x[k] = static_cast<T>(p.x[k]);
+  constexpr int count = Pack<T>::count, wide = Pack<W>::count;  // the buffers are made of whole cache lines
+  for (index_t i = count * grid_thread(); i < n; i += count * grid_threads()) {
+    const Pack<T> g = load_pack(gradient + i);
+    Pack<T> r{};
+    if (rounded) r = load_pack(rounded + i);
+#pragma unroll
+    for (int part = 0; part < count; part += wide) {
+      Pack<W> p = load_pack(value + i + part), m = load_pack(first + i + part), v = load_pack(second + i + part);
+#pragma unroll
+      for (int k = 0; k < wide; ++k) {
+        if (rounded) p.x[k] = current(p.x[k], r.x[part + k]);
+        f.apply(g.x[part + k], p.x[k], m.x[k], v.x[k]);
+        if (rounded) r.x[part + k] = static_cast<T>(p.x[k]);
+      }
+      store_pack(first + i + part, m);
+      store_pack(second + i + part, v);
+      store_pack(value + i + part, p);
     }
-    four(first + i) = m;
-    four(second + i) = v;
-    four(value + i) = p;
-    if (rounded) four(rounded + i) = r;
+    if (rounded) store_pack(rounded + i, r);
   }
 }
 
@@ -130,9 +121,6 @@ __global__ void average_kernel(index_t n, W keep, const UpdateRecord* record, co
     average[i] = (W(1) - keep) * static_cast<W>(value[i]) + keep * average[i];
 }
 
-/// Blocks of the kernels above for n numbers.
-inline unsigned update_blocks(index_t n) { return blocks_for((n + 3) / 4); }
-
 }  // namespace cuda
 
 /// See the CPU's. The record lies on the device.
@@ -146,15 +134,16 @@ inline void begin_update_with(Cuda, bool taken, double gradient_scale, UpdateRec
   cuda::launch("update", cuda::begin_update_with_kernel<UpdateRecord>, 1, 32, 0, taken, gradient_scale, record);
 }
 
-/// See the CPU's. n is a multiple of 4 and all arrays begin on 16 bytes, as those of FlatParameters do. `rounded`, where not
+/// See the CPU's. The arrays are made of whole 16 bytes and begin on them, as those of FlatParameters do. `rounded`, where not
 /// null, receives the values in the type of the model.
 template <class T>
 void adam_step(Cuda, index_t n, const AdamStep& step, const UpdateRecord* record, const T* gradient, Wide<T>* value,
                Wide<T>* first, Wide<T>* second, T* rounded) {
-  check_value(n % 4 == 0, "adam_step", std::to_string(n) + " numbers, expected a multiple of 4");
+  constexpr index_t count = cuda::Pack<T>::count;
+  check_value(n % count == 0, "adam_step", std::to_string(n) + " numbers, expected a multiple of " + std::to_string(count));
   if (n == 0) return;
-  cuda::launch("Adam", cuda::adam_kernel<T, Wide<T>>, cuda::update_blocks(n), cuda::block_threads, 0, n, step, record, gradient,
-               value, first, second, rounded);
+  cuda::launch("Adam", cuda::adam_kernel<T, Wide<T>>, cuda::blocks_for(n / count), cuda::block_threads, 0, n, step, record,
+               gradient, value, first, second, rounded);
 }
 template <class T>
 void sgd_step(Cuda, index_t n, const SgdStep& step, const UpdateRecord* record, const T* gradient, Wide<T>* value,

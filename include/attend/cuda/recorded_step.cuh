@@ -37,7 +37,7 @@ template <class E>
 __global__ void append_at_kernel(index_t rows, index_t width, const E* x, index_t stride, const index_t* step, E* slabs,
                                  index_t slab_stride) {
   E* const slab = slabs + *step * slab_stride;
-  for (index_t i = grid_thread(); i < rows * width; i += grid_threads()) slab[i] = x[i / width * stride + i % width];
+  for (index_t i = grid_thread(); i < rows * width; i += grid_threads()) put(slab + i, x[i / width * stride + i % width]);
 }
 template <class N>
 __global__ void advance_kernel(N* step) {

@@ -228,10 +228,11 @@ template <class Terms, class Y>
 void launch_sum(const char* operation, bool columns, const Terms& terms, const SumPlan& plan, Wide<Y> keep, Y* y,
                 Wide<typename Terms::Number>* partial) {
   const bool linear = plan.summed.rank <= 1;
-  auto* kernel = columns  ? linear ? sum_columns_kernel<true, Terms, Y> : sum_columns_kernel<false, Terms, Y>
-                  : linear ? sum_along_kernel<true, Terms, Y>
-                          : sum_along_kernel<false, Terms, Y>;
-  launch(operation, kernel, static_cast<unsigned>(plan.blocks), block_threads, 0, terms, plan, keep, y, partial);
+  const auto go = [&](auto* kernel) {
+    launch(operation, kernel, static_cast<unsigned>(plan.blocks), block_threads, 0, terms, plan, keep, y, partial);
+  };
+  if (columns) go(linear ? sum_columns_kernel<true, Terms, Y> : sum_columns_kernel<false, Terms, Y>);
+  else go(linear ? sum_along_kernel<true, Terms, Y> : sum_along_kernel<false, Terms, Y>);
 }
 
 }  // namespace detail
