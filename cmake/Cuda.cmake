@@ -8,7 +8,11 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     execute_process(
       COMMAND "${ATTEND_NVIDIA_SMI}" --query-gpu=compute_cap --format=csv,noheader
       OUTPUT_VARIABLE attend_capabilities
+      RESULT_VARIABLE attend_smi_failed
       ERROR_QUIET)
+    if(attend_smi_failed)
+      set(attend_capabilities)
+    endif()
     string(REGEX MATCHALL "[0-9]+\\.[0-9]+" attend_capabilities "${attend_capabilities}")
     foreach(capability IN LISTS attend_capabilities)
       string(REPLACE "." "" capability "${capability}")

@@ -66,6 +66,51 @@ TEST_CASE("cuda: a replayed graph draws the random numbers that the processor dr
   CHECK(dropout(Var<float, Cuda>(x), 0.5, one).value().values() == dropout(Var<float>(host), 0.5, other).value().values());
 }
 
+TEST_CASE("cuda: out of memory beside a captured graph leaves the graph's memory alone") {
+  if (!device::present()) return;
+  const Tensor<float, Cuda> y({5000});
+  Repeated<Cuda> work;
+  const auto run = [&](float value) {
+    const Tensor<float, Cuda> x({5000}, value);
+    work.run([&] {
+      const Tensor<float, Cuda> t({5000});
+      scale_add(Cuda{}, 5000, 1.0f, y.data(), 0.0f, t.data());
+      copy(Cuda{}, index_t{5000}, t.data(), y.data());
+    });
+  };
+  for (int i = 0; i < 3; ++i) run(1.0f);
+  const auto kept = cuda::graph_pool().use().cached;
+  CHECK(kept > 0);
+  std::size_t free = 0, total = 0;
+  cuda::check(cudaMemGetInfo(&free, &total), "test");
+  CHECK_THROWS_AS((Tensor<float, Cuda>(Shape{static_cast<index_t>(total)})), MemoryError);
+  {
+    const cuda::PoolScope scope(cuda::graph_pool());
+    CHECK_THROWS_AS((Tensor<float, Cuda>(Shape{static_cast<index_t>(total)})), MemoryError);
+  }
+  CHECK(cuda::graph_pool().use().cached == kept);
+  y.fill(7.0f);
+  run(2.0f);
+  CHECK(y.values()[4999] == 7.0f);
+}
+
+TEST_CASE("cuda: a graph that draws is captured anew after seed") {
+  if (!device::present()) return;
+  const auto host = device::random<float>({64});
+  const auto x = host.to<Cuda>();
+  const Tensor<float, Cuda> y({64});
+  Repeated<Cuda> work;
+  for (int round = 0; round < 6; ++round) {
+    seed(round < 3 ? 1 : 2);
+    work.run([&] {
+      const auto d = dropout(Var<float, Cuda>(x), 0.3);
+      copy(Cuda{}, index_t{64}, d.data(), y.data());
+    });
+    seed(round < 3 ? 1 : 2);
+    CHECK(y.values() == dropout(Var<float>(host), 0.3).value().values());
+  }
+}
+
 TEST_CASE("cuda: work that cannot be captured goes on being launched; an error of its own comes out") {
   if (!device::present()) return;
   const Tensor<float, Cuda> y({4});

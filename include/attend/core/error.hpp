@@ -26,6 +26,12 @@ struct IndexError : Error {
   using Error::Error;
 };
 
+/// There is not as much memory as was asked for, here or on a device. What was there before is as it was; with less, one may go
+/// on.
+struct MemoryError : Error {
+  using Error::Error;
+};
+
 /// The operating system refused something: a file is missing, a disk is full, a folder cannot be made.
 struct IoError : Error {
   using Error::Error;

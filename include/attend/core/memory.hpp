@@ -63,6 +63,11 @@ struct HostMemory {
   static void give_back(void* block, std::size_t size) noexcept { ::operator delete(block, std::align_val_t(alignment(size))); }
   /// What the system could say about a refusal.
   static std::string state() { return {}; }
+  /// Gives back what can be, before a second try.
+  template <class Pool>
+  static void make_room(Pool& pool) noexcept {
+    pool.release_cached();
+  }
 
  private:
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
@@ -80,6 +85,11 @@ class CachingPool {
     return *pool;
   }
 
+  CachingPool() = default;
+  /// A pool that keeps its blocks even where others do not, because somebody still has their addresses.
+  struct AlwaysCaches {};
+  explicit CachingPool(AlwaysCaches) : always_caches_(true) {}
+
   /// `bytes` rounded up to its size class: four classes between one power of two and the next, at most a fifth of it unused.
   static std::size_t size_class(std::size_t bytes) {
     if (bytes <= memory_alignment) return memory_alignment;
@@ -91,7 +101,7 @@ class CachingPool {
 
   /// A block of at least `bytes`: a freed one of that size class or of the next few (batches differ a little in their sizes, and
   /// each class would else keep blocks of its own), at most twice as large; else a new one.
-  /// Throws Error where the system has no memory left, with the size that was asked for.
+  /// Throws MemoryError where the system has no memory left, with the size that was asked for.
   Block allocate(std::size_t bytes) {
     const std::size_t size = size_class(bytes);
     {
@@ -110,29 +120,32 @@ class CachingPool {
       count(size);
     }
     if (void* block = Source::take(size)) return {block, size, this};
-    release_cached();
+    Source::make_room(*this);
     if (void* block = Source::take(size)) return {block, size, this};
     {
       const std::lock_guard lock(mutex_);
       use_.in_use -= size;
     }
-    throw Error(std::string(Source::name) + ": " + std::to_string(size) +
-                " bytes were asked for and are not to be had (in use: " + std::to_string(use().in_use) + Source::state() + ")");
+    throw MemoryError(std::string(Source::name) + ": " + std::to_string(size) +
+                      " bytes were asked for and are not to be had (in use: " + std::to_string(use().in_use) + Source::state() +
+                      ")");
   }
 
   void deallocate(Block block) noexcept {
     const std::lock_guard lock(mutex_);
     use_.in_use -= block.size;
 #if defined(ATTEND_NO_POOL)
-    Source::give_back(block.data, block.size);
-#else
+    if (!always_caches_) {
+      Source::give_back(block.data, block.size);
+      return;
+    }
+#endif
     try {
       free_[block.size].push_back(block.data);
       use_.cached += block.size;
     } catch (...) {
       Source::give_back(block.data, block.size);
     }
-#endif
   }
 
   /// Gives all cached blocks back to the system.
@@ -162,6 +175,7 @@ class CachingPool {
     use_.peak = std::max(use_.peak, use_.in_use);
   }
 
+  [[maybe_unused]] bool always_caches_ = false;
   mutable std::mutex mutex_;
   std::unordered_map<std::size_t, std::vector<void*>> free_;
   MemoryUse use_;

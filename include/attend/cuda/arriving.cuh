@@ -21,6 +21,10 @@ struct PinnedMemory {
   }
   static void give_back(void* block, std::size_t) noexcept { (void)cudaFreeHost(block); }
   static std::string state() { return {}; }
+  template <class Pool>
+  static void make_room(Pool& pool) noexcept {
+    pool.release_cached();
+  }
 };
 using PinnedPool = CachingPool<PinnedMemory>;
 
@@ -31,6 +35,7 @@ class Arriving<T, Cuda> {
  public:
   explicit Arriving(const Tensor<T, Cuda>& x) : count_(x.size()) {
     const auto bytes = static_cast<std::size_t>(count_) * sizeof(T);
+    const auto held = cuda::Context::instance().lock();
     const cudaStream_t stream = cuda::Context::instance().stream();
     cuda::check(cudaEventCreateWithFlags(&there_, cudaEventDisableTiming), "copy to host");
     block_ = cuda::PinnedPool::instance().allocate(bytes);

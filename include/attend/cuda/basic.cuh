@@ -20,7 +20,7 @@ struct TimesAt {
 
 inline constexpr int square_blocks = 1024;
 
-/// sums[b] = the sum of the squares that block b went over; a thread adds up a pack's in W and the packs' in double.
+/// sums[b] = the sum of the squares that block b went over, in double, which a large gradient's square fits into.
 template <class T>
 __global__ void __launch_bounds__(block_threads) sum_of_squares_kernel(index_t n, index_t packs, const T* x, double* sums) {
   using W = Wide<T>;
@@ -29,11 +29,13 @@ __global__ void __launch_bounds__(block_threads) sum_of_squares_kernel(index_t n
   double sum = 0;
 #pragma unroll 2
   for (index_t p = grid_thread(); p < packs; p += grid_threads()) {
-    W v[count], squares = 0;
+    W v[count];
     load_values(x + p * count, v);
 #pragma unroll
-    for (int j = 0; j < count; ++j) squares += v[j] * v[j];
-    sum += static_cast<double>(squares);
+    for (int j = 0; j < count; ++j) {
+      const auto d = static_cast<double>(v[j]);
+      sum += d * d;
+    }
   }
 #pragma unroll 1
   for (index_t i = packs * count + grid_thread(); i < n; i += grid_threads()) {

@@ -186,9 +186,9 @@ void cross_entropy_in_place(Cuda, index_t rows, index_t classes, const CrossEntr
 }
 
 /// Rows whose logits exist at a time in `linear_cross_entropy`: enough to keep the device busy with a product, few enough that
-/// their memory does not count beside a model's.
+/// their memory does not count beside a model's, and few pieces, since the weight's gradient is rounded after each.
 inline index_t logits_chunk(Cuda, index_t classes) {
-  return std::clamp<index_t>((index_t{1} << 25) / std::max<index_t>(1, classes), 256, 8192);
+  return std::clamp<index_t>((index_t{1} << 27) / std::max<index_t>(1, classes), 256, 8192);
 }
 
 }  // namespace attend

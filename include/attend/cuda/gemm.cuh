@@ -3,12 +3,10 @@
 #include <cublasLt.h>
 
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <type_traits>
 
 #include "attend/cuda/memory.cuh"
@@ -22,13 +20,6 @@ namespace cuda {
 inline void check(cublasStatus_t status, const char* operation) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw CudaError(std::string(operation) + ": cuBLASLt says " + cublasLtGetStatusString(status));
-}
-
-/// What products of float numbers are computed in: float (the default), or TF32, which has 10 fraction bits and runs on tensor
-/// cores. Whole process; products of bfloat16 are not touched by it.
-inline std::atomic<bool>& tf32() {
-  static std::atomic<bool> value{false};
-  return value;
 }
 
 /// What a product does besides: to each row of its result it adds a bias, applies an activation or an activation's gradient, or
@@ -68,16 +59,20 @@ class Products {
   /// False, with nothing done, where cuBLASLt has no kernel for this epilogue.
   template <class T>
   bool run(const Product& p, Wide<T> alpha, const T* a, const T* b, Wide<T> beta, T* c) {
-    const std::lock_guard lock(mutex_);
+    if (p.bias && alignment(p.bias) < 16) return false;  // the choice of a kernel takes its alignment for granted
+    const auto held = Context::instance().lock();
     auto& plan = plans_[key<T>(p, a, b, c)];
     if (!plan) plan = std::make_unique<Plan>(*this, p, type<T>(), a, b, c);
     if (!plan->found) return false;
     if (p.bias) set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
     if (p.aux) set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux);
     // Row by row is column by column of the transposes: c^T = op(b)^T op(a)^T.
-    check(cublasLtMatmul(handle_, plan->operation, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c,
-                         &plan->algorithm, workspace_.data(), workspace_bytes, Context::instance().stream()),
-          "gemm");
+    const cublasStatus_t status =
+        cublasLtMatmul(handle_, plan->operation, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c, &plan->algorithm,
+                       workspace_.data(), workspace_bytes, Context::instance().stream());
+    if (p.epilogue != Epilogue::none && (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE))
+      return plan->found = false;
+    check(status, "gemm");
     return true;
   }
   /// Products that have a plan.
@@ -174,7 +169,7 @@ class Products {
       (void)cublasLtMatmulPreferenceDestroy(preference);
       found = status == CUBLAS_STATUS_SUCCESS && count > 0 && result.state == CUBLAS_STATUS_SUCCESS;
       if (found) algorithm = result.algo;
-      else if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "gemm");
+      else if (p.epilogue == Epilogue::none && status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "gemm");
     }
     Plan(const Plan&) = delete;
     Plan& operator=(const Plan&) = delete;
@@ -225,7 +220,6 @@ class Products {
     return Buffer<unsigned char>(static_cast<index_t>(workspace_bytes));
   }
 
-  std::mutex mutex_;
   cublasLtHandle_t handle_ = nullptr;
   Buffer<unsigned char> workspace_;
   std::map<Key, std::unique_ptr<Plan>> plans_;

@@ -23,13 +23,6 @@ inline bool& graphs_flag() {
 inline bool graphs_enabled() { return detail::graphs_flag(); }
 inline void enable_graphs(bool value) { detail::graphs_flag() = value; }
 
-/// The memory of all captured graphs. They run one after the other and leave nothing in it, so they share it; nobody else may
-/// have it, because a graph that runs again writes where it wrote when it was captured.
-inline DevicePool& graph_pool() {
-  static DevicePool* pool = new DevicePool;
-  return *pool;
-}
-
 template <class N>
 __global__ void set_kernel(N value, N* where) {
   if (threadIdx.x == 0) *where = value;
@@ -39,8 +32,9 @@ __global__ void set_kernel(N value, N* where) {
 
 /// Work on the device that is launched kernel by kernel the first time, captured the second, and from then on run as one graph.
 /// What it reads and writes must stay where it is, but for tensors that it makes and lets go itself; it may not wait for the
-/// device or copy from the host. Random numbers go on as if it had been launched kernel by kernel. Work that cannot be captured
-/// goes on being launched.
+/// device or copy from the host. Random numbers from `default_generator()` go on as if it had been launched kernel by kernel; it
+/// may draw from no other. Work that cannot be captured goes on being launched; after `seed`, or a change of `tf32`, it is
+/// captured anew.
 template <>
 class Repeated<Cuda> {
  public:
@@ -49,15 +43,16 @@ class Repeated<Cuda> {
   Repeated() = default;
   Repeated(const Repeated&) = delete;
   Repeated& operator=(const Repeated&) = delete;
-  ~Repeated() {
-    if (!graph_) return;
-    (void)cudaStreamSynchronize(cuda::Context::instance().stream());  // it may be running
-    (void)cudaGraphExecDestroy(graph_);
-  }
+  ~Repeated() { forget(); }
 
   /// Throws what `work` throws; CudaError.
   template <class F>
   void run(F&& work) {
+    const auto held = cuda::Context::instance().lock();
+    if (state_ == State::captured && ((draws_ > 0 && seed_ != default_generator().seed()) || tf32_ != cuda::tf32())) {
+      forget();
+      state_ = State::warm;
+    }
     if (!cuda::graphs_enabled() || state_ == State::refused) return launch(work);
     switch (state_) {
       case State::fresh:  // fills the pool with blocks of the sizes that the capture will want, and cuBLASLt's plans
@@ -96,6 +91,7 @@ class Repeated<Cuda> {
     auto& context = cuda::Context::instance();
     Generator& generator = default_generator();
     drawn_ = generator.drawn();
+    seed_ = generator.seed(), tf32_ = cuda::tf32();
     const cuda::PoolScope scope(cuda::graph_pool());
     cuda::check(cudaStreamBeginCapture(context.stream(), cudaStreamCaptureModeRelaxed), "graph");
     context.set_capturing(true);
@@ -104,8 +100,11 @@ class Repeated<Cuda> {
       work();
     } catch (const CudaError&) {
       done = false;
+    } catch (const MemoryError&) {  // while capturing nothing can be freed; launched, it may find room
+      done = false;
     } catch (...) {
-      end_capture(context);
+      if (cudaGraph_t graph = end_capture(context)) (void)cudaGraphDestroy(graph);
+      generator.restore(generator.seed(), drawn_);
       throw;
     }
     cudaGraph_t graph = end_capture(context);
@@ -116,6 +115,8 @@ class Repeated<Cuda> {
     if (!done) {
       (void)cudaGetLastError();
       generator.restore(generator.seed(), drawn_);
+    } else {
+      ++cuda::detail::live_graphs();
     }
     return done;
   }
@@ -125,6 +126,14 @@ class Repeated<Cuda> {
     if (cudaStreamEndCapture(context.stream(), &graph) == cudaSuccess) return graph;
     (void)cudaGetLastError();
     return nullptr;
+  }
+
+  void forget() noexcept {
+    if (!graph_) return;
+    const auto held = cuda::Context::instance().lock();
+    (void)cudaStreamSynchronize(cuda::Context::instance().stream());  // it may be running
+    (void)cudaGraphExecDestroy(std::exchange(graph_, nullptr));
+    if (--cuda::detail::live_graphs() == 0) cuda::graph_pool().release_cached();
   }
 
   /// `ahead`: how many streams of random numbers were drawn between the capture and now.
@@ -140,7 +149,8 @@ class Repeated<Cuda> {
 
   State state_ = State::fresh;
   cudaGraphExec_t graph_ = nullptr;
-  std::uint64_t drawn_ = 0, draws_ = 0;  // of the generator, at the capture; by the work
+  std::uint64_t drawn_ = 0, draws_ = 0, seed_ = 0;  // of the generator, at the capture; by the work
+  bool tf32_ = false;
 };
 
 }  // namespace attend

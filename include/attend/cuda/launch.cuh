@@ -16,7 +16,8 @@ inline constexpr int block_threads = 256;
 template <class... Parameters, class... Arguments>
 void launch(const char* operation, void (*kernel)(Parameters...), dim3 grid, unsigned block, std::size_t shared,
             Arguments&&... args) {
-  constexpr std::size_t without_asking = 48 * 1024;
+  constexpr std::size_t without_asking = 40 * 1024;  // of 48 KiB, which static shared memory counts for too
+  const auto held = Context::instance().lock();
   if (shared > without_asking)
     check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared)),

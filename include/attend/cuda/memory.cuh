@@ -1,9 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -20,13 +21,17 @@ namespace cuda {
 struct DeviceMemory {
   static constexpr const char* name = "cuda: out of memory";
 
-  static void* take(std::size_t size) noexcept {
+  static void* take(std::size_t size) {
+    Context::instance();  // which selects its device in a new thread, and says so where there is none
     void* block = nullptr;
     if (cudaMalloc(&block, size) == cudaSuccess) return block;
     (void)cudaGetLastError();
     return nullptr;
   }
   static void give_back(void* block, std::size_t) noexcept { (void)cudaFree(block); }
+  /// What the process's pool and, where no graph is left that may run again, the graphs' keep for later.
+  template <class Pool>
+  static void make_room(Pool& pool);
   static std::string state() {
     std::size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
@@ -36,12 +41,40 @@ struct DeviceMemory {
 /// Blocks are handed out again as soon as they are given back: whoever gets one works later on the same stream.
 using DevicePool = CachingPool<DeviceMemory>;
 
+/// The memory of all captured graphs. They run one after the other and leave nothing in it, so they share it; nobody else may
+/// have it, because a graph that runs again writes where it wrote when it was captured.
+inline DevicePool& graph_pool() {
+  static DevicePool* pool = new DevicePool(DevicePool::AlwaysCaches{});
+  return *pool;
+}
+
 namespace detail {
+
+/// How many graphs may run again.
+inline std::atomic<int>& live_graphs() {
+  static std::atomic<int> count{0};
+  return count;
+}
+inline void release_pools() {
+  const auto held = Context::instance().lock();
+  if (Context::instance().capturing()) return;  // nothing can be freed now
+  DevicePool::instance().release_cached();
+  if (live_graphs() == 0) graph_pool().release_cached();
+}
+
 inline DevicePool*& selected_pool() {
   thread_local DevicePool* pool = nullptr;
   return pool;
 }
 }  // namespace detail
+
+template <class Pool>
+void DeviceMemory::make_room(Pool& pool) {
+  const auto held = Context::instance().lock();
+  if (Context::instance().capturing()) return;
+  detail::release_pools();
+  if (&pool != &graph_pool()) pool.release_cached();
+}
 
 /// The pool that this thread's tensors come from: that of the process, unless a `PoolScope` stands in scope.
 inline DevicePool& pool() {
@@ -98,15 +131,11 @@ class Staging {
   void upload(const void* host, void* device, std::size_t bytes) {
     if (bytes == 0) return;
     Context& context = Context::instance();
+    const auto held = context.lock();
     if (context.capturing()) throw CudaError("cuda: host data cannot be copied to the device within a captured graph");
-    const std::lock_guard lock(mutex_);
-    Piece piece = take(bytes);
-    std::memcpy(piece.data, host, bytes);
-    const cudaError_t copied = cudaMemcpyAsync(device, piece.data, bytes, cudaMemcpyHostToDevice, context.stream());
-    const cudaError_t recorded = cudaEventRecord(piece.read, context.stream());
-    pieces_.push_back(piece);
-    check(copied, "copy to device");
-    check(recorded, "copy to device");
+    for (std::size_t done = 0; done < bytes; done += most_bytes)
+      upload_piece(context, static_cast<const char*>(host) + done, static_cast<char*>(device) + done,
+                   std::min(most_bytes, bytes - done));
   }
 
  private:
@@ -115,7 +144,17 @@ class Staging {
     std::size_t size;
     cudaEvent_t read;
   };
-  static constexpr std::size_t most_pieces = 64;
+  static constexpr std::size_t most_pieces = 64, most_bytes = std::size_t{4} << 20;
+
+  void upload_piece(Context& context, const void* host, void* device, std::size_t bytes) {
+    Piece piece = take(bytes);
+    std::memcpy(piece.data, host, bytes);
+    const cudaError_t copied = cudaMemcpyAsync(device, piece.data, bytes, cudaMemcpyHostToDevice, context.stream());
+    const cudaError_t recorded = cudaEventRecord(piece.read, context.stream());
+    pieces_.push_back(piece);
+    check(copied, "copy to device");
+    check(recorded, "copy to device");
+  }
 
   /// The oldest piece, if the device is done with it and it is large enough, else a new one. With many under way, waits.
   Piece take(std::size_t bytes) {
@@ -138,7 +177,6 @@ class Staging {
     return piece;
   }
 
-  std::mutex mutex_;
   std::deque<Piece> pieces_;
 };
 
@@ -168,13 +206,14 @@ inline MemoryBlock allocate(Cuda, std::size_t bytes) {
 }
 inline void deallocate(Cuda, MemoryBlock block) noexcept { static_cast<cuda::DevicePool*>(block.pool)->deallocate(block); }
 
-/// Gives all cached memory of the process's pool back to the device.
-inline void release_cached(Cuda) noexcept { cuda::DevicePool::instance().release_cached(); }
+/// Gives all cached memory back to the device, that of graphs where none is left that may run again.
+inline void release_cached(Cuda) { cuda::detail::release_pools(); }
 
 /// y[i] = value.
 template <class T>
 void fill(Cuda, index_t n, T value, T* y) {
   if (n == 0) return;
+  const auto held = cuda::Context::instance().lock();
   constexpr unsigned char zeros[sizeof(T)] = {};
   if (std::memcmp(&value, zeros, sizeof(T)) == 0)
     cuda::check(cudaMemsetAsync(y, 0, static_cast<std::size_t>(n) * sizeof(T), cuda::Context::instance().stream()), "fill");
@@ -184,6 +223,7 @@ void fill(Cuda, index_t n, T value, T* y) {
 /// y[i] = x[i], both on the device; the ranges do not overlap.
 template <class T>
 void copy(Cuda, index_t n, const T* x, T* y) {
+  const auto held = cuda::Context::instance().lock();
   if (n > 0)
     cuda::check(cudaMemcpyAsync(y, x, static_cast<std::size_t>(n) * sizeof(T), cudaMemcpyDeviceToDevice,
                                 cuda::Context::instance().stream()),
@@ -198,6 +238,7 @@ void copy_to_device(Cuda, index_t n, const T* x, T* y) {
 template <class T>
 void copy_to_host(Cuda, index_t n, const T* x, T* y) {
   auto& context = cuda::Context::instance();
+  const auto held = context.lock();
   if (n > 0)
     cuda::check(cudaMemcpyAsync(y, x, static_cast<std::size_t>(n) * sizeof(T), cudaMemcpyDeviceToHost, context.stream()),
                 "copy to host");

@@ -28,13 +28,16 @@ __global__ void __launch_bounds__(block_threads)
 
 inline constexpr int position_teams = block_threads / warp_threads;
 
-/// dtable = keep * dtable + the sum over the sentences of dy at each position. Each lane takes `count` elements of the table,
+/// dtable = keep * dtable + the sum over the sentences of dy at each position, of which no more than `reached` elements of the
+/// table have any. Each lane takes `count` elements of the table,
 /// each warp of a block every eighth sentence.
 template <int count, class T>
 __global__ void __launch_bounds__(block_threads, 3)
-    positions_backward_kernel(SegmentTables segments, index_t sentences, index_t width, index_t size, const T* dy, Wide<T> keep,
-                              T* dtable) {
+    positions_backward_kernel(SegmentTables segments, index_t sentences, index_t width, index_t reached, index_t size,
+                              const T* dy, Wide<T> keep, T* dtable) {
   using W = Wide<T>;
+  // No sentence has the positions of this block.
+  if (static_cast<index_t>(blockIdx.x) * warp_threads * count >= reached) sentences = 0;
   constexpr int ahead = 4;  // sentences that are read before the first is used
   static __shared__ W room[position_teams][warp_threads * count];
   const int own = lane() * count, team = warp();
@@ -95,8 +98,8 @@ void add_positions_backward_table(Cuda, const Segments& segments, index_t width,
   const bool good = width % pack == 0 && cuda::aligned(dy);
   const index_t blocks = cuda::detail::pieces(size, index_t{cuda::warp_threads} * (good ? pack : 1));
   cuda::launch("add_positions", good ? cuda::positions_backward_kernel<pack, T> : cuda::positions_backward_kernel<1, T>,
-               static_cast<unsigned>(blocks), cuda::block_threads, 0, cuda::tables(segments), sentences, width, size, dy, keep,
-               dtable);
+               static_cast<unsigned>(blocks), cuda::block_threads, 0, cuda::tables(segments), sentences, width,
+               segments.longest() * width, size, dy, keep, dtable);
 }
 
 }  // namespace attend

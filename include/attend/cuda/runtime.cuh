@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -84,15 +85,22 @@ class Context {
   /// Bytes of shared memory that a block may ask for.
   [[nodiscard]] int shared_memory() const { return shared_memory_; }
 
+  /// Held by whoever gives the device something to do: what several threads of the host ask for is done call by call, and nothing
+  /// gets in between while work is captured.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() { return std::unique_lock(mutex_); }
+
   /// Waits until the device has done all it was given. Throws CudaError for what failed meanwhile, IndexError and Error for bad
-  /// input that kernels came upon.
+  /// input that kernels came upon, whoever launched them.
   void synchronize(const char* operation) {
+    const auto held = lock();
     check(cudaStreamSynchronize(stream_), operation);
     throw_faults();
   }
   /// Throws what kernels that have run came upon.
   void throw_faults() {
+    const auto held = lock();
     if (fault_->kind == Fault::none) return;
+    (void)cudaStreamSynchronize(stream_);  // what is under way may come upon the same, and must not be blamed on others later
     const Fault f = std::exchange(*fault_, Fault{});
     const std::string name = names_[f.operation];
     switch (f.kind) {
@@ -146,12 +154,20 @@ class Context {
     return true;
   }
 
+  std::recursive_mutex mutex_;
   int device_ = 0, multiprocessors_ = 0, shared_memory_ = 0;
   cudaStream_t stream_ = nullptr;
   Fault *fault_ = nullptr, *device_fault_ = nullptr;
   std::uint64_t* stream_offset_ = nullptr;
   bool capturing_ = false;
 };
+
+/// What products of float numbers are computed in: float (the default), or TF32, which has 10 fraction bits and runs on tensor
+/// cores. Whole process; products of bfloat16 are not touched by it.
+inline std::atomic<bool>& tf32() {
+  static std::atomic<bool> value{false};
+  return value;
+}
 
 /// Waits until the device has done all it was given; see Context::synchronize.
 inline void synchronize() { Context::instance().synchronize("synchronize"); }

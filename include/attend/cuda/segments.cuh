@@ -41,6 +41,7 @@ struct DeviceSegments {
 
 /// The tables of these segments on the device, copied there at first use.
 inline SegmentTables tables(const Segments& segments) {
+  const auto held = Context::instance().lock();  // before the segments' own
   const auto device = segments.device_tables([](const Segments& s) -> std::shared_ptr<const void> {
     auto made = std::make_shared<detail::DeviceSegments>(s.count());
     const auto host = detail::DeviceSegments::host_tables(s);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,8 +64,9 @@ class RecordedSteps {
   using Size = typename Room::Size;
 
   struct State {
-    std::shared_ptr<Room> room;  // goes back to the shelf with the last state that has it
-    Tensor<index_t> spans;       // [2, rows]
+    // Goes back to the shelf with the state, of which there are no copies: two would write into the same room.
+    std::unique_ptr<Room, std::function<void(Room*)>> room;
+    Tensor<index_t> spans;  // [2, rows]
     index_t done = 0;
     [[nodiscard]] index_t rows() const { return spans.dim(1); }
     [[nodiscard]] index_t steps() const { return done; }
@@ -89,8 +91,10 @@ class RecordedSteps {
   Tensor<Wide<T>, D> step(const nn::Transformer<T, D>& model, State& state, std::span<const token_t> tokens) const {
     if (state.done == state.room->size.steps) grow(model, state, {state.room->size.rows, 2 * state.done, 0});
     Room& room = *state.room;
-    room.tokens.rows(0, state.rows()).assign(Tensor<token_t>({state.rows()}, tokens));
     const index_t rows = std::min(rounded(state.rows()), room.size.rows);
+    const Tensor<token_t> all({rows}, 0);
+    std::copy(tokens.begin(), tokens.end(), all.data());
+    room.tokens.rows(0, rows).assign(all);
     room.work[rows].run([&] { compute(model, room, rows); });
     ++state.done;
     return room.result.rows(0, state.rows());
@@ -126,7 +130,7 @@ class RecordedSteps {
     return (n + step - 1) / step * step;
   }
 
-  std::shared_ptr<Room> take(const nn::Transformer<T, D>& model, const Size& wanted) const {
+  std::unique_ptr<Room, std::function<void(Room*)>> take(const nn::Transformer<T, D>& model, const Size& wanted) const {
     const std::lock_guard lock(shelf_->mutex);
     Size& most = shelf_->largest;
     most = {std::max(most.rows, rounded(wanted.rows)), std::max(most.steps, wanted.steps),
@@ -142,18 +146,18 @@ class RecordedSteps {
       rooms.clear();  // too small for what is asked now
       room = std::make_unique<Room>(model, most);
     }
-    return std::shared_ptr<Room>(room.release(), [shelf = shelf_](Room* used) {
-      std::unique_ptr<Room> back(used);
-      const std::lock_guard again(shelf->mutex);
-      if (shelf->rooms.size() < most_rooms) shelf->rooms.push_back(std::move(back));
-    });
+    return {room.release(), [shelf = shelf_](Room* used) {
+              std::unique_ptr<Room> back(used);
+              const std::lock_guard again(shelf->mutex);
+              if (shelf->rooms.size() < most_rooms) shelf->rooms.push_back(std::move(back));
+            }};
   }
 
   /// Goes on in a larger room.
   void grow(const nn::Transformer<T, D>& model, State& state, Size wanted) const {
-    const std::shared_ptr<Room> from = state.room;
+    const auto from = std::move(state.room);
     wanted.source_rows = from->size.source_rows;
-    const std::shared_ptr<Room> to = take(model, wanted);
+    auto to = take(model, wanted);
     if (to->weights != from->weights) to->work.clear(), to->weights = from->weights;
     for (std::size_t l = 0; l < from->slabs.size(); ++l) {
       copy_rows(D{}, state.done, from->slab(), from->slabs[l].data(), from->slab(), to->slabs[l].data(), to->slab());
@@ -161,7 +165,7 @@ class RecordedSteps {
     }
     copy_rows(D{}, state.rows(), state.done, from->table.data(), from->size.steps, to->table.data(), to->size.steps);
     to->step.fill(state.done);
-    state.room = to;
+    state.room = std::move(to);
     write_spans(state);
   }
 

@@ -48,7 +48,12 @@ class WeightAverage {
     explicit Scope(const WeightAverage* average) : average_(average) {
       if (average_) average_->exchange();
     }
-    ~Scope() { end(); }
+    ~Scope() {
+      try {
+        end();
+      } catch (...) {  // a device that has failed; what it failed with is on its way already
+      }
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
     /// Ends it before its time.

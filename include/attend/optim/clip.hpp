@@ -30,7 +30,7 @@ template <class T, Device D>
 double clip_grad_norm(const FlatParameters<T, D>& parameters, double max_norm) {
   const double norm = grad_norm(parameters), coefficient = clip_coefficient(norm, max_norm);
   T* gradients = parameters.gradients().data();
-  if (coefficient < 1) scale_add(D{}, parameters.size(), static_cast<T>(coefficient), gradients, T(0), gradients);
+  if (coefficient < 1) scale_add(D{}, parameters.size(), static_cast<Wide<T>>(coefficient), gradients, T(0), gradients);
   return norm;
 }
 

@@ -42,7 +42,7 @@ class StepRunner {
  private:
   /// A larger step keeps a device busy for longer than the host needs to launch it.
   static constexpr index_t most_recorded_tokens = 32768;
-  static constexpr std::size_t most_frames = 64;
+  static constexpr std::size_t most_frames = 256;
 
   /// Source rows, target rows, sentences, the longest source, the longest target.
   using Size = std::array<index_t, 5>;
@@ -91,8 +91,9 @@ class StepRunner {
   }
 
   Frame& find(const Size& size) {
-    auto& frame = frames_[size];
-    if (!frame) frame = std::make_unique<Frame>(size);
+    auto made = frames_.find(size);
+    if (made == frames_.end()) made = frames_.emplace(size, std::make_unique<Frame>(size)).first;
+    const auto& frame = made->second;
     frame->last_use = ++uses_;
     if (frames_.size() > most_frames) {
       const auto oldest = std::min_element(frames_.begin(), frames_.end(),

@@ -2,19 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "attend/core/arriving.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/average.hpp"
 #include "attend/optim/clip.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/options.hpp"
+#include "attend/train/pending_updates.hpp"
 #include "attend/train/run_clock.hpp"
 #include "attend/train/run_folder.hpp"
 #include "attend/train/step_runner.hpp"
@@ -161,7 +160,7 @@ class Trainer {
     const auto batch = epoch_[state_.position];
     const index_t labels = batches_.labels(batch);
     const double rate = schedule_.at(state_.step + 1);
-    std::vector<PartLoss> losses;
+    std::vector<typename PendingUpdates<T, D>::PartLoss> losses;
     optimizer_.zero_grad();
     for (const auto& part : batches_.parts(batch)) {
       const double share = static_cast<double>(batches_.labels(part)) / static_cast<double>(labels);
@@ -177,27 +176,20 @@ class Trainer {
       epoch_ = batches_.epoch(++state_.epoch);
     }
     state_.seconds = clock_.seconds();
-    under_way_.push_back(
-        {{.step = state_.step, .epoch = epochs_done(), .seconds = state_.seconds, .tokens = state_.tokens, .learning_rate = rate},
-         labels,
-         std::move(losses),
-         Arriving<UpdateRecord, D>(optimizer_.record())});
+    updates_.add(
+        {.step = state_.step, .epoch = epochs_done(), .seconds = state_.seconds, .tokens = state_.tokens, .learning_rate = rate},
+        labels, std::move(losses), optimizer_.record());
     conclude_but(StepRunner<Model>::most_under_way);
   }
 
   /// Reads what came of the updates that are still under way on a device, but for the last so many.
   void conclude_but(std::size_t remaining) {
-    while (under_way_.size() > remaining) {
-      Update update = std::move(under_way_.front());
-      under_way_.pop_front();
-      const UpdateRecord result = update.result.values().front();
-      update.point.gradient_norm = result.norm;
-      for (auto& part : update.losses) update.point.loss += part.share * static_cast<double>(part.mean.values().front());
-      nan_steps_ = result.taken ? 0 : nan_steps_ + 1;
+    while (const auto outcome = updates_.next(remaining)) {
+      nan_steps_ = outcome->taken ? 0 : nan_steps_ + 1;
       if (nan_steps_ >= most_skipped)
         throw Error("fit: the gradient was not finite in the last " + std::to_string(nan_steps_) + " steps, to step " +
-                    std::to_string(update.point.step) + "; a lower learning rate or a longer warm-up may help");
-      record(update.point, update.labels);
+                    std::to_string(outcome->point.step) + "; a lower learning rate or a longer warm-up may help");
+      record(outcome->point, outcome->labels);
     }
   }
 
@@ -206,20 +198,20 @@ class Trainer {
     TrainingState& s = state_;
     s.sum.add(now, labels);
     if (std::isfinite(now.loss)) shown_loss_ = shown_loss_ ? *shown_loss_ + (now.loss - *shown_loss_) * 0.1 : now.loss;
-    if (s.step % o_.curve_every == 0) {
+    if (now.step % o_.curve_every == 0) {
       s.curve.push_back(s.sum.mean(now));
       s.sum = {};
     }
     if (o_.on_step) o_.on_step(now);
-    const double done = RunClock::fraction(o_, now.epoch, s.step, now.seconds);
-    progress_.update(now.seconds, {.step = s.step,
+    const double done = RunClock::fraction(o_, now.epoch, now.step, now.seconds);
+    progress_.update(now.seconds, {.step = now.step,
                                    .steps = total_steps(),
                                    .epoch = static_cast<index_t>(std::ceil(now.epoch)),
                                    .epochs = o_.epochs,
                                    .fraction = done,
                                    .loss = shown_loss_.value_or(now.loss),
                                    .learning_rate = now.learning_rate,
-                                   .tokens_per_second = speed_.update(now.seconds, static_cast<double>(s.tokens)),
+                                   .tokens_per_second = speed_.update(now.seconds, static_cast<double>(now.tokens)),
                                    .seconds_left = clock_.seconds_left(done, now.seconds)});
   }
 
@@ -313,19 +305,6 @@ class Trainer {
     return static_cast<double>(state_.epoch) + static_cast<double>(state_.position) / static_cast<double>(epoch_.size());
   }
 
-  /// The mean loss of a part of a batch, and the share of the batch's labels that it is the mean of.
-  struct PartLoss {
-    double share;
-    Arriving<Wide<T>, D> mean;
-  };
-  /// An update whose outcome may still be under way.
-  struct Update {
-    CurvePoint point;
-    index_t labels;
-    std::vector<PartLoss> losses;
-    Arriving<UpdateRecord, D> result;
-  };
-
   Model& model_;
   const Tokenizer& tokenizer_;
   const FitOptions& o_;
@@ -338,7 +317,7 @@ class Trainer {
   RunFolder folder_;
   Progress progress_;
   StepRunner<Model> runner_;
-  std::deque<Update> under_way_;
+  PendingUpdates<T, D> updates_;
 
   TrainingState state_;
   index_t saved_step_ = -1;  // of the last checkpoint

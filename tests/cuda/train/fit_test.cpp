@@ -28,7 +28,7 @@ FitOptions options() {
   auto o = toy::options(3);
   o.tokens_per_batch = 48;
   o.accumulate = 2;
-  o.curve_every = 1;
+  o.curve_every = 2;
   o.validation = toy::corpus(6, 2);
   return o;
 }
