@@ -50,13 +50,16 @@ struct UpdateRecord {
   bool taken = false;              ///< whether the last was not left out
 };
 
+/// What to multiply gradients of that norm by so that their norm is at most `max_norm`.
+inline double clip_scale(double norm, double max_norm) { return std::min(1.0, max_norm / (norm + 1e-6)); }
+
 /// Begins an update: the gradients' norm, and with max_norm > 0 the scale that cuts it down to that, min(1, max_norm / (norm +
 /// 1e-6)); counts the update, or where the norm is not finite that it is left out.
 template <class T>
 void begin_update(Cpu, index_t n, const T* gradient, double max_norm, UpdateRecord* record) {
   record->norm = std::sqrt(sum_of_squares(Cpu{}, n, gradient));
   record->taken = std::isfinite(record->norm);
-  record->gradient_scale = max_norm > 0 ? std::min(1.0, max_norm / (record->norm + 1e-6)) : 1.0;
+  record->gradient_scale = max_norm > 0 ? clip_scale(record->norm, max_norm) : 1.0;
   ++(record->taken ? record->steps : record->skipped);
 }
 /// The same for gradients of which the host knows what to do with them.

@@ -10,6 +10,21 @@ namespace attend {
 
 namespace cuda {
 
+template <class T>
+StepSizes<T> step_sizes(index_t heads, index_t d_k, index_t d_v, double scale, const T* q, index_t q_stride, index_t k_offset,
+                        index_t v_offset, T* out, index_t out_stride) {
+  return {static_cast<int>(heads),
+          static_cast<int>(d_k),
+          static_cast<int>(d_v),
+          static_cast<Wide<T>>(scale),
+          q,
+          q_stride,
+          k_offset,
+          v_offset,
+          out,
+          out_stride};
+}
+
 /// Runs an attention step over keys that `keys` finds. `packs`: their vectors begin on multiples of 16 bytes.
 template <class T, class Keys>
 void attention_step_rows(index_t rows, const StepSizes<T>& sizes, const Keys& keys, bool packs) {
@@ -41,16 +56,7 @@ template <class T>
 void attention_step(Cuda, index_t rows, index_t heads, index_t d_k, index_t d_v, index_t steps, double scale, const T* q,
                     index_t q_stride, const T* const* slabs, index_t k_offset, index_t v_offset, index_t slab_stride,
                     const std::int32_t* table, index_t table_stride, T* out, index_t out_stride) {
-  const cuda::StepSizes<T> sizes{static_cast<int>(heads),
-                                 static_cast<int>(d_k),
-                                 static_cast<int>(d_v),
-                                 static_cast<Wide<T>>(scale),
-                                 q,
-                                 q_stride,
-                                 k_offset,
-                                 v_offset,
-                                 out,
-                                 out_stride};
+  const auto sizes = cuda::step_sizes(heads, d_k, d_v, scale, q, q_stride, k_offset, v_offset, out, out_stride);
   const cuda::SlabKeys<T> keys{slabs, table, table_stride, slab_stride, static_cast<int>(steps)};
   cuda::attention_step_rows(rows, sizes, keys, slab_stride % cuda::Pack<T>::count == 0);
 }
@@ -63,16 +69,7 @@ template <class T>
 void cross_attention_step(Cuda, index_t rows, index_t heads, index_t d_k, index_t d_v, double scale, const T* q, index_t q_stride,
                           const T* kv, index_t k_offset, index_t v_offset, index_t kv_stride, const index_t* begins,
                           const index_t* lengths, T* out, index_t out_stride) {
-  const cuda::StepSizes<T> sizes{static_cast<int>(heads),
-                                 static_cast<int>(d_k),
-                                 static_cast<int>(d_v),
-                                 static_cast<Wide<T>>(scale),
-                                 q,
-                                 q_stride,
-                                 k_offset,
-                                 v_offset,
-                                 out,
-                                 out_stride};
+  const auto sizes = cuda::step_sizes(heads, d_k, d_v, scale, q, q_stride, k_offset, v_offset, out, out_stride);
   const cuda::SourceKeys<T> keys{kv, kv_stride, begins, lengths};
   cuda::attention_step_rows(rows, sizes, keys, kv_stride % cuda::Pack<T>::count == 0 && cuda::aligned(kv));
 }

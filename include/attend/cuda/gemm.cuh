@@ -45,6 +45,18 @@ struct Product {
   index_t aux_stride = 0;  // elements (bits for relu) from row to row
 };
 
+/// A product of matrices without gaps between their rows.
+inline Product whole_product(bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k) {
+  return {.a_transposed = a_transposed,
+          .b_transposed = b_transposed,
+          .m = m,
+          .n = n,
+          .k = k,
+          .lda = a_transposed ? m : k,
+          .ldb = b_transposed ? k : n,
+          .ldc = n};
+}
+
 /// Elements (bits for ReLU) of `aux` from one row to the next, as cuBLASLt wants them aligned.
 inline index_t aux_stride(bool relu, index_t n) { return relu ? (n + 127) / 128 * 128 : (n + 7) / 8 * 8; }
 

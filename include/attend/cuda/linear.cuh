@@ -12,16 +12,9 @@ void linear_forward(Cuda, index_t rows, index_t in, index_t out, const T* x, con
   using W = Wide<T>;
   if (rows == 0 || out == 0) return;
   if (bias && in > 0) {
-    const cuda::Product p{.a_transposed = false,
-                          .b_transposed = true,
-                          .m = rows,
-                          .n = out,
-                          .k = in,
-                          .lda = in,
-                          .ldb = in,
-                          .ldc = out,
-                          .epilogue = cuda::Epilogue::bias,
-                          .bias = const_cast<T*>(bias)};
+    cuda::Product p = cuda::whole_product(false, true, rows, out, in);
+    p.epilogue = cuda::Epilogue::bias;
+    p.bias = const_cast<T*>(bias);
     if (cuda::Products::instance().run<T>(p, W(1), x, weight, W(0), y)) return;
   }
   gemm(Cuda{}, false, true, rows, out, in, W(1), x, in, weight, in, W(0), y, out);
@@ -57,16 +50,9 @@ void linear_backward_weight_bias(Cuda, index_t rows, index_t in, index_t out, co
   using W = Wide<T>;
   if (rows > 0 && in > 0 && out > 0) {
     const cuda::Buffer<T> sums(bias_keep == W(0) ? 0 : out);  // the product overwrites
-    const cuda::Product p{.a_transposed = true,
-                          .b_transposed = false,
-                          .m = out,
-                          .n = in,
-                          .k = rows,
-                          .lda = out,
-                          .ldb = in,
-                          .ldc = in,
-                          .epilogue = cuda::Epilogue::bias_gradient,
-                          .bias = bias_keep == W(0) ? dbias : sums.data()};
+    cuda::Product p = cuda::whole_product(true, false, out, in, rows);
+    p.epilogue = cuda::Epilogue::bias_gradient;
+    p.bias = bias_keep == W(0) ? dbias : sums.data();
     if (cuda::Products::instance().run<T>(p, W(1), dy, x, keep, dweight)) {
       if (bias_keep != W(0)) add_into(Cuda{}, out, sums.data(), dbias);
       return;
@@ -90,18 +76,11 @@ bool linear_activation_forward(Cuda, index_t rows, index_t in, index_t out, cons
                                T* y, void* aux) {
   using W = Wide<T>;
   if (rows == 0 || in == 0 || out == 0 || std::is_same_v<T, double>) return false;
-  const cuda::Product p{.a_transposed = false,
-                        .b_transposed = true,
-                        .m = rows,
-                        .n = out,
-                        .k = in,
-                        .lda = in,
-                        .ldb = in,
-                        .ldc = out,
-                        .epilogue = gelu ? cuda::Epilogue::gelu_bias : cuda::Epilogue::relu_bias,
-                        .bias = const_cast<T*>(bias),
-                        .aux = aux,
-                        .aux_stride = aux ? cuda::aux_stride(!gelu, out) : 0};
+  cuda::Product p = cuda::whole_product(false, true, rows, out, in);
+  p.epilogue = gelu ? cuda::Epilogue::gelu_bias : cuda::Epilogue::relu_bias;
+  p.bias = const_cast<T*>(bias);
+  p.aux_stride = aux ? cuda::aux_stride(!gelu, out) : 0;
+  p.aux = aux;
   return cuda::Products::instance().run<T>(p, W(1), x, weight, W(0), y);
 }
 
@@ -132,18 +111,11 @@ void linear_backward_input_activation(Cuda, index_t rows, index_t in, index_t ou
                                       const T* y, const void* aux, T* dx, T* dbias) {
   using W = Wide<T>;
   const index_t stride = cuda::aux_stride(!gelu, in);
-  const cuda::Product p{.a_transposed = false,
-                        .b_transposed = false,
-                        .m = rows,
-                        .n = in,
-                        .k = out,
-                        .lda = out,
-                        .ldb = in,
-                        .ldc = in,
-                        .epilogue = gelu ? cuda::Epilogue::gelu_gradient_bias : cuda::Epilogue::relu_gradient_bias,
-                        .bias = dbias,
-                        .aux = const_cast<void*>(aux),
-                        .aux_stride = stride};
+  cuda::Product p = cuda::whole_product(false, false, rows, in, out);
+  p.epilogue = gelu ? cuda::Epilogue::gelu_gradient_bias : cuda::Epilogue::relu_gradient_bias;
+  p.bias = dbias;
+  p.aux_stride = stride;
+  p.aux = const_cast<void*>(aux);
   if (cuda::Products::instance().run<T>(p, W(1), dy, weight, W(0), dx)) return;
   linear_backward_input(Cuda{}, rows, in, out, dy, weight, W(0), dx);
   cuda::launch("feed_forward", cuda::activation_gradient_kernel<T>, cuda::blocks_for(rows * in), cuda::block_threads, 0, rows, in,

@@ -83,16 +83,7 @@ template <class T>
 void attention_step_at(Cuda, index_t rows, index_t heads, index_t d_k, index_t d_v, const index_t* step, double scale, const T* q,
                        index_t q_stride, const T* slabs, index_t slab_stride, index_t row_stride, const std::int32_t* table,
                        index_t table_stride, T* out, index_t out_stride) {
-  const cuda::StepSizes<T> sizes{static_cast<int>(heads),
-                                 static_cast<int>(d_k),
-                                 static_cast<int>(d_v),
-                                 static_cast<Wide<T>>(scale),
-                                 q,
-                                 q_stride,
-                                 0,
-                                 heads * d_k,
-                                 out,
-                                 out_stride};
+  const auto sizes = cuda::step_sizes(heads, d_k, d_v, scale, q, q_stride, index_t{0}, heads * d_k, out, out_stride);
   const cuda::RoomKeys<T> keys{slabs, table, table_stride, slab_stride, row_stride, step};
   constexpr index_t V = cuda::Pack<T>::count;
   cuda::attention_step_rows(rows, sizes, keys, row_stride % V == 0 && slab_stride % V == 0 && cuda::aligned(slabs));

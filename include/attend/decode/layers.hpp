@@ -16,6 +16,7 @@ const nn::MultiHeadAttention<T, D>& attention_of(const nn::Transformer<T, D>& mo
   return model.decoder.layers.front().self_attn;
 }
 
+/// What scores are multiplied by, 1 / sqrt(d_k).
 template <class T, Device D>
 double attention_scale(const nn::MultiHeadAttention<T, D>& a) {
   return 1 / std::sqrt(static_cast<double>(a.d_k));

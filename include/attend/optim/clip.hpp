@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attend/cpu/optimizer.hpp"
 #include "attend/optim/parameters.hpp"
 
 namespace attend::optim {
@@ -21,7 +22,7 @@ double grad_norm(const FlatParameters<T, D>& parameters) {
 /// Throws ValueError where max_norm is not positive.
 inline double clip_coefficient(double norm, double max_norm) {
   check_value(max_norm > 0, "clip_grad_norm", "max_norm is " + std::to_string(max_norm) + ", expected more than 0");
-  return std::isfinite(norm) ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;
+  return std::isfinite(norm) ? clip_scale(norm, max_norm) : 1.0;
 }
 
 /// Scales all gradients by one factor so that their norm is at most `max_norm`, and returns the norm before.

@@ -10,7 +10,6 @@
 
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/average.hpp"
-#include "attend/optim/clip.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/options.hpp"
 #include "attend/train/pending_updates.hpp"
