@@ -2,6 +2,7 @@
 
 #include "attend/cuda.hpp"
 #include "attend/decode/beam.hpp"
+#include "attend/decode/ensemble.hpp"
 #include "attend/decode/greedy.hpp"
 #include "attend/decode/sample.hpp"
 #include "attend/decode/transformer.hpp"
@@ -93,8 +94,8 @@ void check_decoding() {
   }
   const auto source = tokens(12, 7);
   const auto segments = Segments::ragged({5, 3, 4});
-  const decode::TransformerModel<float> model(here);
-  const decode::TransformerModel<T, Cuda> device_model(there);
+  const decode::TransformerModel<float> model(here, {.attention = true});
+  const decode::TransformerModel<T, Cuda> device_model(there, {.attention = true});
   const double allowed = std::is_same_v<T, float> ? 1e-4 : 5e-2;
   const auto same = [&](const decode::Hypothesis& got, const decode::Hypothesis& expected) {
     if (std::is_same_v<T, float>) CHECK(got.tokens == expected.tokens);
@@ -116,9 +117,28 @@ void check_decoding() {
     search([](auto& m, auto& state) { return decode::greedy(m, state, 3, {.max_length = 40, .min_length = 34}); });
     search([](auto& m, auto& state) { return decode::beam_search(m, state, 3, {.max_length = 8, .beam = 3}); });
   }
-  if (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
     search(
         [](auto& m, auto& state) { return decode::sample(m, state, 3, {.max_length = 8, .samples = 2, .top_k = 5, .seed = 2}); });
+    const decode::Constraints constraints{.prefix = {{5}, {}, {7, 7}},
+                                          .allowed = {{}, {3, 4, 5, 6, 9, 11, 12}, {7, 8, 9, 10}},
+                                          .banned = {{4}, {7, 7, 8}},
+                                          .no_repeat_ngram = 2,
+                                          .force_end = true};
+    search([&](auto& m, auto& state) {
+      return decode::beam_search(m, state, 3, {.max_length = 7, .beam = 3, .constraints = constraints, .coverage = 0.4});
+    });
+    // Two of one model, the second of which counts twice, are that model.
+    const decode::Ensemble<decode::TransformerModel<float, Cuda>> both({device_model, device_model}, {.weights = {1, 2}});
+    auto state = model.begin(source, segments);
+    auto device_state = both.begin(source.to<Cuda>(), segments);
+    const decode::BeamOptions how{.max_length = 7, .beam = 3, .coverage = 0.4};
+    const auto expected = decode::beam_search(model, state, 3, how), got = decode::beam_search(both, device_state, 3, how);
+    for (std::size_t i = 0; i < 3; ++i) {
+      same(got[i].at(0), expected[i].at(0));
+      CHECK(got[i][0].score == Approx(expected[i][0].score).epsilon(allowed));
+    }
+  }
 }
 
 }  // namespace

@@ -218,29 +218,6 @@ TEST_CASE("the first step has one row a sentence, and finished sentences leave",
   REQUIRE(lists[2][0].tokens == Tokens{3});
 }
 
-TEST_CASE("the three ways to stop differ as they say", "[beam]") {
-  // 3 ends at once with probability 0.5; 4 4 4 ... gets ever surer of itself and its long end has the best score by far.
-  scripted::Model<double> model(5, [](index_t, const Tokens& prefix) {
-    if (prefix.empty()) return logs({0, 0, 0, 0.6, 0.4});
-    if (prefix[0] == 3) return logs({0, 0, 0.5, 0.5, 0});
-    return prefix.size() < 6 ? logs({0, 0, 0, 0, 1}) : logs({0, 0, 1, 0, 0});
-  });
-  BeamOptions options{.max_length = 8, .beam = 2, .alpha = 1, .normalization = LengthNormalization::marian, .stop = Stop::first};
-  REQUIRE(run(model, {0}, options)[0][0].tokens == Tokens{3});
-  options.stop = Stop::exact;
-  REQUIRE(run(model, {0}, options)[0][0].tokens == Tokens{4, 4, 4, 4, 4, 4});
-  // One live hypothesis, 0.04 then 1, 1, ...: at its present length it cannot beat what has ended, at its last it can.
-  scripted::Model<double> sure(5, [](index_t, const Tokens& prefix) {
-    if (prefix.empty()) return logs({0, 0, 0.5, 0, 0.5});
-    if (prefix.size() == 1) return logs({0, 0, 0.9, 0, 0.1});
-    return prefix.size() < 8 ? logs({0, 0, 0, 0, 1}) : logs({0, 0, 1, 0, 0});
-  });
-  options.stop = Stop::present_length;
-  REQUIRE(run(sure, {0}, options)[0][0].tokens == Tokens{4});
-  options.stop = Stop::exact;
-  REQUIRE(run(sure, {0}, options)[0][0].tokens == Tokens(8, 4));
-}
-
 TEST_CASE("unfinished hypotheses come back only where nothing has finished", "[beam]") {
   scripted::Model<double> endless(5, [](index_t, const Tokens&) { return logs({0, 0, 0, 0.75, 0.25}); });
   const auto list = run(endless, {0}, {.max_length = 2, .beam = 3, .n_best = 3, .alpha = 0})[0];

@@ -102,6 +102,61 @@ TEST_CASE("searches of a Transformer: greedy is the argmax of whole passes, beam
   CHECK(beam[1].front().log_probability == Approx(single[0].front().log_probability).epsilon(1e-12));
 }
 
+TEST_CASE("a step with a head of some tokens gives what restricting all of them gives") {
+  for (int kind = 0; kind < 3; ++kind) {
+    seed(9);
+    auto options = nn::model_options(small_options());
+    if (kind == 1) options.tie_head = options.decoder.scale_embedding = true;
+    if (kind == 2) options.head_bias = true;
+    nn::Transformer<double> model(options);
+    if (kind == 2) model.head_bias->value().fill(0.5), model.head_bias->value()(7) = -2;
+    const decode::TransformerModel<double> steps(model);
+    const std::vector<token_t> head{7, 2, 5, 5, 10}, listed{2, 5, 7, 10};
+    auto state = steps.begin(source, segments), narrow = steps.begin(source, segments, head);
+    for (const token_t token : {1, 5, 7}) {
+      const std::vector<token_t> tokens{token, token};
+      const auto all = steps.step(state, tokens), got = steps.step(narrow, tokens);
+      REQUIRE(got.shape() == Shape{2, 11});
+      for (index_t r = 0; r < 2; ++r) {
+        double mass = 0;
+        for (const token_t t : listed) mass += std::exp(all(r, t));
+        for (token_t t = 0; t < 11; ++t) {
+          if (std::count(listed.begin(), listed.end(), t))
+            REQUIRE(got(r, t) == Approx(all(r, t) - std::log(mass)).epsilon(1e-12));
+          else REQUIRE(got(r, t) == -std::numeric_limits<double>::infinity());
+        }
+      }
+      steps.reorder(state, std::vector<index_t>{1, 0});
+      steps.reorder(narrow, std::vector<index_t>{1, 0});
+    }
+    CHECK_THROWS_WITH(steps.begin(source, segments, std::vector<token_t>{2, 11}),
+                      "TransformerModel: token 11 of the head is outside the vocabulary of 11");
+    CHECK_THROWS_AS(steps.begin(source, segments, std::vector<token_t>{-1, 2}), IndexError);
+  }
+}
+
+TEST_CASE("a shortlist's search is the same with the head of its tokens, in 8-bit integers too") {
+  seed(10);
+  const nn::Transformer<float> model(small_options());
+  const decode::Constraints constraints{.allowed = {{3, 9, 4}, {6, 4, 5, 3}}};
+  const std::vector<token_t> head{2, 3, 4, 5, 6, 9};
+  for (const auto precision : {Precision::full, Precision::int8}) {
+    const decode::TransformerModel<float> steps(model, precision);
+    auto state = steps.begin(source, segments), narrow = steps.begin(source, segments, head);
+    const decode::BeamOptions options{.max_length = 9, .beam = 3, .n_best = 3, .constraints = constraints};
+    const auto expected = decode::beam_search(steps, state, 2, options), got = decode::beam_search(steps, narrow, 2, options);
+    for (std::size_t s = 0; s < 2; ++s) {
+      REQUIRE(got[s].size() == expected[s].size());
+      for (std::size_t i = 0; i < got[s].size(); ++i) {
+        CHECK(got[s][i].tokens == expected[s][i].tokens);
+        CHECK(got[s][i].score == Approx(expected[s][i].score).epsilon(1e-5));
+        for (const token_t t : got[s][i].tokens)
+          CHECK(std::count(constraints.allowed[s].begin(), constraints.allowed[s].end(), t) == 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("a Transformer's step names what does not fit") {
   seed(8);
   auto options = nn::model_options(small_options());

@@ -54,11 +54,10 @@ void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, 
   for (int v = 0; v < V; ++v) store<T>(out + v * width<T>, sum[v]);
 }
 
-/// out = sum_j w_j v_j, w = softmax(scale * q . k_j), over n > 0 keys: k_j begins k_offset after keys[j], v_j v_offset after it.
-/// keys [n + 3]; weights, room to work in, [n rounded up to a multiple of `lanes`].
+/// weights[j] = softmax(scale * q . k_j) over n > 0 keys: k_j begins k_offset after keys[j]. keys [n + 3]; there is room for n
+/// rounded up to a multiple of `lanes` weights, those beyond n are 0.
 template <class T>
-void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, const T* const* keys, index_t k_offset,
-                    index_t v_offset, T* weights, T* out) {
+void key_weights(index_t n, index_t d_k, T scale, const T* q, const T* const* keys, index_t k_offset, T* weights) {
   constexpr index_t W = width<T>;
   switch (d_k % W == 0 ? d_k / W : 0) {
     case 1:
@@ -83,6 +82,15 @@ void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, co
   for (index_t j = 0; j < whole; ++j) weights[j] = cpu::exp(weights[j] - top);
   const T inverse = T(1) / sum_over<T>(whole, [=](index_t j) { return weights[j]; });
   for (index_t j = 0; j < whole; ++j) weights[j] *= inverse;
+}
+
+/// out = sum_j w_j v_j, w = softmax(scale * q . k_j), over n > 0 keys: k_j begins k_offset after keys[j], v_j v_offset after it.
+/// keys [n + 3]; weights, room to work in, [n rounded up to a multiple of `lanes`].
+template <class T>
+void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, const T* const* keys, index_t k_offset,
+                    index_t v_offset, T* weights, T* out) {
+  constexpr index_t W = width<T>;
+  key_weights(n, d_k, scale, q, keys, k_offset, weights);
 
   index_t i = 0;
   for (; i + 4 * W <= d_v; i += 4 * W) weighted_rows<4>(n, weights, keys, v_offset + i, out + i);
@@ -150,6 +158,31 @@ void cross_attention_step(Cpu, index_t rows, index_t heads, index_t d_k, index_t
   cpu::attention_step_rows(
       rows, heads, d_k, d_v, most, scale, q, q_stride, v_offset - k_offset, [=](index_t row) { return lengths[row]; },
       [=](index_t row, index_t j) { return kv + (begins[row] + j) * kv_stride + k_offset; }, out, out_stride);
+}
+
+/// The weights of such a step, mean over the heads: weights[r, j] of the j-th of row r's keys, 0 for j from lengths[r] up to
+/// `longest`, which no length exceeds. weights [rows, longest].
+template <class T>
+void cross_attention_weights_step(Cpu, index_t rows, index_t heads, index_t d_k, double scale, const T* q, index_t q_stride,
+                                  const T* kv, index_t k_offset, index_t kv_stride, const index_t* begins, const index_t* lengths,
+                                  index_t longest, T* weights) {
+  parallel_rows(rows, heads * longest * d_k, [=](index_t begin, index_t end) {
+    std::vector<const T*> keys(static_cast<std::size_t>(longest + 3));
+    std::vector<T> room(static_cast<std::size_t>(longest + cpu::lanes));
+    const T share = T(1) / static_cast<T>(heads);
+    for (index_t r = begin; r < end; ++r) {
+      const index_t n = lengths[r];
+      T* const to = weights + r * longest;
+      std::fill_n(to, longest, T(0));
+      if (n == 0) continue;
+      for (index_t j = 0; j < n + 3; ++j)
+        keys[static_cast<std::size_t>(j)] = kv + (begins[r] + std::min(j, n - 1)) * kv_stride + k_offset;
+      for (index_t head = 0; head < heads; ++head) {
+        cpu::key_weights(n, d_k, static_cast<T>(scale), q + r * q_stride + head * d_k, keys.data(), head * d_k, room.data());
+        for (index_t j = 0; j < n; ++j) to[j] += share * room[static_cast<std::size_t>(j)];
+      }
+    }
+  });
 }
 
 /// y[r] = x[r], rows of `width` elements at these strides.

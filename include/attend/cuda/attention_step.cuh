@@ -74,6 +74,19 @@ void cross_attention_step(Cuda, index_t rows, index_t heads, index_t d_k, index_
   cuda::attention_step_rows(rows, sizes, keys, kv_stride % cuda::Pack<T>::count == 0 && cuda::aligned(kv));
 }
 
+/// The weights of such a step, mean over the heads: weights[r, j] of the j-th of row r's keys, 0 for j from lengths[r] up to
+/// `longest`, which no length exceeds. weights [rows, longest].
+template <class T>
+void cross_attention_weights_step(Cuda, index_t rows, index_t heads, index_t d_k, double scale, const T* q, index_t q_stride,
+                                  const T* kv, index_t k_offset, index_t kv_stride, const index_t* begins, const index_t* lengths,
+                                  index_t longest, Wide<T>* weights) {
+  if (rows == 0 || longest == 0) return;
+  const auto sizes = cuda::step_sizes<T>(heads, d_k, index_t{0}, scale, q, q_stride, k_offset, index_t{0}, nullptr, index_t{0});
+  const cuda::SourceKeys<T> keys{kv, kv_stride, begins, lengths};
+  cuda::launch("attention_weights", cuda::attention_weights_kernel<T, cuda::SourceKeys<T>>, dim3(static_cast<unsigned>(rows)),
+               cuda::step_threads, 0, sizes, keys, static_cast<int>(longest), weights);
+}
+
 /// y[r] = x[r], rows of `width` elements at these strides.
 template <class T>
 void copy_rows(Cuda, index_t rows, index_t width, const T* x, index_t x_stride, T* y, index_t y_stride) {

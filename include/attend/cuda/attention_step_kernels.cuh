@@ -185,6 +185,49 @@ __global__ void __launch_bounds__(step_threads) attention_step_general_kernel(St
     sizes.out[row * sizes.out_stride + head * sizes.d_v + c] = static_cast<T>(sums[c] * inverse);
 }
 
+/// A block for a row: the mean over its heads of what they attend to, weights [rows, longest], 0 beyond a row's keys. Scores are
+/// computed twice rather than kept, since there is no room for those of all keys.
+template <class T, class Keys>
+__global__ void __launch_bounds__(step_threads)
+    attention_weights_kernel(StepSizes<T> sizes, Keys keys, int longest, Wide<T>* weights) {
+  using W = Wide<T>;
+  constexpr int warps = step_threads / warp_threads;
+  static __shared__ W tops[warps], sums[warps];
+  const index_t row = blockIdx.x;
+  const int n = keys.count(row);
+  W* const to = weights + row * longest;
+  for (int j = static_cast<int>(threadIdx.x); j < longest; j += step_threads) to[j] = W(0);
+  __syncthreads();
+  for (int head = 0; head < sizes.heads; ++head) {
+    const T* const q = sizes.q + row * sizes.q_stride + head * sizes.d_k;
+    const index_t k_begin = sizes.k_offset + head * sizes.d_k;
+    const auto score = [&](int j) {
+      const T* const vector = keys.at(row, j) + k_begin;
+      W dot(0);
+      for (int i = lane(); i < sizes.d_k; i += warp_threads)
+        dot += sizes.scale * static_cast<W>(q[i]) * static_cast<W>(vector[i]);
+      return warp_sum(dot);
+    };
+    Weighted<W, 1> own;
+    for (int j = warp(); j < n; j += warps) {
+      const W s = score(j);
+      own.rescale(s > own.top ? s : own.top);
+      own.sum += exp(s - own.shift(own.top));
+    }
+    if (lane() == 0) tops[warp()] = own.top, sums[warp()] = own.sum;
+    __syncthreads();
+    W most = tops[0], sum(0);
+    for (int w = 1; w < warps; ++w) most = tops[w] > most ? tops[w] : most;
+    for (int w = 0; w < warps; ++w) sum += sums[w] * exp(tops[w] - own.shift(most));
+    const W share = sum == W(0) ? W(0) : W(1) / (sum * static_cast<W>(sizes.heads));
+    for (int j = warp(); j < n; j += warps) {
+      const W s = score(j);
+      if (lane() == 0) to[j] += share * exp(s - own.shift(most));
+    }
+    __syncthreads();
+  }
+}
+
 /// y[r] = x[r], rows of `width` elements at these strides; an element is a number or a pack of them.
 template <class E>
 __global__ void copy_rows_kernel(index_t rows, index_t width, const E* x, index_t x_stride, E* y, index_t y_stride) {

@@ -1,22 +1,103 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "attend/core/tensor.hpp"
+#include "attend/cpu/constrain.hpp"
 #include "attend/cpu/top_k.hpp"
+#include "attend/decode/constraints.hpp"
 
 namespace attend::decode::detail {
 
-/// The one place where log-probabilities [rows, vocabulary] change between the model and the choice of tokens: those that the
-/// options rule out after prefixes of `length` tokens become minus infinity.
+/// The one place where log-probabilities change between the model and the choice of tokens: those that the options rule out
+/// become minus infinity. Made once a search.
 template <class T, Device D, class Options>
-void adjust(const Options& options, index_t length, const Tensor<T, D>& log_probabilities) {
-  const index_t rows = log_probabilities.dim(0), vocabulary = log_probabilities.dim(1);
-  constexpr T never = -std::numeric_limits<T>::infinity();
-  fill_columns(D{}, rows, vocabulary, static_cast<index_t>(options.suppressed.size()), options.suppressed.data(), never,
-               log_probabilities.data());
-  if (length < options.min_length) fill_columns(D{}, rows, vocabulary, 1, &options.eos, never, log_probabilities.data());
+class Adjust {
+ public:
+  Adjust(const Options& options, index_t vocabulary)
+      : options_(options), vocabulary_(vocabulary), never_(options.suppressed), by_row_(by_row(options.constraints)) {
+    for (const auto& sequence : options.constraints.banned)
+      if (sequence.size() == 1) never_.push_back(sequence[0]);
+    std::vector<token_t> all;
+    for (auto list : options.constraints.allowed) {
+      if (!list.empty()) list.push_back(options.eos);
+      std::sort(list.begin(), list.end());
+      list.erase(std::unique(list.begin(), list.end()), list.end());
+      begins_.push_back(static_cast<index_t>(all.size()));
+      lengths_.push_back(static_cast<index_t>(list.size()));
+      all.insert(all.end(), list.begin(), list.end());
+    }
+    if (!all.empty())
+      allowed_ = Tensor<token_t>({static_cast<index_t>(all.size())}, std::span<const token_t>(all)).template to<D>();
+  }
+
+  /// x [rows, vocabulary] follows prefixes of `length` tokens; prefix_of(row, tokens) writes those of a row and gives its
+  /// sentence.
+  template <class PrefixOf>
+  void operator()(index_t length, const Tensor<T, D>& x, PrefixOf&& prefix_of) {
+    const index_t rows = x.dim(0);
+    constexpr T never = -std::numeric_limits<T>::infinity();
+    rules_.clear();
+    for (index_t row = 0; by_row_ && row < rows; ++row) {
+      tokens_.clear();
+      const index_t sentence = prefix_of(row, tokens_);
+      add_rules(options_, row, sentence, tokens_, rules_);
+    }
+    const Tensor<T, D> only = take_forced(x);
+    restrict(x);
+    fill_columns(D{}, rows, vocabulary_, static_cast<index_t>(never_.size()), never_.data(), never, x.data());
+    if (length < options_.min_length) fill_columns(D{}, rows, vocabulary_, 1, &options_.eos, never, x.data());
+    const auto& banned = rules_.banned;
+    if (!banned.rows.empty())
+      set_entries(D{}, static_cast<index_t>(banned.rows.size()), vocabulary_, banned.rows.data(), banned.tokens.data(), never,
+                  x.data());
+    if (const auto& one = rules_.forced; !one.rows.empty())
+      keep_entries(D{}, only.size(), vocabulary_, one.rows.data(), one.tokens.data(), only.data(), x.data());
+  }
+
+ private:
+  /// What remains of the rows that only one token may follow: the model's value of a forced one, 0 of the end token. Puts both in
+  /// one list.
+  Tensor<T, D> take_forced(const Tensor<T, D>& x) {
+    auto &one = rules_.forced, &ended = rules_.ended;
+    const auto forced = static_cast<index_t>(one.rows.size());
+    if (forced == 0 && ended.rows.empty()) return {};
+    one.rows.insert(one.rows.end(), ended.rows.begin(), ended.rows.end());
+    one.tokens.insert(one.tokens.end(), ended.tokens.begin(), ended.tokens.end());
+    const Tensor<T, D> values({static_cast<index_t>(one.rows.size())}, T(0));
+    if (forced > 0) take_entries(D{}, forced, vocabulary_, one.rows.data(), one.tokens.data(), x.data(), values.data());
+    return values;
+  }
+  void restrict(const Tensor<T, D>& x) {
+    const auto count = static_cast<index_t>(rules_.kept.size());
+    if (count == 0) return;
+    std::vector<index_t> begins, lengths;
+    for (const index_t list : rules_.lists) {
+      begins.push_back(begins_[static_cast<std::size_t>(list)]);
+      lengths.push_back(lengths_[static_cast<std::size_t>(list)]);
+    }
+    restrict_rows(D{}, count, vocabulary_, rules_.kept.data(), begins.data(), lengths.data(), allowed_.data(), x.data());
+  }
+
+  const Options& options_;
+  index_t vocabulary_;
+  std::vector<token_t> never_;  // in no row
+  bool by_row_;
+  Tensor<token_t, D> allowed_;             // the lists of all sentences, the end token among them
+  std::vector<index_t> begins_, lengths_;  // of each sentence's list in it
+  StepRules rules_;
+  std::vector<token_t> tokens_;
+};
+
+/// Tells `on_token` of a token after `length` others. False where the hypothesis is to stop.
+template <class Options>
+bool tell(const Options& options, index_t sentence, index_t sample, index_t length, token_t token, double log_probability) {
+  if (!options.on_token) return true;
+  const bool last = token == options.eos || length + 1 == options.max_length[sentence];
+  return options.on_token({sentence, sample, length, token, log_probability, last});
 }
 
 }  // namespace attend::decode::detail

@@ -8,17 +8,13 @@
 
 #include "attend/autograd/var.hpp"
 #include "attend/decode/adjust.hpp"
+#include "attend/decode/beam_trace.hpp"
+#include "attend/decode/coverage.hpp"
 #include "attend/decode/hypothesis.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/decode/options.hpp"
 
 namespace attend::decode {
-
-/// The score of a hypothesis of `length` tokens, the end token counted: its log-probability over the length penalty.
-inline double normalized_score(double log_probability, index_t length, double alpha, LengthNormalization normalization) {
-  const auto n = static_cast<double>(std::max<index_t>(length, 1));
-  return log_probability / std::pow(normalization == LengthNormalization::google ? (5 + n) / 6 : n, alpha);
-}
 
 namespace detail {
 
@@ -30,16 +26,29 @@ class BeamSearch {
   using D = typename M::device_type;
 
   BeamSearch(M& model, typename M::State& state, index_t sentences, const BeamOptions& options)
-      : model_(model), state_(state), options_(options), vocabulary_(model.vocabulary()) {
+      : model_(model),
+        state_(state),
+        options_(options),
+        vocabulary_(model.vocabulary()),
+        adjust_(options, vocabulary_),
+        coverage_(options.coverage) {
     check_options("beam_search", options, vocabulary_, sentences);
+    check_constraints("beam_search", options, vocabulary_, sentences);
     check_value(options.beam >= 1, "beam_search", "beam is " + std::to_string(options.beam) + ", expected at least 1");
     check_value(options.n_best >= 1 && options.n_best <= options.beam, "beam_search",
                 "n_best is " + std::to_string(options.n_best) + ", expected 1 to the beam " + std::to_string(options.beam));
     check_value(std::isfinite(options.alpha), "beam_search", "alpha is not finite");
+    check_value(options.coverage >= 0 && std::isfinite(options.coverage), "beam_search",
+                "coverage is " + std::to_string(options.coverage) + ", expected a number of at least 0");
+    check_value(!coverage_.counts() || attends(), "beam_search",
+                "coverage needs the model's attention to its source, which it does not give");
+    check_value(!options.keep_unfinished || !options.constraints.force_end, "beam_search",
+                "keep_unfinished and force_end exclude each other");
+    if (options.trace) options.trace->sentences.assign(static_cast<std::size_t>(sentences), {});
     results_.resize(static_cast<std::size_t>(sentences));
     for (index_t s = 0; s < sentences; ++s) {
       groups_.push_back({s, s, 1, {}});
-      rows_.push_back({root, 0, options.bos});
+      rows_.push_back({root, root, 0, options.bos});
     }
   }
 
@@ -51,7 +60,9 @@ class BeamSearch {
       tokens_.clear();
       for (const Row& row : rows_) tokens_.push_back(row.token);
       const auto log_probabilities = checked_step("beam_search", model_, state_, tokens_);  // [rows, vocabulary]
-      adjust(options_, length, log_probabilities);
+      if constexpr (AttendingModel<M>)
+        if (coverage_.counts()) coverage_.read(model_, state_);
+      adjust_(length, log_probabilities, [&](index_t row, std::vector<token_t>& prefix) { return prefix_of(row, prefix); });
       const Tensor<T, D> values({count, k});
       const Tensor<token_t, D> tokens({count, k});
       top_k(D{}, count, vocabulary_, k, log_probabilities.data(), values.data(), tokens.data());
@@ -72,6 +83,7 @@ class BeamSearch {
   /// A live hypothesis: a row of the state.
   struct Row {
     index_t node;            // its last token, `root` while it is empty
+    index_t traced;          // the same in the trace
     double log_probability;  // of its tokens together
     token_t token;           // what the model is given next
   };
@@ -90,6 +102,20 @@ class BeamSearch {
     double log_probability;
     index_t row, place;  // of the state; among that row's k tokens
   };
+
+  [[nodiscard]] bool attends() const {
+    if constexpr (AttendingModel<M>) return model_.attends();
+    return false;
+  }
+  /// Writes the tokens of a row, and gives its sentence.
+  index_t prefix_of(index_t row, std::vector<token_t>& prefix) const {
+    for (index_t at = rows_[static_cast<std::size_t>(row)].node; at != root; at = nodes_[static_cast<std::size_t>(at)].parent)
+      prefix.push_back(nodes_[static_cast<std::size_t>(at)].token);
+    std::reverse(prefix.begin(), prefix.end());
+    const auto group =
+        std::upper_bound(groups_.begin(), groups_.end(), row, [](index_t r, const Group& g) { return r < g.first_row; });
+    return (group - 1)->sentence;
+  }
 
   /// One step of all sentences: values, tokens [rows, k] are each row's most probable next tokens.
   void advance(index_t length, index_t k, const T* values, const token_t* tokens) {
@@ -115,6 +141,7 @@ class BeamSearch {
     const bool unchanged = origins_.size() == rows_.size() && std::is_sorted(origins_.begin(), origins_.end()) &&
                            std::adjacent_find(origins_.begin(), origins_.end()) == origins_.end();
     rows_.swap(next_rows_);
+    if (coverage_.counts()) coverage_.follow(origins_);
     if (!rows_.empty() && !unchanged) model_.reorder(state_, std::span<const index_t>(origins_));
   }
 
@@ -136,21 +163,42 @@ class BeamSearch {
                         if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
                         return a.row != b.row ? a.row < b.row : a.place < b.place;
                       });
-    const bool at_limit = length == options_.max_length[group.sentence];
+    const index_t last = last_length(group);
     index_t live = 0;
     for (index_t rank = 0; rank < considered; ++rank) {
       const Candidate& c = candidates_[static_cast<std::size_t>(rank)];
-      const index_t at = c.row * k + c.place, node = rows_[static_cast<std::size_t>(c.row)].node;
-      const auto value = static_cast<float>(values[at]);
-      if (tokens[at] == options_.eos) {
-        if (rank < beam) keep(group, {score(c.log_probability, length + 1), c.log_probability, node, value, true});
-      } else if (!at_limit && live < beam) {
-        next_rows_.push_back({static_cast<index_t>(nodes_.size()), c.log_probability, tokens[at]});
-        nodes_.push_back({node, tokens[at], value});
+      const token_t token = tokens[c.row * k + c.place];
+      const T value = values[c.row * k + c.place];
+      const Node node{rows_[static_cast<std::size_t>(c.row)].node, token, static_cast<float>(value)};
+      const bool end = token == options_.eos, cut = !end && options_.keep_unfinished && length == last;
+      const bool ends = (end || cut) && rank < options_.beam && length <= last,
+                 lives = !end && length < last && live < options_.beam;
+      const double total = score(c.log_probability, length + 1) + (ends ? coverage_.penalty(c.row) : 0);
+      if (ends) keep(group, {total, c.log_probability, end ? node.parent : add(node), end ? node.log_probability : 0, end});
+      if (lives) {
+        const auto place = options_.trace ? static_cast<index_t>(traced(group).size()) : root;
+        next_rows_.push_back({add(node), place, c.log_probability, token});
         origins_.push_back(c.row);
         ++live;
       }
+      if (options_.trace)
+        traced(group).push_back({length, rows_[static_cast<std::size_t>(c.row)].traced, token, static_cast<double>(value),
+                                 c.log_probability, total,
+                                 ends    ? Fate::ended
+                                 : lives ? Fate::live
+                                         : Fate::dropped});
     }
+  }
+  /// The tokens that a hypothesis has before the last step that it may make.
+  [[nodiscard]] index_t last_length(const Group& group) const {
+    return options_.max_length[group.sentence] - (options_.keep_unfinished ? 1 : 0);
+  }
+  index_t add(const Node& node) {
+    nodes_.push_back(node);
+    return static_cast<index_t>(nodes_.size()) - 1;
+  }
+  [[nodiscard]] std::vector<BeamCandidate>& traced(const Group& group) const {
+    return options_.trace->sentences[static_cast<std::size_t>(group.sentence)];
   }
 
   /// Endings beyond this many cannot matter any more.
@@ -176,10 +224,10 @@ class BeamSearch {
     if (group.endings.size() < wanted()) return false;
     if (options_.stop == Stop::first) return true;
     // Log-probabilities only sink, and the penalty grows (alpha > 0) or shrinks with the length: the best that can still come
-    // has the log-probability of now and either the shortest or the longest length.
+    // has the log-probability of now and either the shortest or the longest length. Coverage takes away from that, never adds.
     const double bound = options_.stop == Stop::present_length
                              ? score(best, length)
-                             : std::max(score(best, length + 1), score(best, options_.max_length[group.sentence] + 1));
+                             : std::max(score(best, length + 1), score(best, last_length(group) + 1));
     return bound <= group.endings.back().score;
   }
 
@@ -189,7 +237,7 @@ class BeamSearch {
     if (endings.empty())
       for (index_t row = group.first_row; row < group.first_row + group.rows; ++row) {
         const Row& r = rows_[static_cast<std::size_t>(row)];
-        endings.push_back({score(r.log_probability, length), r.log_probability, r.node});
+        keep(group, {score(r.log_probability, length) + coverage_.penalty_before(row), r.log_probability, r.node});
       }
     if (static_cast<index_t>(endings.size()) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
     for (const Ending& ending : endings) {
@@ -215,6 +263,8 @@ class BeamSearch {
   std::vector<Group> groups_;
   std::vector<Candidate> candidates_;
   std::vector<token_t> tokens_;
+  Adjust<T, D, BeamOptions> adjust_;
+  Coverage coverage_;
   std::vector<std::vector<Hypothesis>> results_;
 };
 
@@ -228,6 +278,11 @@ class BeamSearch {
 /// max_length tokens still counts as finished if eos is among the `beam` best continuations. The first step works on one row a
 /// sentence; a sentence that is done leaves the state at once. The state is used up.
 /// With beam = 1 and alpha = 0 the result is that of `greedy`.
+///
+/// What `generate` of transformers finds with num_beams, length_penalty and early_stopping within max_new_tokens = n comes from
+/// `alpha` = length_penalty, `normalization` = marian, `stop` = present_length for early_stopping False, first for True, exact
+/// for "never", and either `keep_unfinished` with max_length = n or, where there is a forced_eos_token_id, `force_end` with
+/// max_length = n - 1.
 /// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
 template <StepModel M>
 std::vector<std::vector<Hypothesis>> beam_search(M& model, typename M::State& state, index_t sentences,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -8,9 +9,20 @@
 #include "attend/cpu/softmax.hpp"
 #include "attend/decode/cache.hpp"
 #include "attend/decode/layers.hpp"
+#include "attend/decode/shortlist_head.hpp"
 #include "attend/ops/arithmetic.hpp"
 
-namespace attend::decode::detail {
+namespace attend::decode {
+
+/// How a TransformerModel computes.
+struct StepOptions {
+  /// int8: products in 8-bit integers, for float models on the CPU.
+  Precision precision = Precision::full;
+  /// Each step also gives each row's attention to its source, the mean over the heads of the decoder's last layer.
+  bool attention = false;
+};
+
+namespace detail {
 
 /// The steps of a TransformerModel, each computed as it comes.
 template <class T, Device D>
@@ -21,16 +33,26 @@ class EagerSteps {
     std::vector<Tensor<T, D>> source;  // a layer's keys and values of all sources, [source rows, heads * (d_k + d_v)]
     Tensor<index_t> spans;             // [2, rows]: of which of them row i attends to, the first and how many
     Tensor<index_t, D> device_spans;   // the same, where the kernels are
+    index_t longest = 0;               // source
+    Tensor<Wide<T>, D> attention;      // [rows, longest], of the last step
+    std::shared_ptr<const ShortlistHead<T>> head;
     [[nodiscard]] index_t rows() const { return cache.rows(); }
     [[nodiscard]] index_t steps() const { return cache.steps(); }
   };
 
-  State begin(const nn::Transformer<T, D>& model, const Var<T, D>& memory, const Segments& segments) const {
+  explicit EagerSteps(const StepOptions& options) : options_(options) {}
+
+  State begin(const nn::Transformer<T, D>& model, const Var<T, D>& memory, const Segments& segments,
+              std::span<const token_t> head) const {
     const auto& a = attention_of(model);
     State state{SelfCache<T, D>(static_cast<index_t>(model.decoder.layers.size()), segments.count(), a.heads, a.d_k, a.d_v),
                 {},
                 source_spans(segments),
+                {},
+                segments.longest(),
+                {},
                 {}};
+    if (!head.empty()) state.head = std::make_shared<const ShortlistHead<T>>(model, head, options_.precision);
     for (const auto& layer : model.decoder.layers)
       state.source.push_back(layer.cross.front().attention.project_kv(memory).value());
     state.device_spans = state.spans.template to<D>();
@@ -44,7 +66,8 @@ class EagerSteps {
     if (decoder.positions.kind != nn::PositionKind::none)
       x = add(x, Var<T, D>(decoder.positions.table.value().rows(state.steps(), 1)));
     state.cache.begin_step();
-    const auto logits = logits_of_rows(
+    if (options_.attention) state.attention = Tensor<Wide<T>, D>({x.dim(0), state.longest});
+    const auto decoded = decoded_rows(
         model, x,
         [&](index_t layer, const Tensor<T, D>& qkv, const Tensor<T, D>& out) {
           const auto& a = decoder.layers[static_cast<std::size_t>(layer)].self_attn;
@@ -57,7 +80,13 @@ class EagerSteps {
           cross_attention_step(D{}, q.dim(0), a.heads, a.d_k, a.d_v, attention_scale(a), q.data(), q.dim(1), kv.data(),
                                index_t{0}, a.heads * a.d_k, kv.dim(1), state.device_spans.data(),
                                state.device_spans.data() + q.dim(0), out.data(), out.dim(1));
+          if (options_.attention && layer + 1 == static_cast<index_t>(decoder.layers.size()))
+            cross_attention_weights_step(D{}, q.dim(0), a.heads, a.d_k, attention_scale(a), q.data(), q.dim(1), kv.data(),
+                                         index_t{0}, kv.dim(1), state.device_spans.data(), state.device_spans.data() + q.dim(0),
+                                         state.longest, state.attention.data());
         });
+    if (state.head) return state.head->log_probabilities(decoded.value());
+    const auto logits = model.logits(decoded).value();
     Tensor<Wide<T>, D> y;
     if constexpr (std::same_as<T, Wide<T>>) y = logits;  // in place: nobody else reads them
     else y = Tensor<Wide<T>, D>(logits.shape());
@@ -67,8 +96,16 @@ class EagerSteps {
 
   void reorder(const nn::Transformer<T, D>& /*model*/, State& state, std::span<const index_t> rows) const {
     state.cache.reorder(rows);
+    state.attention = {};
     state.spans = reordered_spans(state.spans, rows);
     state.device_spans = state.spans.template to<D>();
+  }
+
+  /// [rows, longest source]: of the last step. Throws Error before one.
+  Tensor<Wide<T>, D> attention(const State& state) const {
+    if (state.attention.rank() != 2)
+      throw Error("TransformerModel: attention is asked for before a step, or after rows have changed");
+    return state.attention;
   }
 
   /// [2, sentences]: where each sentence's rows begin, and how many of them may be attended to.
@@ -84,6 +121,11 @@ class EagerSteps {
       for (index_t k = 0; k < 2; ++k) next(k, i) = spans(k, rows[static_cast<std::size_t>(i)]);
     return next;
   }
+
+ private:
+  StepOptions options_;
 };
 
-}  // namespace attend::decode::detail
+}  // namespace detail
+
+}  // namespace attend::decode

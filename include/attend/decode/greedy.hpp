@@ -14,14 +14,15 @@ namespace attend::decode {
 
 /// For each of the `sentences` rows of `state`: the most probable token again and again, of equal ones the lowest, until that is
 /// eos or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos is what follows.
-/// A finished sentence leaves the state at once. The state is used up.
-/// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+/// A finished sentence leaves the state at once. The state is used up. The log-probability of an end that `force_end` brought is
+/// 0. Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
 template <StepModel M>
 std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences, const GreedyOptions& options = {}) {
   using T = typename M::value_type;
   using D = typename M::device_type;
   const index_t vocabulary = model.vocabulary();
   detail::check_options("greedy", options, vocabulary, sentences);
+  detail::check_constraints("greedy", options, vocabulary, sentences);
   const NoGrad no_grad;
 
   std::vector<Hypothesis> results(static_cast<std::size_t>(sentences));
@@ -30,11 +31,17 @@ std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sente
   std::vector<token_t> tokens(results.size(), options.bos);
   Tensor<T, D> best({sentences});              // [rows at first]
   Tensor<token_t, D> best_token({sentences});  // [rows at first]
+  detail::Adjust<T, D, GreedyOptions> adjust(options, vocabulary);
+  const auto prefix_of = [&](index_t row, std::vector<token_t>& prefix) {
+    const index_t sentence = sentence_of_row[static_cast<std::size_t>(row)];
+    prefix = results[static_cast<std::size_t>(sentence)].tokens;
+    return sentence;
+  };
 
   for (index_t length = 0; !tokens.empty(); ++length) {
     const auto rows = static_cast<index_t>(tokens.size());
     const auto log_probabilities = detail::checked_step("greedy", model, state, tokens);  // [rows, vocabulary]
-    detail::adjust(options, length, log_probabilities);
+    adjust(length, log_probabilities, prefix_of);
     argmax(D{}, rows, vocabulary, log_probabilities.data(), best.data(), best_token.data());
     const auto values = best.rows(0, rows).to_host();
     const auto choices = best_token.rows(0, rows).to_host();
@@ -50,8 +57,9 @@ std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sente
       result.log_probability += value;
       result.token_log_probabilities.push_back(static_cast<float>(value));
       result.finished = end;
-      if (end) continue;
-      result.tokens.push_back(token);
+      if (!end) result.tokens.push_back(token);
+      const bool go_on = detail::tell(options, sentence, 0, length, token, value);
+      if (end || !go_on) continue;
       sentence_of_row[kept.size()] = sentence;  // rows only move forward, so this one has been read
       tokens[kept.size()] = token;
       kept.push_back(row);

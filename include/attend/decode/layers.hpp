@@ -31,11 +31,11 @@ void check_position(const nn::Transformer<T, D>& model, index_t position) {
                      std::to_string(positions.table.dim(0)) + " positions of the model");
 }
 
-/// x, the embedded tokens at their positions [rows, d_model], through all layers -> logits [rows, vocabulary].
+/// x, the embedded tokens at their positions [rows, d_model], through all layers -> [rows, d_model], what the logits are made of.
 /// self(layer, qkv, out) attends from the queries in qkv [rows, heads * (2 d_k + d_v)] to the keys before, theirs included;
 /// source(layer, q, out) from q [rows, heads * d_k] to the source; both write out [rows, heads * d_v].
 template <class T, Device D, class Self, class Source>
-Tensor<T, D> logits_of_rows(const nn::Transformer<T, D>& model, Var<T, D> x, Self&& self, Source&& source) {
+Var<T, D> decoded_rows(const nn::Transformer<T, D>& model, Var<T, D> x, Self&& self, Source&& source) {
   const auto& decoder = model.decoder;
   for (std::size_t l = 0; l < decoder.layers.size(); ++l) {
     const auto& layer = decoder.layers[l];
@@ -57,8 +57,7 @@ Tensor<T, D> logits_of_rows(const nn::Transformer<T, D>& model, Var<T, D> x, Sel
     });
     x = layer.finish(x);
   }
-  if (decoder.layer_norm) x = (*decoder.layer_norm)(x);
-  return model.logits(x).value();
+  return decoder.layer_norm ? (*decoder.layer_norm)(x) : x;
 }
 
 }  // namespace attend::decode::detail

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "attend/core/tensor.hpp"
 
@@ -26,6 +27,18 @@ concept StepModel = Device<typename M::device_type> && Scalar<typename M::value_
   { model.vocabulary() } -> std::convertible_to<index_t>;
   { model.step(state, tokens) } -> std::same_as<Tensor<typename M::value_type, typename M::device_type>>;
   model.reorder(state, rows);
+};
+
+/// A StepModel that can say where in its source it looks.
+/// - `attends()`: whether it was made to; only then the others may be called.
+/// - `attention(state)`: after a step, until rows are reordered: how each row attended to its source when it gave the
+///   log-probabilities, [rows, longest source of them all]; the sum of a row is 1; 0 beyond its source.
+/// - `source_lengths(state)`: how long each row's source is.
+template <class M>
+concept AttendingModel = StepModel<M> && requires(M& model, typename M::State& state) {
+  { model.attends() } -> std::convertible_to<bool>;
+  { model.attention(state) } -> std::same_as<Tensor<typename M::value_type, typename M::device_type>>;
+  { model.source_lengths(state) } -> std::convertible_to<std::vector<index_t>>;
 };
 
 namespace detail {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -39,6 +42,37 @@ class LengthLimit {
   bool per_sentence_ = false;
 };
 
+/// What a search may and may not produce, besides the lengths. What would leave a hypothesis nothing that can follow ends it,
+/// unfinished.
+struct Constraints {
+  /// What each sentence's hypotheses begin with; empty, or empty for one sentence: nothing. It may neither hold the end token nor
+  /// be longer than max_length, and overrides all that is ruled out. Its log-probabilities are the model's own.
+  std::vector<std::vector<token_t>> prefix = {};
+  /// A shortlist for each sentence: the only tokens that may come, beside the end token, which always may; empty, or empty for
+  /// one sentence: all. Log-probabilities are those given that one of them comes: log p - log (sum of p over them).
+  std::vector<std::vector<token_t>> allowed = {};
+  /// Sequences of tokens that never come; those of one token are like `suppressed` (`bad_words_ids` of transformers).
+  std::vector<std::vector<token_t>> banned = {};
+  /// No n-gram comes twice in a hypothesis, its prefix counted, the begin token not; 0: no such rule. (transformers counts the
+  /// begin token too, which shows only where that may come again.)
+  index_t no_repeat_ngram = 0;
+  /// After max_length tokens the end token follows, with log-probability 0 (`forced_eos_token_id` of transformers).
+  bool force_end = false;
+};
+
+/// What `on_token` is told: that a hypothesis goes on by a token.
+struct TokenEvent {
+  index_t sentence, sample;  ///< sample: 0 in `greedy`
+  index_t position;          ///< of the token in the hypothesis: 0, 1, ...
+  token_t token;             ///< the end token too
+  double log_probability;    ///< the model's
+  bool last;                 ///< this is the end token, or number max_length, after which only the end token can come
+};
+/// Called after each step for each hypothesis that got a token, sentence by sentence; false: it stops here, unfinished.
+using TokenCallback = std::function<bool(const TokenEvent&)>;
+
+struct BeamTrace;  // beam_trace.hpp
+
 /// Of `greedy`.
 struct GreedyOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
@@ -46,6 +80,8 @@ struct GreedyOptions {
   LengthLimit max_length = 256;          ///< tokens, without bos and eos
   index_t min_length = 0;                ///< eos is not allowed before this many tokens
   std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
+  Constraints constraints = {};          ///< what else may not come, or must
+  TokenCallback on_token = {};           ///< told of every token as it comes
 };
 
 /// What a sum of log-probabilities is divided by to give the score of a hypothesis of n tokens, the end token counted.
@@ -54,9 +90,16 @@ enum class LengthNormalization {
   marian,  ///< n^alpha, as in Marian, fairseq and transformers
 };
 
+/// The score of a hypothesis of `length` tokens, the end token counted: its log-probability over the length penalty.
+inline double normalized_score(double log_probability, index_t length, double alpha, LengthNormalization normalization) {
+  const auto n = static_cast<double>(std::max<index_t>(length, 1));
+  return log_probability / std::pow(normalization == LengthNormalization::google ? (5 + n) / 6 : n, alpha);
+}
+
 /// When a sentence's beam search ends (besides when all hypotheses have reached the length limit).
 enum class Stop {
-  /// When no continuation of a live hypothesis, up to max_length, can enter the n-best list: nothing better is ever missed.
+  /// When no continuation of a live hypothesis, up to max_length, can enter the n-best list: nothing better is ever missed
+  /// (`early_stopping = "never"` of transformers finds the same).
   exact,
   /// When `beam` hypotheses have finished and no live one could replace one of them if it ended at its present length and
   /// log-probability (`early_stopping = False` of transformers). Quicker where alpha > 0, and may miss a longer, better one.
@@ -77,6 +120,15 @@ struct BeamOptions {
   double alpha = 0.6;                    ///< strength of the length penalty; 0: the score is the sum; larger favours longer ones
   LengthNormalization normalization = LengthNormalization::google;
   Stop stop = Stop::exact;
+  /// true: what reaches max_length without the end token is a result like those that end, and max_length counts the end token
+  /// too. false: it is one only where nothing ends, and the end token may follow after max_length tokens.
+  bool keep_unfinished = false;
+  Constraints constraints = {};  ///< what else may not come, or must
+  /// Strength of the coverage penalty: where a hypothesis of source words j and target tokens i ends, its score gains
+  /// coverage * sum_j log(min(sum_i p_ij, 1)), never above 0, p_ij being the attention of token i to word j. 0: none. Needs an
+  /// AttendingModel. Source: Wu et al. 2016, "Google's neural machine translation system", eq. 14.
+  double coverage = 0;
+  BeamTrace* trace = nullptr;  ///< gets all that the search looked at
 };
 
 /// Of `sample`.
@@ -94,6 +146,8 @@ struct SampleOptions {
   /// The number of each sentence in the random stream; empty: its place in the batch. With numbers of its own, a sentence's
   /// samples stay the same in whatever batch it stands.
   std::vector<std::uint64_t> sentence_ids = {};
+  Constraints constraints = {};  ///< what else may not come, or must
+  TokenCallback on_token = {};   ///< told of every token as it comes
 };
 
 namespace detail {

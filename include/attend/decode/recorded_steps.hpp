@@ -21,8 +21,9 @@ template <class T, Device D>
 struct StepRoom {
   struct Size {
     index_t rows, steps, source_rows;
+    index_t longest = 0;  // source, where attention is asked for
     [[nodiscard]] bool holds(const Size& other) const {
-      return rows >= other.rows && steps >= other.steps && source_rows >= other.source_rows;
+      return rows >= other.rows && steps >= other.steps && source_rows >= other.source_rows && longest >= other.longest;
     }
   };
 
@@ -35,6 +36,7 @@ struct StepRoom {
   Tensor<index_t, D> spans;                  // [2, rows]: the source rows that each row attends to
   Tensor<index_t, D> step;                   // [1]: steps done
   Tensor<Wide<T>, D> result;                 // [rows, vocabulary]: what the step gives
+  Tensor<Wide<T>, D> attention;              // [rows, longest]: and where it looks
   std::map<index_t, Repeated<D>> work;       // by the number of rows
   std::vector<const void*> weights;          // that `work` was recorded with: another place makes it worthless
 
@@ -46,7 +48,8 @@ struct StepRoom {
         tokens({s.rows}, 0),
         spans({2, s.rows}, 0),
         step({1}),
-        result({s.rows, model.decoder.options.vocabulary}) {
+        result({s.rows, model.decoder.options.vocabulary}),
+        attention({s.rows, s.longest}, 0) {
     for (std::size_t l = 0; l < model.decoder.layers.size(); ++l) {
       slabs.emplace_back(Shape{s.steps, s.rows, width});
       source.emplace_back(Shape{s.source_rows, width});
@@ -66,14 +69,21 @@ class RecordedSteps {
   struct State {
     // Goes back to the shelf with the state, of which there are no copies: two would write into the same room.
     std::unique_ptr<Room, std::function<void(Room*)>> room;
-    Tensor<index_t> spans;  // [2, rows]
-    index_t done = 0;
+    Tensor<index_t> spans;          // [2, rows]
+    index_t longest = 0, done = 0;  // longest: source
+    bool fresh = false;             // no row has changed since the last step
     [[nodiscard]] index_t rows() const { return spans.dim(1); }
     [[nodiscard]] index_t steps() const { return done; }
   };
 
-  State begin(const nn::Transformer<T, D>& model, const Var<T, D>& memory, const Segments& segments) const {
-    State state{take(model, {segments.count(), 1, segments.rows()}), EagerSteps<T, D>::source_spans(segments)};
+  explicit RecordedSteps(const StepOptions& options) : options_(options) {}
+
+  /// The head, a shortlist, makes nothing shorter here: the product of all tokens takes little of a step's time.
+  State begin(const nn::Transformer<T, D>& model, const Var<T, D>& memory, const Segments& segments,
+              std::span<const token_t> /*head*/) const {
+    const index_t longest = segments.longest();
+    State state{take(model, {segments.count(), 1, segments.rows(), options_.attention ? longest : 0}),
+                EagerSteps<T, D>::source_spans(segments), longest};
     Room& room = *state.room;
     std::vector<const void*> weights;
     for (const auto& p : nn::parameters(model)) weights.push_back(p.data());
@@ -97,6 +107,7 @@ class RecordedSteps {
     room.tokens.rows(0, rows).assign(all);
     room.work[rows].run([&] { compute(model, room, rows); });
     ++state.done;
+    state.fresh = true;
     return room.result.rows(0, state.rows());
   }
 
@@ -111,7 +122,17 @@ class RecordedSteps {
                   room.size.steps);
     copy_rows(D{}, count, state.done, room.reordered.data(), room.size.steps, room.table.data(), room.size.steps);
     state.spans = EagerSteps<T, D>::reordered_spans(state.spans, rows);
+    state.fresh = false;
     write_spans(state);
+  }
+
+  /// [rows, longest source]: of the last step. Throws Error before one.
+  Tensor<Wide<T>, D> attention(const State& state) const {
+    if (!state.fresh) throw Error("TransformerModel: attention is asked for before a step, or after rows have changed");
+    const auto& all = state.room->attention;
+    const Tensor<Wide<T>, D> own({state.rows(), state.longest});
+    copy_rows(D{}, state.rows(), state.longest, all.data(), all.dim(1), own.data(), state.longest);
+    return own;
   }
 
  private:
@@ -119,7 +140,7 @@ class RecordedSteps {
   struct Shelf {
     std::mutex mutex;
     std::vector<std::unique_ptr<Room>> rooms;
-    Size largest{1, 32, 1};  // asked for so far, so that a new room need not grow again
+    Size largest{1, 32, 1, 0};  // asked for so far, so that a new room need not grow again
   };
   static constexpr std::size_t most_rooms = 2;
 
@@ -134,7 +155,7 @@ class RecordedSteps {
     const std::lock_guard lock(shelf_->mutex);
     Size& most = shelf_->largest;
     most = {std::max(most.rows, rounded(wanted.rows)), std::max(most.steps, wanted.steps),
-            std::max(most.source_rows, rounded(wanted.source_rows))};
+            std::max(most.source_rows, rounded(wanted.source_rows)), std::max(most.longest, rounded(wanted.longest))};
     std::unique_ptr<Room> room;
     auto& rooms = shelf_->rooms;
     for (std::size_t i = rooms.size(); i > 0 && !room; --i)
@@ -156,7 +177,7 @@ class RecordedSteps {
   /// Goes on in a larger room.
   void grow(const nn::Transformer<T, D>& model, State& state, Size wanted) const {
     const auto from = std::move(state.room);
-    wanted.source_rows = from->size.source_rows;
+    wanted.source_rows = from->size.source_rows, wanted.longest = from->size.longest;
     auto to = take(model, wanted);
     if (to->weights != from->weights) to->work.clear(), to->weights = from->weights;
     for (std::size_t l = 0; l < from->slabs.size(); ++l) {
@@ -175,14 +196,14 @@ class RecordedSteps {
       copy_to_device(D{}, rows, state.spans.data() + k * rows, state.room->spans.data() + k * state.room->size.rows);
   }
 
-  static void compute(const nn::Transformer<T, D>& model, Room& room, index_t rows) {
+  void compute(const nn::Transformer<T, D>& model, Room& room, index_t rows) const {
     const auto& decoder = model.decoder;
     const index_t* const step = room.step.data();
     auto x = (*decoder.embed_tokens)(room.tokens.rows(0, rows));  // [rows, d_model]
     if (decoder.positions.kind != nn::PositionKind::none)
       add_row_at(D{}, rows, x.dim(1), decoder.positions.table.data(), step, x.data());
     begin_table_step_at(D{}, rows, step, room.table.data(), room.size.steps);
-    const auto logits = logits_of_rows(
+    const auto decoded = decoded_rows(
         model, x,
         [&](index_t layer, const Tensor<T, D>& qkv, const Tensor<T, D>& out) {
           const auto& a = decoder.layers[static_cast<std::size_t>(layer)].self_attn;
@@ -198,11 +219,17 @@ class RecordedSteps {
           cross_attention_step(D{}, rows, a.heads, a.d_k, a.d_v, attention_scale(a), q.data(), q.dim(1), kv, index_t{0},
                                a.heads * a.d_k, room.width, room.spans.data(), room.spans.data() + room.size.rows, out.data(),
                                out.dim(1));
+          if (options_.attention && layer + 1 == static_cast<index_t>(decoder.layers.size()))
+            cross_attention_weights_step(D{}, rows, a.heads, a.d_k, attention_scale(a), q.data(), q.dim(1), kv, index_t{0},
+                                         room.width, room.spans.data(), room.spans.data() + room.size.rows, room.size.longest,
+                                         room.attention.data());
         });
+    const auto logits = model.logits(decoded).value();
     log_softmax_forward(D{}, rows, logits.dim(1), logits.data(), room.result.data());
     advance(D{}, room.step.data());
   }
 
+  StepOptions options_;
   std::shared_ptr<Shelf> shelf_ = std::make_shared<Shelf>();
 };
 

@@ -57,6 +57,7 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
   using D = typename M::device_type;
   const index_t vocabulary = model.vocabulary();
   detail::check_options("sample", options, vocabulary, sentences);
+  detail::check_constraints("sample", options, vocabulary, sentences);
   detail::check_sampling(options, sentences);
   const NoGrad no_grad;
 
@@ -74,10 +75,18 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
   for (auto& list : results) list.resize(static_cast<std::size_t>(options.samples));
   std::vector<token_t> tokens(results.size(), options.bos);
   std::vector<double> uniforms;
+  detail::Adjust<T, D, SampleOptions> adjust(options, vocabulary);
+  index_t length = 0;
+  const auto prefix_of = [&](index_t row, std::vector<token_t>& prefix) {
+    if (length == 0) return row;
+    const Draw d = draws[static_cast<std::size_t>(row)];
+    prefix = results[static_cast<std::size_t>(d.sentence)][static_cast<std::size_t>(d.sample)].tokens;
+    return d.sentence;
+  };
 
-  for (index_t length = 0; !draws.empty(); ++length) {
+  for (; !draws.empty(); ++length) {
     const auto log_probabilities = detail::checked_step("sample", model, state, tokens);  // [rows, vocabulary]
-    detail::adjust(options, length, log_probabilities);
+    adjust(length, log_probabilities, prefix_of);
     uniforms.clear();
     for (const Draw& d : draws) {
       const auto place = static_cast<std::size_t>(d.sentence);
@@ -104,8 +113,9 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
       result.log_probability += value;
       result.token_log_probabilities.push_back(static_cast<float>(value));
       result.finished = end;
-      if (end) continue;
-      result.tokens.push_back(token);
+      if (!end) result.tokens.push_back(token);
+      const bool go_on = detail::tell(options, d.sentence, d.sample, length, token, value);
+      if (end || !go_on) continue;
       draws[kept.size()] = d;  // what is kept only moves forward, so this place has been read
       kept.push_back(row_of_draw[static_cast<std::size_t>(i)]);
       tokens.push_back(token);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "attend/decode/eager_steps.hpp"
@@ -29,7 +30,12 @@ class TransformerModel {
 
   /// Throws ValueError for a decoder that sees later tokens: it cannot go token by token; for int8 unless T is float.
   explicit TransformerModel(const nn::Transformer<T, D>& model, Precision precision = Precision::full)
-      : model_(model), weights_(std::make_shared<const PackedWeights<T, D>>(precision)) {
+      : TransformerModel(model, StepOptions{.precision = precision}) {}
+  TransformerModel(const nn::Transformer<T, D>& model, const StepOptions& options)
+      : model_(model),
+        options_(options),
+        weights_(std::make_shared<const PackedWeights<T, D>>(options.precision)),
+        steps_(options) {
     check_value(model.decoder.options.causal, "TransformerModel",
                 "the decoder is not causal and cannot be searched token by token");
     nn::set_training(model_, false);
@@ -40,17 +46,20 @@ class TransformerModel {
   [[nodiscard]] index_t longest() const { return model_.decoder.options.max_length - 1; }
   [[nodiscard]] const nn::Transformer<T, D>& transformer() const { return model_; }
 
-  /// A state with one row for each source sentence. Throws as the encoder does.
-  [[nodiscard]] State begin(const Tensor<token_t, D>& source, const Segments& segments) const {
+  /// A state with one row for each source sentence. `head`, where it is not empty: the only tokens that need a probability, the
+  /// end token among them. On the processor, only theirs are computed, given that one of them comes, and all others never come;
+  /// with `Constraints::allowed` within it a search finds the same as without, sooner. Throws as the encoder does, IndexError for
+  /// a token outside the vocabulary.
+  [[nodiscard]] State begin(const Tensor<token_t, D>& source, const Segments& segments,
+                            std::span<const token_t> head = {}) const {
     weights_->refresh();
     const NoGrad no_grad;
     const typename PackedWeights<T, D>::Use use(*weights_);
-    return steps_.begin(model_, model_.encode(source, segments).x, segments);
+    return steps_.begin(model_, model_.encode(source, segments).x, segments, head);
   }
 
   /// The log-probabilities after one token more for each row, [rows, vocabulary]; where steps are recorded, valid until the next
-  /// step. Throws ShapeError for another number of tokens
-  /// than rows, and beyond the model's positions.
+  /// step. Throws ShapeError for another number of tokens than rows, and beyond the model's positions.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
     const typename PackedWeights<T, D>::Use use(*weights_);
@@ -63,8 +72,30 @@ class TransformerModel {
 
   void reorder(State& state, std::span<const index_t> rows) const { steps_.reorder(model_, state, rows); }
 
+  /// f(the model), computed as its steps are: in evaluation mode, without gradients, in the precision it was made for.
+  template <class F>
+  decltype(auto) evaluate(F&& f) const {
+    weights_->refresh();
+    const NoGrad no_grad;
+    const typename PackedWeights<T, D>::Use use(*weights_);
+    return std::forward<F>(f)(model_);
+  }
+
+  /// What makes it an AttendingModel, if it was made with `StepOptions::attention`.
+  [[nodiscard]] bool attends() const { return options_.attention; }
+  /// [rows, longest source], 0 beyond a row's own. Throws Error where it does not attend, before a step, and after rows changed.
+  [[nodiscard]] Tensor<Wide<T>, D> attention(const State& state) const {
+    if (!attends()) throw Error("TransformerModel: made without StepOptions::attention");
+    return steps_.attention(state);
+  }
+  [[nodiscard]] std::vector<index_t> source_lengths(const State& state) const {
+    const index_t* const lengths = state.spans.data() + state.rows();
+    return {lengths, lengths + state.rows()};
+  }
+
  private:
   nn::Transformer<T, D> model_;
+  StepOptions options_;
   std::shared_ptr<const PackedWeights<T, D>> weights_;
   Steps steps_;
 };

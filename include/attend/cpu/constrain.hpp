@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "attend/core/threads.hpp"
+#include "attend/core/types.hpp"
+#include "attend/cpu/softmax.hpp"
+
+/// What searches do to single rows of log-probabilities x [., width]. Rows and columns are within it; no row is named twice,
+/// except in `set_entries`.
+namespace attend {
+
+/// values[i] = x[rows[i], columns[i]] for i < count. rows and columns are host memory.
+template <class T>
+void take_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, const T* x, T* values) {
+  for (index_t i = 0; i < count; ++i) values[i] = x[rows[i] * width + columns[i]];
+}
+
+/// x[rows[i], columns[i]] = value for i < count. rows and columns are host memory.
+template <class T>
+void set_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, std::type_identity_t<T> value,
+                 T* x) {
+  for (index_t i = 0; i < count; ++i) x[rows[i] * width + columns[i]] = value;
+}
+
+/// Row rows[i] becomes minus infinity but for x[rows[i], columns[i]] = values[i], for i < count. rows and columns are host
+/// memory.
+template <class T>
+void keep_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, const T* values, T* x) {
+  parallel_rows(count, width, [=](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      T* const row = x + rows[i] * width;
+      std::fill_n(row, width, -std::numeric_limits<T>::infinity());
+      row[columns[i]] = values[i];
+    }
+  });
+}
+
+/// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, and becomes minus infinity
+/// elsewhere; what is kept becomes x - log(sum of exp x over it). rows, begins and lengths are host memory; the columns of a list
+/// are distinct.
+template <class T>
+void restrict_rows(Cpu, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
+                   const token_t* columns, T* x) {
+  parallel_rows(count, width, [=](index_t begin, index_t end) {
+    std::vector<T> kept;
+    for (index_t i = begin; i < end; ++i) {
+      T* const row = x + rows[i] * width;
+      const token_t* const list = columns + begins[i];
+      kept.resize(static_cast<std::size_t>(lengths[i]));
+      for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = row[list[k]];
+      std::fill_n(row, width, -std::numeric_limits<T>::infinity());
+      log_softmax_forward(Cpu{}, index_t{1}, lengths[i], kept.data(), kept.data());
+      for (std::size_t k = 0; k < kept.size(); ++k) row[list[k]] = kept[k];
+    }
+  });
+}
+
+}  // namespace attend

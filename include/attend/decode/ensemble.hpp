@@ -1,0 +1,152 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/cpu/basic.hpp"
+#include "attend/cpu/log_add.hpp"
+#include "attend/cpu/softmax.hpp"
+#include "attend/decode/model.hpp"
+
+namespace attend::decode {
+
+/// What an ensemble takes the mean of.
+enum class EnsembleMean {
+  probabilities,      ///< sum_m w_m p_m
+  log_probabilities,  ///< product of p_m^w_m, divided by its sum over all tokens
+};
+
+/// Of `Ensemble`.
+struct EnsembleOptions {
+  EnsembleMean mean = EnsembleMean::probabilities;
+  std::vector<double> weights = {};  ///< of each model, above 0; only their ratios count; empty: all alike
+};
+
+/// Several models of one vocabulary that a search takes for one. One alone costs nothing more than without an ensemble.
+///
+///     decode::Ensemble<decode::TransformerModel<float>> both({first, second});
+///     auto state = both.begin(source, segments);
+///     const auto lists = decode::beam_search(both, state, sentences);
+template <StepModel M>
+class Ensemble {
+ public:
+  using value_type = typename M::value_type;
+  using device_type = typename M::device_type;
+  /// One state for each model, all with the same rows.
+  struct State {
+    std::vector<typename M::State> members;
+  };
+
+  /// Throws ValueError for no models, vocabularies that differ, or weights that are not one positive number for each.
+  explicit Ensemble(std::vector<M> members, const EnsembleOptions& options = {})
+      : members_(std::move(members)), mean_(options.mean), weights_(options.weights) {
+    check_value(!members_.empty(), "Ensemble", "no models");
+    for (const M& m : members_)
+      check_value(m.vocabulary() == vocabulary(), "Ensemble",
+                  "models with vocabularies of " + std::to_string(vocabulary()) + " and " + std::to_string(m.vocabulary()));
+    if (weights_.empty()) weights_.assign(members_.size(), 1);
+    check_value(weights_.size() == members_.size(), "Ensemble",
+                std::to_string(weights_.size()) + " weights for " + std::to_string(members_.size()) + " models");
+    double sum = 0;
+    for (const double w : weights_) {
+      check_value(w > 0 && std::isfinite(w), "Ensemble", "a weight is " + std::to_string(w) + ", expected a positive number");
+    }
+    const double largest = *std::max_element(weights_.begin(), weights_.end());  // so that no sum is too large for a number
+    for (double& w : weights_) sum += w /= largest;
+    for (double& w : weights_) w /= sum;
+  }
+
+  [[nodiscard]] const std::vector<M>& members() const { return members_; }
+  [[nodiscard]] index_t vocabulary() const { return members_.front().vocabulary(); }
+  /// The most tokens that a hypothesis may have in every model.
+  [[nodiscard]] index_t longest() const requires requires(const M& m) { m.longest(); }
+  {
+    index_t least = members_.front().longest();
+    for (const M& m : members_) least = std::min(least, m.longest());
+    return least;
+  }
+
+  /// The state that all models begin with, each given the same arguments.
+  template <class... Arguments>
+  [[nodiscard]] State begin(const Arguments&... arguments) const requires requires(const M& m) {
+    m.begin(arguments...);
+  }
+  {
+    State state;
+    for (const M& m : members_) state.members.push_back(m.begin(arguments...));
+    return state;
+  }
+
+  Tensor<value_type, device_type> step(State& state, std::span<const token_t> tokens) {
+    return mean_step(members_, state, tokens);
+  }
+  Tensor<value_type, device_type> step(State& state, std::span<const token_t> tokens) const requires StepModel<const M> {
+    return mean_step(members_, state, tokens);
+  }
+
+  void reorder(State& state, std::span<const index_t> rows) { reorder_all(members_, state, rows); }
+  void reorder(State& state, std::span<const index_t> rows) const requires StepModel<const M> {
+    reorder_all(members_, state, rows);
+  }
+
+  /// An ensemble is an AttendingModel where its models are: its attention is their mean.
+  [[nodiscard]] bool attends() const requires requires(const M& m) { m.attends(); }
+  {
+    return std::all_of(members_.begin(), members_.end(), [](const M& m) { return m.attends(); });
+  }
+  [[nodiscard]] Tensor<value_type, device_type> attention(const State& state) const requires AttendingModel<const M> {
+    const auto first = members_.front().attention(state.members.front());
+    if (members_.size() == 1) return first;
+    const Tensor<value_type, device_type> mean(first.shape(), value_type(0));
+    for (std::size_t m = 0; m < members_.size(); ++m) {
+      const auto own = m == 0 ? first : members_[m].attention(state.members[m]);
+      check_shape("Ensemble", "a model's attention", own.shape(), mean.shape());
+      scale_add(device_type{}, mean.size(), static_cast<value_type>(weights_[m]), own.data(), value_type(1), mean.data());
+    }
+    return mean;
+  }
+  [[nodiscard]] std::vector<index_t> source_lengths(const State& state) const requires AttendingModel<const M> {
+    return members_.front().source_lengths(state.members.front());
+  }
+
+ private:
+  static void check_state(const std::vector<M>& members, const State& state) {
+    check_value(state.members.size() == members.size(), "Ensemble",
+                "a state of " + std::to_string(state.members.size()) + " models for " + std::to_string(members.size()));
+  }
+
+  template <class Members>
+  Tensor<value_type, device_type> mean_step(Members& members, State& state, std::span<const token_t> tokens) const {
+    check_state(members, state);
+    if (members.size() == 1) return detail::checked_step("Ensemble", members.front(), state.members.front(), tokens);
+    using T = value_type;
+    const device_type device;
+    const bool of_logs = mean_ == EnsembleMean::log_probabilities;
+    const Tensor<T, device_type> mean({static_cast<index_t>(tokens.size()), vocabulary()},
+                                      of_logs ? T(0) : -std::numeric_limits<T>::infinity());
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      const auto own = detail::checked_step("Ensemble", members[m], state.members[m], tokens);  // [rows, vocabulary]
+      if (of_logs) scale_add(device, own.size(), static_cast<T>(weights_[m]), own.data(), T(1), mean.data());
+      else log_add(device, own.size(), static_cast<T>(std::log(weights_[m])), own.data(), mean.data());
+    }
+    if (of_logs) log_softmax_forward(device, mean.dim(0), mean.dim(1), mean.data(), mean.data());
+    return mean;
+  }
+
+  template <class Members>
+  static void reorder_all(Members& members, State& state, std::span<const index_t> rows) {
+    check_state(members, state);
+    for (std::size_t m = 0; m < members.size(); ++m) members[m].reorder(state.members[m], rows);
+  }
+
+  std::vector<M> members_;
+  EnsembleMean mean_;
+  std::vector<double> weights_;  // their sum is 1
+};
+
+}  // namespace attend::decode

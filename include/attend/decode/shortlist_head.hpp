@@ -1,0 +1,61 @@
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "attend/cpu/softmax.hpp"
+#include "attend/nn/transformer.hpp"
+
+namespace attend::decode::detail {
+
+/// The rows of a model's output weight that belong to some tokens, gathered once, in the order in which products read them: for
+/// log-probabilities of these tokens alone.
+template <class T>
+class ShortlistHead {
+ public:
+  /// Throws IndexError for a token outside the vocabulary.
+  ShortlistHead(const nn::Transformer<T, Cpu>& model, std::span<const token_t> tokens, Precision precision)
+      : tokens_(tokens.begin(), tokens.end()), vocabulary_(model.decoder.options.vocabulary), packed_(precision) {
+    std::sort(tokens_.begin(), tokens_.end());
+    tokens_.erase(std::unique(tokens_.begin(), tokens_.end()), tokens_.end());
+    for (const token_t token : {tokens_.front(), tokens_.back()})
+      if (token < 0 || token >= vocabulary_)
+        throw IndexError("TransformerModel: token " + std::to_string(token) + " of the head is outside the vocabulary of " +
+                         std::to_string(vocabulary_));
+    const Tensor<T>& all = model.output_weight().value();
+    width_ = all.dim(1);
+    weight_ = Tensor<T>({count(), width_});
+    for (index_t i = 0; i < count(); ++i)
+      std::copy_n(all.data() + index_t{tokens_[static_cast<std::size_t>(i)]} * width_, width_, weight_.data() + i * width_);
+    if (!model.head_bias) return;
+    bias_ = Tensor<T>({count()});
+    for (index_t i = 0; i < count(); ++i) bias_.data()[i] = model.head_bias->data()[tokens_[static_cast<std::size_t>(i)]];
+  }
+
+  /// x [rows, d_model] -> [rows, vocabulary], log-probabilities given that one of the tokens comes.
+  [[nodiscard]] Tensor<T> log_probabilities(const Tensor<T>& x) const {
+    const index_t rows = x.dim(0);
+    const Tensor<T> some({rows, count()}), all({rows, vocabulary_}, -std::numeric_limits<T>::infinity());
+    packed_.linear(rows, width_, count(), x.data(), weight_, index_t{0}, bias_.empty() ? nullptr : bias_.data(), some.data());
+    log_softmax_forward(Cpu{}, rows, count(), some.data(), some.data());
+    const T* const from = some.data();
+    T* const to = all.data();
+    parallel_rows(rows, count(), [=, this](index_t begin, index_t end) {
+      for (index_t r = begin; r < end; ++r)
+        for (index_t i = 0; i < count(); ++i) to[r * vocabulary_ + tokens_[static_cast<std::size_t>(i)]] = from[r * count() + i];
+    });
+    return all;
+  }
+
+ private:
+  [[nodiscard]] index_t count() const { return static_cast<index_t>(tokens_.size()); }
+
+  std::vector<token_t> tokens_;  // in their order, each once
+  index_t vocabulary_, width_ = 0;
+  PackedWeights<T> packed_;
+  Tensor<T> weight_, bias_;  // [tokens, d_model]; [tokens] or empty
+};
+
+}  // namespace attend::decode::detail

@@ -1,0 +1,304 @@
+#include "attend/decode/constraints.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "attend/decode/beam.hpp"
+#include "attend/decode/greedy.hpp"
+#include "attend/decode/sample.hpp"
+#include "catch.hpp"
+#include "scripted_model.hpp"
+
+using namespace attend;
+using namespace attend::decode;
+using scripted::logs;
+using scripted::never;
+
+namespace {
+
+using Tokens = std::vector<token_t>;
+
+bool holds(const Tokens& list, token_t token) { return std::find(list.begin(), list.end(), token) != list.end(); }
+
+/// Where else in `tokens` its last n stand.
+bool repeats(const Tokens& tokens, std::size_t n) {
+  for (std::size_t i = 0; i + n < tokens.size(); ++i)
+    if (std::equal(tokens.end() - static_cast<std::ptrdiff_t>(n), tokens.end(), tokens.begin() + static_cast<std::ptrdiff_t>(i)))
+      return true;
+  return false;
+}
+
+/// The log-probability of `token` after `tokens` under all rules, worked out one token at a time.
+template <class Options>
+double ruled(const Options& o, const std::vector<double>& x, std::size_t sentence, Tokens tokens, token_t token) {
+  const Constraints& c = o.constraints;
+  const std::size_t length = tokens.size();
+  const double value = x[static_cast<std::size_t>(token)];
+  if (!c.prefix.empty() && length < c.prefix[sentence].size()) return token == c.prefix[sentence][length] ? value : never;
+  const auto limit = static_cast<std::size_t>(o.max_length[static_cast<index_t>(sentence)]);
+  if (length == limit && c.force_end) return token == o.eos ? 0 : never;
+  if (holds(o.suppressed, token) || (token == o.eos && length < static_cast<std::size_t>(o.min_length))) return never;
+  tokens.push_back(token);
+  for (const Tokens& b : c.banned)
+    if (b.size() <= tokens.size() && std::equal(b.begin(), b.end(), tokens.end() - static_cast<std::ptrdiff_t>(b.size())))
+      return never;
+  const auto n = static_cast<std::size_t>(c.no_repeat_ngram);
+  if (n > 0 && tokens.size() >= n && token != o.eos && repeats(tokens, n)) return never;
+  if (c.allowed.empty() || c.allowed[sentence].empty()) return value;
+  double mass = 0;
+  for (std::size_t t = 0; t < x.size(); ++t)
+    if (static_cast<token_t>(t) == o.eos || holds(c.allowed[sentence], static_cast<token_t>(t))) mass += std::exp(x[t]);
+  return token == o.eos || holds(c.allowed[sentence], token) ? value - std::log(mass) : never;
+}
+
+/// Every finished hypothesis, best first.
+std::vector<Hypothesis> exhaustive(const scripted::Script& script, std::size_t sentence, const BeamOptions& o) {
+  std::vector<Hypothesis> all, open{Hypothesis{}};
+  for (index_t length = 0; length <= o.max_length[static_cast<index_t>(sentence)]; ++length) {
+    std::vector<Hypothesis> next;
+    for (const auto& h : open) {
+      const auto x = script(static_cast<index_t>(sentence), h.tokens);
+      for (token_t token = 0; token < static_cast<token_t>(x.size()); ++token) {
+        Hypothesis longer = h;
+        longer.log_probability += ruled(o, x, sentence, h.tokens, token);
+        if (std::isinf(longer.log_probability)) continue;
+        longer.score = normalized_score(longer.log_probability, length + 1, o.alpha, o.normalization);
+        if (token == o.eos) {
+          all.push_back(longer);
+        } else {
+          longer.tokens.push_back(token);
+          next.push_back(longer);
+        }
+      }
+    }
+    open = std::move(next);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
+  return all;
+}
+
+/// Sets of constraints for two sentences, vocabulary 5: 0 padding, 1 begin, 2 end.
+std::vector<Constraints> kinds() {
+  return {
+      {},
+      {.prefix = {{3, 3, 1}, {}}},
+      {.prefix = {{4}, {0, 3, 4, 3}}},
+      {.allowed = {{3}, {}}},
+      {.allowed = {{4, 0, 4}, {2, 3}}},
+      {.banned = {{3}}},
+      {.banned = {{4, 3}, {3, 3, 3}, {0, 2}}},
+      {.no_repeat_ngram = 1},
+      {.no_repeat_ngram = 2},
+      {.force_end = true},
+      {.prefix = {{3, 4, 3, 4}, {1}}, .no_repeat_ngram = 2, .force_end = true},
+      {.prefix = {{4, 4}, {3}}, .allowed = {{3, 0}, {4, 3}}, .banned = {{4}, {3, 0}}, .no_repeat_ngram = 3, .force_end = true}};
+}
+
+}  // namespace
+
+TEST_CASE("a wide beam under constraints finds what looking at every sentence finds", "[constraints]") {
+  const auto script = scripted::random_script(31, 5, 1.5);
+  scripted::Model<double> model(5, script);
+  std::size_t kind = 0;
+  for (const Constraints& constraints : kinds())
+    for (const index_t min_length : {0, 2}) {
+      BeamOptions o{.max_length = std::vector<index_t>{5, 4},
+                    .min_length = min_length,
+                    .suppressed = {1},
+                    .beam = 1500,
+                    .n_best = 8,
+                    .constraints = constraints};
+      INFO("constraints " << kind++ / 2 << ", min_length " << min_length);
+      auto state = model.begin({0, 1});
+      const auto lists = beam_search(model, state, 2, o);
+      for (std::size_t s = 0; s < 2; ++s) {
+        const auto expected = exhaustive(script, s, o);
+        INFO("sentence " << s);
+        REQUIRE_FALSE(expected.empty());
+        REQUIRE(lists[s].size() == std::min<std::size_t>(8, expected.size()));
+        for (std::size_t i = 0; i < lists[s].size(); ++i) {
+          REQUIRE(lists[s][i].tokens == expected[i].tokens);
+          REQUIRE(lists[s][i].score == Approx(expected[i].score).epsilon(1e-12));
+          REQUIRE(lists[s][i].finished);
+        }
+      }
+    }
+}
+
+TEST_CASE("greedy search and sampling keep to constraints, token by token", "[constraints]") {
+  const auto script = scripted::random_script(32, 5, 1);
+  scripted::Model<float> model(5, script);
+  std::size_t kind = 0;
+  for (const Constraints& constraints : kinds()) {
+    INFO("constraints " << kind++);
+    const GreedyOptions o{.max_length = std::vector<index_t>{7, 5}, .suppressed = {1}, .constraints = constraints};
+    const auto check = [&](std::size_t s, const Hypothesis& h, bool best) {
+      Tokens all = h.tokens, before;
+      if (h.finished) all.push_back(o.eos);
+      REQUIRE(h.token_log_probabilities.size() == all.size());
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto x = script(static_cast<index_t>(s), before);
+        const double value = ruled(o, x, s, before, all[i]);
+        REQUIRE(static_cast<double>(h.token_log_probabilities[i]) == Approx(value).epsilon(1e-5).margin(1e-6));
+        for (token_t other = 0; best && other < 5; ++other) REQUIRE(ruled(o, x, s, before, other) < value + 1e-6);
+        before.push_back(all[i]);
+      }
+      if (constraints.force_end) REQUIRE(h.finished);
+    };
+    auto state = model.begin({0, 1});
+    const auto results = greedy(model, state, 2, o);
+    auto again = model.begin({0, 1});
+    const auto samples = sample(model, again, 2,
+                                {.max_length = o.max_length,
+                                 .suppressed = o.suppressed,
+                                 .samples = 20,
+                                 .temperature = 1.5,
+                                 .top_k = 4,
+                                 .seed = 7,
+                                 .constraints = constraints});
+    for (std::size_t s = 0; s < 2; ++s) {
+      check(s, results[s], true);
+      bool differ = false;
+      for (const Hypothesis& h : samples[s]) {
+        check(s, h, false);
+        differ = differ || h.tokens != samples[s][0].tokens;
+      }
+      REQUIRE(differ);
+    }
+    auto once_more = model.begin({0, 1});
+    const auto lists =
+        beam_search(model, once_more, 2,
+                    {.max_length = o.max_length, .suppressed = o.suppressed, .beam = 1, .alpha = 0, .constraints = constraints});
+    for (std::size_t s = 0; s < 2; ++s) REQUIRE(lists[s][0].tokens == results[s].tokens);
+  }
+}
+
+TEST_CASE("what a constraint leaves nothing ends unfinished", "[constraints]") {
+  scripted::Model<double> model(5, [](index_t, const Tokens&) { return logs({0, 0, 0, 0.6, 0.4}); });
+  const Constraints once{.no_repeat_ngram = 1};
+  auto state = model.begin({0});
+  const auto result = greedy(model, state, 1, {.constraints = once})[0];
+  REQUIRE(result.tokens == Tokens{3, 4});
+  REQUIRE_FALSE(result.finished);
+  state = model.begin({0});
+  const auto list = beam_search(model, state, 1, {.n_best = 4, .constraints = once})[0];
+  REQUIRE(list.size() == 2);
+  REQUIRE(list[0].tokens == Tokens{3, 4});
+  REQUIRE(list[1].tokens == Tokens{4, 3});
+  state = model.begin({0});
+  const auto samples = sample(model, state, 1, {.samples = 5, .constraints = once})[0];
+  for (const auto& h : samples) {
+    REQUIRE(h.tokens.size() == 2);
+    REQUIRE_FALSE(h.finished);
+  }
+  // A shortlist of tokens that the model rules out, and a prefix that it does.
+  scripted::Model<double> sure(5, [](index_t, const Tokens&) { return std::vector<double>{never, never, never, 0, never}; });
+  state = sure.begin({0});
+  REQUIRE(greedy(sure, state, 1, {.constraints = {.allowed = {{4}}}})[0].tokens.empty());
+  state = sure.begin({0});
+  REQUIRE(greedy(sure, state, 1, {.constraints = {.prefix = {{3, 4}}}})[0].tokens == Tokens{3});
+}
+
+TEST_CASE("a search stops at a prefix as long as max_length, and with force_end at none", "[constraints]") {
+  scripted::Model<double> model(5, scripted::random_script(3, 5, 1));
+  const Constraints both{.prefix = {{3, 4}}, .force_end = true};
+  for (const bool forced : {false, true}) {
+    Constraints c = both;
+    c.force_end = forced;
+    auto state = model.begin({0});
+    const auto result = greedy(model, state, 1, {.max_length = 2, .suppressed = {2}, .constraints = c})[0];
+    REQUIRE(result.tokens == Tokens{3, 4});
+    REQUIRE(result.finished == forced);
+    if (forced) REQUIRE(result.token_log_probabilities[2] == 0);
+  }
+  auto state = model.begin({0});
+  const auto empty = beam_search(model, state, 1, {.max_length = 0, .constraints = {.force_end = true}})[0];
+  REQUIRE(empty.size() == 1);
+  REQUIRE(empty[0].finished);
+  REQUIRE(empty[0].log_probability == 0);
+}
+
+TEST_CASE("a callback hears of every token in order and can stop a hypothesis", "[constraints]") {
+  // Sentence 0 says 3 4 and ends, sentence 1 goes on.
+  scripted::Model<double> model(5, [](index_t sentence, const Tokens& prefix) {
+    return prefix.size() == 2 && sentence == 0 ? logs({0, 0, 1, 0, 0})
+           : prefix.size() % 2                 ? logs({0, 0, 0, 0, 1})
+                                               : logs({0, 0, 0, 1, 0});
+  });
+  struct Told {
+    index_t sentence, sample, position;
+    token_t token;
+    bool last;
+    bool operator==(const Told&) const = default;
+  };
+  std::vector<Told> told;
+  double sum = 0;
+  GreedyOptions o{.max_length = 4, .on_token = [&](const TokenEvent& e) {
+                    told.push_back({e.sentence, e.sample, e.position, e.token, e.last});
+                    sum += e.log_probability;
+                    return true;
+                  }};
+  auto state = model.begin({0, 1});
+  const auto results = greedy(model, state, 2, o);
+  REQUIRE(told == std::vector<Told>{{0, 0, 0, 3, false},
+                                    {1, 0, 0, 3, false},
+                                    {0, 0, 1, 4, false},
+                                    {1, 0, 1, 4, false},
+                                    {0, 0, 2, 2, true},
+                                    {1, 0, 2, 3, false},
+                                    {1, 0, 3, 4, true}});
+  REQUIRE(sum == results[0].log_probability + results[1].log_probability);
+
+  o.on_token = [](const TokenEvent& e) { return e.position < 1; };
+  model.rows_per_step.clear();
+  state = model.begin({0, 1});
+  for (const auto& h : greedy(model, state, 2, o)) {
+    REQUIRE(h.tokens == Tokens{3, 4});
+    REQUIRE_FALSE(h.finished);
+  }
+  REQUIRE(model.rows_per_step == std::vector<index_t>{2, 2});
+
+  // Of the samples of sentence 1, the second stops after one token.
+  told.clear();
+  state = model.begin({0, 1});
+  const auto samples = sample(model, state, 2, {.max_length = 2, .samples = 2, .on_token = [&](const TokenEvent& e) {
+                                                  told.push_back({e.sentence, e.sample, e.position, e.token, e.last});
+                                                  return !(e.sentence == 1 && e.sample == 1);
+                                                }});
+  REQUIRE(told == std::vector<Told>{{0, 0, 0, 3, false},
+                                    {0, 1, 0, 3, false},
+                                    {1, 0, 0, 3, false},
+                                    {1, 1, 0, 3, false},
+                                    {0, 0, 1, 4, true},
+                                    {0, 1, 1, 4, true},
+                                    {1, 0, 1, 4, true},
+                                    {0, 0, 2, 2, true},
+                                    {0, 1, 2, 2, true}});
+  REQUIRE(samples[0][1].finished);
+  REQUIRE(samples[1][0].tokens == Tokens{3, 4});
+  REQUIRE(samples[1][1].tokens == Tokens{3});
+}
+
+TEST_CASE("searches refuse constraints that make no sense", "[constraints]") {
+  scripted::Model<double> model(5, scripted::random_script(1, 5, 1));
+  const auto run = [&](const Constraints& c) {
+    auto state = model.begin({0, 1});
+    return greedy(model, state, 2, {.max_length = std::vector<index_t>{4, 2}, .constraints = c});
+  };
+  REQUIRE_THROWS_WITH(run({.prefix = {{3}}}), "greedy: prefix has 1 lists for 2 sentences");
+  REQUIRE_THROWS_AS(run({.prefix = {{3}}}), ValueError);
+  REQUIRE_THROWS_WITH(run({.prefix = {{}, {3, 5}}}), "greedy: a token of prefix 1 is 5, outside the vocabulary of 5");
+  REQUIRE_THROWS_AS(run({.prefix = {{}, {3, 5}}}), IndexError);
+  REQUIRE_THROWS_WITH(run({.prefix = {{3, 3, 3}, {3, 3, 3}}}), "greedy: prefix 1 has 3 tokens, max_length is 2");
+  REQUIRE_THROWS_WITH(run({.prefix = {{3, 2}, {}}}), "greedy: prefix 0 holds the end token");
+  REQUIRE_THROWS_WITH(run({.allowed = {{3}, {4}, {3}}}), "greedy: allowed has 3 lists for 2 sentences");
+  REQUIRE_THROWS_WITH(run({.allowed = {{3, -1}, {}}}), "greedy: a token of allowed 0 is -1, outside the vocabulary of 5");
+  REQUIRE_THROWS_WITH(run({.banned = {{3}, {}}}), "greedy: banned sequence 1 is empty");
+  REQUIRE_THROWS_WITH(run({.banned = {{3, 9}}}), "greedy: a banned token is 9, outside the vocabulary of 5");
+  REQUIRE_THROWS_WITH(run({.no_repeat_ngram = -1}), "greedy: no_repeat_ngram is negative: -1");
+  auto state = model.begin({0});
+  REQUIRE_THROWS_WITH(beam_search(model, state, 1, {.constraints = {.banned = {{}}}}), "beam_search: banned sequence 0 is empty");
+  REQUIRE_THROWS_WITH(sample(model, state, 1, {.constraints = {.banned = {{}}}}), "sample: banned sequence 0 is empty");
+  REQUIRE_THROWS_WITH(beam_search(model, state, 1, {.keep_unfinished = true, .constraints = {.force_end = true}}),
+                      "beam_search: keep_unfinished and force_end exclude each other");
+}
