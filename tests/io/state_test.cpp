@@ -34,8 +34,8 @@ class File {
     writer.write(folder_ / "state");
   }
   template <class M>
-  void load_into(const M& model) const {
-    io::load_state(model, io::SafetensorsFile::open(folder_ / "state"));
+  void load_into(const M& model, const io::LoadOptions& options = {}) const {
+    io::load_state(model, io::SafetensorsFile::open(folder_ / "state"), options);
   }
 
  private:
@@ -168,4 +168,40 @@ TEST_CASE("state: a long list of names is cut") {
   std::vector<std::pair<std::string, Tensor<double>>> tensors{{"weight", Tensor<double>({2, 2}, 1.0)}};
   for (int i = 0; i < 20; ++i) tensors.emplace_back("extra" + std::to_string(i), Tensor<double>({1}, 1.0));
   CHECK_THROWS_WITH(File(tensors).load_into(linear), ContainsSubstring("and 12 more"));
+}
+
+TEST_CASE("state: other names, a prefix, what may be absent and what is ignored") {
+  const nn::Linear<double> linear(2, 1);
+  test::randomise(linear);
+  const double bias = linear.bias->value().item();
+  const File file({{"net.kernel", Tensor<double>({1, 2}, {1, 2})},
+                   {"net.steps", Tensor<double>({1}, 5.0)},
+                   {"other.weight", Tensor<double>({7}, 0.0)}});
+  io::LoadOptions options{.rename = [](const std::string& name) { return name == "weight" ? "kernel" : name; }, .prefix = "net."};
+  CHECK_THROWS_WITH(file.load_into(linear, options), ContainsSubstring("missing net.bias; unexpected net.steps"));
+  options.absent = {"b*s"};
+  CHECK_THROWS_WITH(file.load_into(linear, options), ContainsSubstring("the model: unexpected net.steps"));
+  options.ignored = {"*.steps"};
+  file.load_into(linear, options);
+  CHECK(linear.weight.value().values() == std::vector<double>{1, 2});
+  CHECK(linear.bias->value().item() == bias);
+}
+
+TEST_CASE("state: a packed projection is found under the name that q, k and v are given, or that of the packed one") {
+  const Attention from({.d_model = 4, .heads = 2, .bias = false, .out_bias = false});
+  test::randomise(from);
+  const auto state = nn::state(from);
+  const File file({{"qkv", head_by_head({state[0].value, state[1].value, state[2].value}, 1)}, {"out", state[3].value}});
+  const auto out = [](const std::string& name) { return name.starts_with("out") ? std::string("out") : name; };
+  for (const char* given : {"q_proj.weight k_proj.weight v_proj.weight in_proj_weight", "in_proj_weight"}) {
+    const Attention to({.d_model = 4, .heads = 2, .bias = false, .out_bias = false});
+    file.load_into(to, {.rename = [&](const std::string& name) {
+                     return std::string(given).find(name) == std::string::npos ? out(name) : std::string("qkv");
+                   }});
+    check_equal(from, to);
+  }
+  const Attention larger({.d_model = 4, .heads = 2, .d_k = 3, .bias = false, .out_bias = false});
+  CHECK_THROWS_WITH(
+      file.load_into(larger, {.rename = [&](const std::string& name) { return name == "in_proj_weight" ? "qkv" : out(name); }}),
+      ContainsSubstring("qkv has shape [12, 4], expected 18 rows"));
 }

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "attend/core/glob.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
@@ -64,63 +67,81 @@ inline void list_names(std::string& message, const char* what, const std::vector
 
 namespace attend::io {
 
+/// How the tensors of a file are found for those of a model.
+struct LoadOptions {
+  /// What the file calls the tensor that the model calls so, without the prefix; empty: the same. Where the file packs q, k and
+  /// v, `q_proj.weight` may be turned into the name of the packed tensor, or `in_proj_weight` and its like into what it is
+  /// called.
+  std::function<std::string(const std::string& name)> rename = {};
+  std::string prefix = {};  ///< what these names begin with in the file; tensors whose names do not are left alone
+  std::vector<std::string> absent =
+      {};  ///< patterns (see `matches`) of the model's names that may be missing; they keep their values
+  std::vector<std::string> ignored = {};  ///< patterns of names in the file that are left alone
+};
+
 /// Reads every parameter of `model` from the file, converted to the model's type. A shared parameter may stand in the file
 /// under any of its names. q, k and v projections may be packed: `in_proj_weight` (q, k, v one after the other, as
 /// torch.nn.MultiheadAttention has them), `qkv_proj.weight` and `kv_proj.weight` (head by head); biases likewise.
 /// Nothing of the model changes unless all of it fits. Throws FormatError with all names that are missing, unexpected or of
-/// another shape; IoError.
+/// another shape, as the file has them; IoError.
+///
+///     io::load_state(model, file, {.rename = [](const std::string& name) {
+///                                    return name == "lm_head.weight" ? "out.weight" : "transformer." + io::torch_name(name);
+///                                  },
+///                                  .ignored = {"*.num_batches_tracked"}});
 template <class M>
-void load_state(const M& model, const SafetensorsFile& file) {
+void load_state(const M& model, const SafetensorsFile& file, const LoadOptions& options = {}) {
   using T = typename M::value_type;
   using D = typename M::device_type;
   const auto all = nn::named_tensors(model);
   std::unordered_map<const void*, std::vector<const nn::NamedTensor<T, D>*>> names_of;  // by where the tensor lives
   for (const auto& t : all) names_of[t.value.data()].push_back(&t);
+  const auto in_file = [&](const std::string& name) { return options.prefix + (options.rename ? options.rename(name) : name); };
 
   std::vector<std::string> missing, shapes;
-  std::unordered_set<std::string> used;
+  std::set<std::string> used, misfits;   // misfits: packed tensors
   std::map<std::string, index_t> taken;  // how many rows of each packed tensor
   std::vector<std::pair<Tensor<T, Cpu>, Tensor<T, D>>> loaded;
   for (const auto& t : nn::state(model)) {
-    bool found = false;
-    const auto accept = [&](const std::string& name) {
-      used.insert(name);
-      found = true;
-    };
-    for (const auto* alias : names_of[t.value.data()]) {
-      if (!file.contains(alias->name)) continue;
-      if (found) {  // a second copy of a shared parameter is known, and the first one counts
-        used.insert(alias->name);
-        continue;
-      }
-      accept(alias->name);
-      const Shape shape = file.info(alias->name).shape;
-      if (shape == t.value.shape()) loaded.emplace_back(read_tensor<T>(file, alias->name), t.value);
-      else shapes.push_back(alias->name + " has shape " + shape.text() + ", expected " + t.value.shape().text());
-    }
     char part = 0;
-    if (!found && t.heads > 0)
-      for (const auto& packed : detail::packed_names(t.name, part)) {
-        if (!file.contains(packed.name)) continue;
-        accept(packed.name);
-        Tensor<T, Cpu> value(t.value.shape());
-        const auto whole = read_tensor<T>(file, packed.name);
-        if (detail::unpack(whole, packed, part, t.heads, value)) {
-          loaded.emplace_back(value, t.value);
-          taken[packed.name] += value.dim(0);
-        } else
-          shapes.push_back(packed.name + " has shape " + whole.shape().text() + ", which does not hold " + t.name + " " +
-                           t.value.shape().text());
-        break;
+    auto packed_in = t.heads > 0 ? detail::packed_names(t.name, part) : std::vector<detail::PackedRows>{};
+    for (auto& packed : packed_in) packed.name = in_file(packed.name);
+    bool found = false;
+    for (const auto* alias : names_of[t.value.data()]) {
+      const std::string name = in_file(alias->name);
+      const auto is_it = [&](const detail::PackedRows& packed) { return packed.name == name; };
+      if (!file.contains(name) || std::any_of(packed_in.begin(), packed_in.end(), is_it)) continue;
+      used.insert(name);
+      if (std::exchange(found, true)) continue;  // a second copy of a shared parameter is known, and the first one counts
+      const Shape shape = file.info(name).shape;
+      if (shape == t.value.shape()) loaded.emplace_back(read_tensor<T>(file, name), t.value);
+      else shapes.push_back(name + " has shape " + shape.text() + ", expected " + t.value.shape().text());
+    }
+    for (const auto& packed : packed_in) {
+      if (found || !file.contains(packed.name)) continue;
+      used.insert(packed.name);
+      found = true;
+      Tensor<T, Cpu> value(t.value.shape());
+      const auto whole = read_tensor<T>(file, packed.name);
+      if (detail::unpack(whole, packed, part, t.heads, value)) {
+        loaded.emplace_back(value, t.value);
+        taken[packed.name] += value.dim(0);
+      } else if (misfits.insert(packed.name).second) {
+        shapes.push_back(packed.name + " has shape " + whole.shape().text() + ", which does not hold " + t.name + " " +
+                         t.value.shape().text());
       }
-    if (!found) missing.push_back(t.name);
+    }
+    if (found || matches_any(options.absent, t.name)) continue;
+    const std::string name = in_file(t.name);
+    if (std::find(missing.begin(), missing.end(), name) == missing.end()) missing.push_back(name);
   }
   for (const auto& [name, rows] : taken)
-    if (const Shape& shape = file.info(name).shape; shape[0] != rows)
+    if (const Shape& shape = file.info(name).shape; shape[0] != rows && !misfits.contains(name))
       shapes.push_back(name + " has shape " + shape.text() + ", expected " + std::to_string(rows) + " rows");
   std::vector<std::string> unexpected;
   for (const auto& info : file.tensors())
-    if (!used.contains(info.name)) unexpected.push_back(info.name);
+    if (info.name.starts_with(options.prefix) && !used.contains(info.name) && !matches_any(options.ignored, info.name))
+      unexpected.push_back(info.name);
   std::string faults;
   detail::list_names(faults, "missing", missing);
   detail::list_names(faults, "unexpected", unexpected);
