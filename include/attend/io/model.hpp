@@ -7,8 +7,10 @@
 #include "attend/io/folder.hpp"
 #include "attend/io/state.hpp"
 #include "attend/nn/transformer.hpp"
+#include "attend/text/tokenizer.hpp"
 
-/// A model is a folder: `config.json`, `model.safetensors`, and `tokenizer.model` where it has a tokenizer.
+/// A model is a folder: `config.json`, `model.safetensors`, and where it has a tokenizer the files of that, such as
+/// `tokenizer.model`.
 namespace attend::io {
 
 /// How a model is saved.
@@ -56,6 +58,22 @@ inline double least_parameters(const nn::ModelOptions& o) {
          of_decoder * embedding(o.decoder);
 }
 
+/// A damaged configuration must not make loading ask for far more memory than the weights it came with have. One that is wrong
+/// by less goes on to the message that lists which tensors do not fit. Sinusoids are in no file: what they may take is a quarter
+/// of a gigabyte in float, and more in large models. Throws FormatError.
+inline void check_memory(const std::string& config, const nn::ModelOptions& o, const io::SafetensorsFile& file) {
+  double stored = 0;
+  for (const auto& t : file.tensors()) stored += static_cast<double>(t.shape.size());
+  const double least = least_parameters(o);
+  if (least > 4 * stored + 0x1p20)
+    throw FormatError("load: " + config + " describes at least " + whole(least) + " parameters, " + file.path().string() +
+                      " holds " + whole(stored));
+  for (const auto* stack : {&o.encoder, &o.decoder})
+    if (static_cast<double>(stack->max_length) * static_cast<double>(stack->d_model) > 4 * stored + 0x1p26)
+      throw FormatError("load: " + config + " describes " + std::to_string(stack->max_length) + " positions of width " +
+                        std::to_string(stack->d_model) + ", more than a model has");
+}
+
 }  // namespace attend::detail
 
 namespace attend::io {
@@ -67,15 +85,16 @@ void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& mode
                           [&](const std::filesystem::path& staging) { detail::write_model_files(staging, model, options); });
 }
 
-/// The same with the tokenizer, which has `save(path)`.
+/// The same with the tokenizer, which has `save(path)` or `save_files(folder)`: see `text::save_files`.
 template <class T, Device D, class Tokenizer>
-requires requires(const Tokenizer& t, const std::filesystem::path& p) { t.save(p); }
+requires text::has_files<Tokenizer>
 void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& model, const Tokenizer& tokenizer,
           const SaveOptions& options = {}) {
-  write_folder_atomically(folder, [&](const std::filesystem::path& staging) {
+  const auto write = [&](const std::filesystem::path& staging) {
     detail::write_model_files(staging, model, options);
-    tokenizer.save(staging / "tokenizer.model");
-  });
+    text::save_files(tokenizer, staging);
+  };
+  write_folder_atomically(folder, write, {.remove = {text::tokenizer_file}});  // of another kind of tokenizer, if there is one
 }
 
 /// Builds the model that `folder` describes and reads its weights. It is in evaluation mode. Throws IoError where a file is
@@ -86,17 +105,7 @@ nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
   const auto config = reader.file("config.json");
   const auto options = model_options_from(read_json(config), config.string());
   const auto file = SafetensorsFile::open(reader.file("model.safetensors"));
-  // A damaged config must not make this ask for far more memory than the weights it came with have.
-  double stored = 0;
-  for (const auto& t : file.tensors()) stored += static_cast<double>(t.shape.size());
-  const double least = detail::least_parameters(options);
-  if (least > stored)
-    throw FormatError("load: " + config.string() + " describes at least " + detail::whole(least) + " parameters, " +
-                      file.path().string() + " holds " + detail::whole(stored));
-  for (const auto* o : {&options.encoder, &options.decoder})
-    if (static_cast<double>(o->max_length) * static_cast<double>(o->d_model) > 0x1p30)
-      throw FormatError("load: " + config.string() + " gives max_length as " + std::to_string(o->max_length) +
-                        ", more positions of width " + std::to_string(o->d_model) + " than a model has");
+  detail::check_memory(config.string(), options, file);
   nn::Transformer<T, D> model(options);
   load_state(model, file);
   nn::set_training(model, false);
@@ -107,7 +116,7 @@ nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
 template <class Tokenizer>
 Tokenizer load_tokenizer(const std::filesystem::path& folder) {
   const FolderReader reader(folder);
-  return Tokenizer::load(reader.file("tokenizer.model"));
+  return Tokenizer::load(reader.file(text::tokenizer_file));
 }
 
 }  // namespace attend::io

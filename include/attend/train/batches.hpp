@@ -11,6 +11,7 @@
 #include "attend/core/random.hpp"
 #include "attend/core/shape.hpp"
 #include "attend/nn/batch.hpp"
+#include "attend/text/tokenizer.hpp"
 
 namespace attend::train {
 
@@ -55,11 +56,11 @@ class EncodedPairs {
   Side source_, target_;
 };
 
-/// All pairs of a corpus through a tokenizer.
+/// All pairs of a corpus through a tokenizer; targets by its `encode_target` where it has one.
 template <class Corpus, class Tokenizer>
 EncodedPairs encode_pairs(const Corpus& corpus, const Tokenizer& tokenizer) {
   EncodedPairs pairs;
-  for (const auto& pair : corpus) pairs.add(tokenizer.encode(pair.source), tokenizer.encode(pair.target));
+  for (const auto& pair : corpus) pairs.add(tokenizer.encode(pair.source), text::encode_target(tokenizer, pair.target));
   return pairs;
 }
 

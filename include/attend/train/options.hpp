@@ -6,12 +6,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "attend/core/number_text.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/schedule.hpp"
 #include "attend/text/corpus.hpp"
+#include "attend/text/tokenizer.hpp"
 #include "attend/train/progress.hpp"
 #include "attend/train/report.hpp"
 
@@ -54,11 +56,21 @@ struct FitOptions {
   std::filesystem::path output = {};
   index_t checkpoint_every = 0;     ///< steps; 0: by time alone
   double checkpoint_seconds = 600;  ///< 0: by steps alone. There is one at each best validation, at the end and on `stop` too
-  bool resume = false;              ///< go on from the last checkpoint in `output`
-  bool overwrite = false;           ///< begin anew where `output` holds another run's checkpoint, which is else refused
+  /// The last so many checkpoints that `checkpoint_every` asks for stay, as model folders `step-1000/` in `output`, for
+  /// `io::average`; 0: none. They hold the weights themselves, not their moving average.
+  index_t keep_checkpoints = 0;
+  bool resume = false;     ///< go on from the last checkpoint in `output`
+  bool overwrite = false;  ///< begin anew where `output` holds another run's checkpoint, which is else refused
 
   ProgressOptions progress = {};
   index_t curve_every = 10;  ///< steps that a point of the curve is the mean of
+  /// The curve as a file: see `CurveCsv`. A run that goes on replaces it by one with all of its curve; one that begins refuses a
+  /// file that is there unless `overwrite`. What is no curve is never replaced. Empty: none.
+  std::filesystem::path csv = {};
+  /// A folder for TensorBoard: `train/loss`, `train/learning_rate`, `train/gradient_norm`, `train/tokens_per_second`,
+  /// `validation/loss`, `validation/bleu` and some translations. Empty: none. Where this folder or `csv` cannot be written,
+  /// training goes on without it and says so; see `FitReport::warnings`.
+  std::filesystem::path tensorboard = {};
   std::function<void(const CurvePoint&)> on_step = {};
   /// Called after each validation, with the translations where there are some.
   std::function<void(const ValidationPoint&, const std::vector<std::string>& translations)> on_validation = {};
@@ -79,6 +91,9 @@ inline const FitOptions& check(const FitOptions& o) {
   at_least_0(static_cast<double>(o.patience), "patience");
   at_least_0(static_cast<double>(o.checkpoint_every), "checkpoint_every");
   at_least_0(o.checkpoint_seconds, "checkpoint_seconds");
+  at_least_0(static_cast<double>(o.keep_checkpoints), "keep_checkpoints");
+  check_value(o.keep_checkpoints == 0 || (o.checkpoint_every > 0 && !o.output.empty()), "fit",
+              "keep_checkpoints needs checkpoint_every and an output folder");
   check_value(o.curve_every >= 1, "fit", "curve_every is " + std::to_string(o.curve_every) + ", expected 1 or more");
   check_value(o.label_smoothing >= 0 && o.label_smoothing < 1, "fit",
               "label_smoothing is " + number_text(o.label_smoothing) + ", expected [0, 1)");
@@ -91,6 +106,9 @@ inline const FitOptions& check(const FitOptions& o) {
   check_value(!o.resume || !o.overwrite, "fit", "resume and overwrite exclude each other");
   check_value(o.epochs > 0 || o.max_steps > 0 || o.max_seconds > 0 || o.patience > 0 || o.stop != nullptr, "fit",
               "nothing would ever end it: give epochs, max_steps, max_seconds, patience or stop");
+  std::error_code ignored;
+  check_value(o.csv.empty() || o.resume || o.overwrite || !std::filesystem::exists(o.csv, ignored), "fit",
+              o.csv.string() + " is there already: resume, overwrite it, or choose another csv");
   return o;
 }
 
@@ -101,9 +119,10 @@ void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest)
   check_value(tokenizer.bos() >= 0 && tokenizer.eos() >= 0, "fit", "the tokenizer has no token for the begin or the end");
   if constexpr (requires { model.options.encoder.vocabulary, model.options.decoder.max_length; })
     for (const auto* stack : {&model.options.encoder, &model.options.decoder}) {
-      check_value(static_cast<index_t>(tokenizer.size()) <= stack->vocabulary, "fit",
-                  "the tokenizer has " + std::to_string(tokenizer.size()) + " tokens, the model's vocabulary " +
-                      std::to_string(stack->vocabulary));
+      const auto tokens = stack == &model.options.encoder ? static_cast<index_t>(tokenizer.size()) : text::target_size(tokenizer);
+      check_value(
+          tokens <= stack->vocabulary, "fit",
+          "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabulary " + std::to_string(stack->vocabulary));
       check_value(longest <= stack->max_length, "fit",
                   "a sentence has " + std::to_string(longest) + " tokens, the model takes " + std::to_string(stack->max_length) +
                       "; set max_length");

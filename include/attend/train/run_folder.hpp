@@ -1,14 +1,22 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "attend/core/number_text.hpp"
 #include "attend/io/model.hpp"
+#include "attend/io/model_files.hpp"
+#include "attend/text/tokenizer.hpp"
 #include "attend/train/checkpoint.hpp"
 
 /// The folder of a training run: `best/` is the model of the best validation, `last/` that of the last checkpoint, both model
-/// folders as `io::save` writes them; `last/training.safetensors` is what a later run goes on from.
+/// folders as `io::save` writes them; `last/training.safetensors` is what a later run goes on from. `step-1000/` and its like are
+/// the checkpoints that were kept.
 namespace attend::train {
 
 namespace detail {
@@ -26,7 +34,7 @@ void stage_model(const std::filesystem::path& staging, const Model& model, const
     io::add_state(writer, model);
     writer.write(staging / "model.safetensors");
   }
-  if constexpr (requires { tokenizer.save(staging); }) tokenizer.save(staging / "tokenizer.model");
+  text::save_files(tokenizer, staging);
 }
 
 }  // namespace detail
@@ -40,6 +48,24 @@ inline std::filesystem::path model_folder(const std::filesystem::path& folder) {
       return candidate;
   }
   throw IoError("read: " + folder.string() + " is no model: it has neither model.safetensors nor best/ nor last/ with one");
+}
+
+/// The checkpoints that a run kept in its folder, oldest first; none where it kept none, or where there is no such folder.
+inline std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem::path& folder) {
+  std::vector<std::pair<index_t, std::filesystem::path>> found;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return {};
+  for (const std::string& name : attend::detail::names_in("read", folder)) {
+    index_t step = 0;
+    if (!name.starts_with("step-") || !parse_number(std::string_view(name).substr(5), step) || step < 0) continue;
+    const auto path = folder / name;
+    if (std::filesystem::is_directory(path, ignored) && io::FolderReader(path).contains(io::weights_file))
+      found.emplace_back(step, path);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::filesystem::path> list;
+  for (auto& [step, path] : found) list.push_back(std::move(path));
+  return list;
 }
 
 /// Writes the checkpoints of one run.
@@ -59,16 +85,14 @@ class RunFolder {
   /// Whether there is a state to go on from.
   [[nodiscard]] bool has_state() const { return has(last(), detail::state_name); }
   /// Whether a run has left anything here.
-  [[nodiscard]] bool holds_run() const { return has_state() || has(best(), "model.safetensors"); }
+  [[nodiscard]] bool holds_run() const {
+    return has_state() || has(best(), io::weights_file) || !kept_checkpoints(path_).empty();
+  }
   /// Takes away what an earlier run wrote, so that nothing of it is mistaken for this one's. Other files stay.
   void clear() const {
-    for (const auto& folder : {best(), last()}) {
-      std::error_code ignored;
-      if (!used() || !std::filesystem::is_directory(folder, ignored)) continue;
-      io::write_folder_atomically(folder, [](const std::filesystem::path&) {},
-                                  {.remove = {"model.safetensors", "config.json", "tokenizer.model", detail::state_name}});
-      std::filesystem::remove(folder, ignored);  // where it is empty
-    }
+    if (!used()) return;
+    for (const auto& folder : {best(), last()}) take_away(folder);
+    for (const auto& folder : kept_checkpoints(path_)) take_away(folder);
   }
 
   template <class Model, class Tokenizer>
@@ -85,6 +109,14 @@ class RunFolder {
       write_state(staging / detail::state_name);
     });
   }
+  /// The model of that step in a folder of its own, of which the last `count` stay.
+  template <class Model, class Tokenizer>
+  void keep(const Model& model, const Tokenizer& tokenizer, index_t step, index_t count) const {
+    io::write_folder_atomically(path_ / ("step-" + std::to_string(step)),
+                                [&](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer); });
+    const auto kept = kept_checkpoints(path_);
+    for (std::size_t i = 0; i + static_cast<std::size_t>(count) < kept.size(); ++i) take_away(kept[i]);
+  }
   /// Calls read_state(path). Throws IoError where there is none.
   template <class F>
   void load_last(F&& read_state) const {
@@ -94,6 +126,15 @@ class RunFolder {
   }
 
  private:
+  /// Removes a run's files from a folder, and the folder where nothing else is in it.
+  static void take_away(const std::filesystem::path& folder) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(folder, ignored)) return;
+    std::vector<std::string> names(io::settings_files.begin(), io::settings_files.end());
+    for (const char* name : {io::weights_file, detail::state_name}) names.emplace_back(name);
+    io::write_folder_atomically(folder, [](const std::filesystem::path&) {}, {.remove = names});
+    std::filesystem::remove(folder, ignored);
+  }
   [[nodiscard]] bool has(const std::filesystem::path& folder, const char* name) const {
     std::error_code ignored;
     return used() && std::filesystem::is_directory(folder, ignored) && io::FolderReader(folder).contains(name);

@@ -5,16 +5,19 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "attend/nn/freeze.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/average.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/options.hpp"
 #include "attend/train/pending_updates.hpp"
+#include "attend/train/reporter.hpp"
 #include "attend/train/run_clock.hpp"
 #include "attend/train/run_folder.hpp"
+#include "attend/train/run_identity.hpp"
+#include "attend/train/run_schedule.hpp"
 #include "attend/train/step_runner.hpp"
 #include "attend/train/validation.hpp"
 
@@ -36,9 +39,9 @@ class Trainer {
         batches_(encode_pairs(corpus, tokenizer), tokenizer.bos(), tokenizer.eos(), batch_options(options.accumulate)),
         epoch_(batches_.epoch(0)),
         optimizer_(optim::FlatParameters<T, D>(nn::parameters(model)), options.optimizer),
-        schedule_(make_schedule()),
+        schedule_(run_schedule(o_, total_steps())),
         folder_(options.output),
-        progress_(options.progress) {
+        reporter_(options) {
     if (o_.average_decay > 0) average_.emplace(optimizer_.parameters(), o_.average_decay);
     if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));
     check_fits(model, tokenizer, std::max(batches_.longest(), validation_ ? validation_->batches().longest() : 0));
@@ -51,6 +54,7 @@ class Trainer {
     begin();
     while (true) {
       if (validation_due()) validate();
+      if (keeping_due()) keep();
       if (checkpoint_due()) checkpoint();
       if (const auto reason = stop_reason()) return end(*reason);
       step();
@@ -72,41 +76,13 @@ class Trainer {
             .seed = o_.seed};
   }
 
-  [[nodiscard]] optim::Schedule make_schedule() const {
-    if (!o_.schedule) {
-      const double rate = std::visit([](const auto& options) { return options.learning_rate; }, o_.optimizer);
-      return optim::Schedule({.kind = optim::ScheduleKind::inverse_sqrt, .learning_rate = rate, .warmup = 500});
-    }
-    if (!o_.schedule->open()) return *o_.schedule;
-    const index_t steps = total_steps();
-    check_value(steps > 0, "fit",
-                "the schedule `" + o_.schedule->text() + "` has no end; give its steps, or epochs or max_steps");
-    return o_.schedule->ending_at(steps);
-  }
-
-  /// Updates until epochs or max_steps end the run; 0 where neither does. Epochs may differ by a batch: an estimate.
-  [[nodiscard]] index_t total_steps() const {
-    const index_t by_epochs = o_.epochs * epoch_.size();
-    if (by_epochs == 0 || o_.max_steps == 0) return std::max(by_epochs, o_.max_steps);
-    return std::min(by_epochs, o_.max_steps);
-  }
+  [[nodiscard]] index_t total_steps() const { return train::total_steps(o_, epoch_.size()); }
 
   /// All that must be the same in a run that goes on with another's state.
   [[nodiscard]] RunIdentity identity() const {
-    return {{"corpus", number_text(batches_.pairs().fingerprint())},
-            {"pairs", number_text(batches_.pairs().size())},
-            {"vocabulary", number_text(static_cast<index_t>(tokenizer_.size()))},
-            {"bos", number_text(tokenizer_.bos())},
-            {"eos", number_text(tokenizer_.eos())},
-            {"tokens_per_batch", number_text(o_.tokens_per_batch)},
-            {"accumulate", number_text(o_.accumulate)},
-            {"max_length", number_text(o_.max_length)},
-            {"bucket_width", number_text(o_.bucket_width)},
-            {"seed", number_text(o_.seed)},
-            {"average_decay", number_text(o_.average_decay)},
-            {"optimizer", std::string(optim::optimizer_name(o_.optimizer))},
-            {"validation", validation_ ? number_text(validation_->batches().pairs().fingerprint()) : "none"},
-            {"best_by", o_.best_by == Metric::loss ? "loss" : "bleu"}};
+    auto identity = run_identity(o_, tokenizer_, batches_.pairs(), validation_ ? &validation_->batches().pairs() : nullptr);
+    if (const auto frozen = nn::frozen_names(model_); !frozen.empty()) identity["frozen"] = list_identity(frozen);
+    return identity;
   }
 
   void begin() {
@@ -121,15 +97,8 @@ class Trainer {
     nn::set_training(model_, true);
     clock_.start(state_.seconds);
     checkpoint_time_ = state_.seconds;
-    speed_ = Speed(state_.seconds, static_cast<double>(state_.tokens));
-    std::string text = "train: " + std::to_string(batches_.size()) + " pairs";
-    if (batches_.dropped() > 0)
-      text += " (" + std::to_string(batches_.dropped()) + " left out: longer than " +
-              std::to_string(std::min(o_.max_length, o_.tokens_per_batch)) + " tokens)";
-    text +=
-        ", " + std::to_string(epoch_.size()) + " steps an epoch, " + std::to_string(nn::parameter_count(model_)) + " parameters";
-    if (o_.resume) text += "; going on from step " + std::to_string(state_.step);
-    progress_.message(text);
+    reporter_.begin(state_);
+    reporter_.opening(model_, batches_, epoch_.size(), state_.step);
   }
 
   void load() {
@@ -196,22 +165,12 @@ class Trainer {
   void record(const CurvePoint& now, index_t labels) {
     TrainingState& s = state_;
     s.sum.add(now, labels);
-    if (std::isfinite(now.loss)) shown_loss_ = shown_loss_ ? *shown_loss_ + (now.loss - *shown_loss_) * 0.1 : now.loss;
     if (now.step % o_.curve_every == 0) {
       s.curve.push_back(s.sum.mean(now));
       s.sum = {};
+      reporter_.point(s.curve.back());
     }
-    if (o_.on_step) o_.on_step(now);
-    const double done = RunClock::fraction(o_, now.epoch, now.step, now.seconds);
-    progress_.update(now.seconds, {.step = now.step,
-                                   .steps = total_steps(),
-                                   .epoch = static_cast<index_t>(std::ceil(now.epoch)),
-                                   .epochs = o_.epochs,
-                                   .fraction = done,
-                                   .loss = shown_loss_.value_or(now.loss),
-                                   .learning_rate = now.learning_rate,
-                                   .tokens_per_second = speed_.update(now.seconds, static_cast<double>(now.tokens)),
-                                   .seconds_left = clock_.seconds_left(done, now.seconds)});
+    reporter_.step(now, total_steps(), clock_);
   }
 
   [[nodiscard]] bool validation_due() const {
@@ -239,7 +198,7 @@ class Trainer {
     state_.since_best = point.best ? 0 : state_.since_best + 1;
     state_.validated = state_.step;
     state_.validations.push_back(point);
-    progress_.message("validation at step " + std::to_string(point.step) + ": " + point.text());
+    reporter_.validation(point, translations);
     saved_step_ = -1;  // what was saved does not know of this
     if (point.best && folder_.used()) {
       folder_.save_best(model_, tokenizer_);
@@ -247,6 +206,16 @@ class Trainer {
       checkpoint();  // so that a run that goes on from `last` knows of this best
     }
     if (o_.on_validation) o_.on_validation(point, translations);
+  }
+
+  /// At each step that `checkpoint_every` names, a checkpoint for a better validation there or not.
+  [[nodiscard]] bool keeping_due() const {
+    return o_.keep_checkpoints > 0 && state_.step > 0 && state_.step % o_.checkpoint_every == 0 && kept_step_ != state_.step;
+  }
+  void keep() {
+    conclude_but(0);
+    folder_.keep(model_, tokenizer_, state_.step, o_.keep_checkpoints);
+    kept_step_ = state_.step;
   }
 
   [[nodiscard]] bool checkpoint_due() const {
@@ -289,14 +258,15 @@ class Trainer {
                      .seconds = state_.seconds,
                      .pairs = batches_.size(),
                      .dropped = batches_.dropped(),
-                     .stopped = reason};
+                     .stopped = reason,
+                     .warnings = reporter_.warnings()};
     if (state_.sum.steps > 0)  // the steps since the last point; a run that goes on from here has them in its next
       report.curve.push_back(state_.sum.mean({.step = state_.step,
                                               .epoch = epochs_done(),
                                               .seconds = state_.seconds,
                                               .tokens = state_.tokens,
                                               .learning_rate = schedule_.at(state_.step)}));
-    progress_.message("train: " + report.text());
+    reporter_.message("train: " + report.text());
     return report;
   }
 
@@ -314,17 +284,16 @@ class Trainer {
   std::optional<optim::WeightAverage<T, D>> average_;
   optim::Schedule schedule_;
   RunFolder folder_;
-  Progress progress_;
+  Reporter reporter_;
   StepRunner<Model> runner_;
   PendingUpdates<T, D> updates_;
 
   TrainingState state_;
   index_t saved_step_ = -1;  // of the last checkpoint
+  index_t kept_step_ = -1;   // of the last one that is kept
   index_t nan_steps_ = 0;    // skipped in a row
   RunClock clock_;
   double checkpoint_time_ = 0;
-  Speed speed_{0, 0};
-  std::optional<double> shown_loss_;  // smoothed
 };
 
 }  // namespace attend::train

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <fcntl.h>
+
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "attend/io/file.hpp"
+
+namespace attend::io {
+
+/// A file that grows at its end and that others may read meanwhile: each `write` reaches the system at once.
+class AppendFile {
+ public:
+  enum class Kind {
+    existing,  ///< goes on at the end of a file, or begins one
+    fresh,     ///< refuses one that is there
+  };
+  /// Makes missing folders. Throws IoError.
+  explicit AppendFile(std::filesystem::path path, Kind kind = Kind::existing) : path_(std::move(path)) {
+    std::error_code error;
+    std::filesystem::create_directories(detail::folder_of(path_), error);
+    if (error) detail::throw_errno("write", path_, error.value());
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (kind == Kind::fresh ? O_EXCL : 0);
+    fd_ = detail::Descriptor(::open(path_.c_str(), flags, 0666));
+    if (!fd_) detail::throw_errno("write", path_);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Throws IoError, such as for a full disk; a part of it may then stand at the end.
+  void write(std::string_view bytes) { FileSink(fd_.get(), path_).write(bytes); }
+
+ private:
+  std::filesystem::path path_;
+  detail::Descriptor fd_;
+};
+
+}  // namespace attend::io

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/nn/fields.hpp"
+#include "attend/train/batches.hpp"
+#include "attend/train/checkpoint.hpp"
+#include "attend/train/curve_csv.hpp"
+#include "attend/train/options.hpp"
+#include "attend/train/progress.hpp"
+#include "attend/train/run_clock.hpp"
+#include "attend/train/tensorboard.hpp"
+
+namespace attend::train {
+
+/// Tells the world how a run goes: on the screen, to the callbacks, in a CSV file, to TensorBoard. A file that cannot be written
+/// costs the run nothing: a warning says so once, and there is no more of it.
+class Reporter {
+ public:
+  explicit Reporter(const FitOptions& options) : o_(options), progress_(options.progress) {}
+
+  /// The run begins, or goes on, from this state.
+  void begin(const TrainingState& state) {
+    speed_ = Speed(state.seconds, static_cast<double>(state.tokens));
+    before_ = state.curve.empty() ? CurvePoint{} : state.curve.back();
+    if (!o_.csv.empty()) attempt(csv_, [&] { csv_.emplace(o_.csv, state.curve, state.validations); });
+    if (!o_.tensorboard.empty()) attempt(tensorboard_, [&] { tensorboard_.emplace(o_.tensorboard, state.step); });
+  }
+  void message(const std::string& text) { progress_.message(text); }
+  /// What is to be trained, on what, and from which step on.
+  template <class Model>
+  void opening(const Model& model, const Batches& batches, index_t steps_an_epoch, index_t from) {
+    const index_t trained = nn::parameter_count(model);
+    index_t frozen = -trained;
+    for (const auto& p : nn::parameters(model)) frozen += p.size();
+    std::string text = "train: " + std::to_string(batches.size()) + " pairs";
+    if (batches.dropped() > 0)
+      text += " (" + std::to_string(batches.dropped()) + " left out: longer than " +
+              std::to_string(std::min(o_.max_length, o_.tokens_per_batch)) + " tokens)";
+    text += ", " + std::to_string(steps_an_epoch) + " steps an epoch, " + std::to_string(trained) + " parameters";
+    if (frozen > 0) text += " and " + std::to_string(frozen) + " frozen ones";
+    if (o_.resume) text += "; going on from step " + std::to_string(from);
+    progress_.message(text);
+  }
+
+  /// A step was taken, of `steps` in all (0: not known).
+  void step(const CurvePoint& now, index_t steps, RunClock& clock) {
+    if (std::isfinite(now.loss)) shown_loss_ = shown_loss_ ? *shown_loss_ + (now.loss - *shown_loss_) * 0.1 : now.loss;
+    if (o_.on_step) o_.on_step(now);
+    const double done = RunClock::fraction(o_, now.epoch, now.step, now.seconds);
+    progress_.update(now.seconds, {.step = now.step,
+                                   .steps = steps,
+                                   .epoch = static_cast<index_t>(std::ceil(now.epoch)),
+                                   .epochs = o_.epochs,
+                                   .fraction = done,
+                                   .loss = shown_loss_.value_or(now.loss),
+                                   .learning_rate = now.learning_rate,
+                                   .tokens_per_second = speed_.update(now.seconds, static_cast<double>(now.tokens)),
+                                   .seconds_left = clock.seconds_left(done, now.seconds)});
+  }
+  /// The curve has a new point.
+  void point(const CurvePoint& now) {
+    if (csv_) attempt(csv_, [&] { csv_->add(now); });
+    if (tensorboard_)
+      attempt(tensorboard_, [&] {
+        tensorboard_->scalars(now.step, {{"train/loss", now.loss},
+                                         {"train/learning_rate", now.learning_rate},
+                                         {"train/gradient_norm", now.gradient_norm},
+                                         {"train/tokens_per_second", tokens_per_second(before_, now)}});
+      });
+    before_ = now;
+  }
+  /// A validation is done; there may be translations.
+  void validation(const ValidationPoint& now, const std::vector<std::string>& translations) {
+    progress_.message("validation at step " + std::to_string(now.step) + ": " + now.text());
+    if (csv_) attempt(csv_, [&] { csv_->add(now); });
+    if (tensorboard_)
+      attempt(tensorboard_, [&] {
+        tensorboard_->scalars(now.step, {{"validation/loss", now.loss}, {"validation/bleu", now.bleu}});
+        if (!translations.empty()) tensorboard_->text(now.step, "validation/translations", samples(translations));
+      });
+  }
+
+  /// What went wrong without ending the run.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  /// Opens a log or writes to it, or does without it from now on.
+  template <class Log, class F>
+  void attempt(std::optional<Log>& log, F&& write) {
+    try {
+      write();
+    } catch (const std::exception& e) {
+      log.reset();
+      warnings_.push_back(std::string(e.what()) + "; training goes on without it");
+      progress_.message("warning: " + warnings_.back());
+    }
+  }
+
+  /// The first translations as a table in Markdown.
+  [[nodiscard]] std::string samples(const std::vector<std::string>& translations) const {
+    constexpr std::size_t shown = 10;
+    const auto cell = [](const std::string& text) {
+      std::string safe;
+      for (const char c : text) {
+        if (std::string("\\`*_{}[]<>()#|~").find(c) != std::string::npos) safe += '\\';
+        safe += c == '\n' || c == '\r' ? ' ' : c;
+      }
+      return safe;
+    };
+    std::string table = "| source | translation | reference |\n|---|---|---|\n";
+    const auto& pairs = o_.validation.pairs;
+    for (std::size_t i = 0; i < std::min({shown, translations.size(), pairs.size()}); ++i)
+      table += "| " + cell(pairs[i].source) + " | " + cell(translations[i]) + " | " + cell(pairs[i].target) + " |\n";
+    return table;
+  }
+
+  const FitOptions& o_;
+  Progress progress_;
+  Speed speed_{0, 0};
+  std::optional<double> shown_loss_;  // smoothed
+  CurvePoint before_;                 // of the curve
+  std::optional<CurveCsv> csv_;
+  std::optional<TensorBoard> tensorboard_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace attend::train

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "attend/core/number_text.hpp"
+#include "attend/train/batches.hpp"
+#include "attend/train/checkpoint.hpp"
+#include "attend/train/options.hpp"
+
+namespace attend::train {
+
+/// All that must be the same in a run that goes on with another's state, but for what is frozen. `validation` are the pairs to
+/// validate with, none where it is null.
+template <class Tokenizer>
+RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const EncodedPairs& pairs,
+                         const EncodedPairs* validation) {
+  return {{"corpus", number_text(pairs.fingerprint())},
+          {"pairs", number_text(pairs.size())},
+          {"vocabulary", number_text(static_cast<index_t>(tokenizer.size()))},
+          {"bos", number_text(tokenizer.bos())},
+          {"eos", number_text(tokenizer.eos())},
+          {"tokens_per_batch", number_text(o.tokens_per_batch)},
+          {"accumulate", number_text(o.accumulate)},
+          {"max_length", number_text(o.max_length)},
+          {"bucket_width", number_text(o.bucket_width)},
+          {"seed", number_text(o.seed)},
+          {"average_decay", number_text(o.average_decay)},
+          {"optimizer", std::string(optim::optimizer_name(o.optimizer))},
+          {"validation", validation ? number_text(validation->fingerprint()) : "none"},
+          {"best_by", o.best_by == Metric::loss ? "loss" : "bleu"}};
+}
+
+/// A list of names as one short text: the only one of them, else how many there are and a number that changes with any (FNV-1a).
+inline std::string list_identity(const std::vector<std::string>& names) {
+  if (names.size() == 1) return names.front();
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const auto& name : names)
+    for (const char c : name + '\n') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return number_text(names.size()) + " tensors, fingerprint " + number_text(hash);
+}
+
+}  // namespace attend::train
