@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,40 +9,16 @@
 #include <vector>
 
 #include "attend/decode/beam.hpp"
+#include "attend/decode/ensemble.hpp"
 #include "attend/decode/greedy.hpp"
 #include "attend/decode/sample.hpp"
+#include "attend/decode/scoring.hpp"
 #include "attend/decode/transformer.hpp"
+#include "attend/decode/translation_parts.hpp"
+#include "attend/decode/translator_options.hpp"
+#include "attend/text/tokenizer.hpp"
 
 namespace attend::decode {
-
-/// How a Translator searches and groups its work.
-struct TranslatorOptions {
-  index_t beam = 4;             ///< 1: greedy search
-  index_t n_best = 1;           ///< translations per sentence, at most `beam`
-  double length_penalty = 0.6;  ///< 0: none; larger favours longer translations
-  LengthNormalization normalization = LengthNormalization::google;
-  Stop stop = Stop::exact;  ///< when a sentence's beam search ends
-  index_t min_length = 0;   ///< tokens
-  index_t max_length = 0;   ///< tokens; 0: `max_ratio` times the source's length and 10 more
-  double max_ratio = 2;
-  bool sample = false;           ///< draw translations at random instead of searching the best
-  double temperature = 1;        ///< of sampling; below 1 sharpens
-  index_t top_k = 0;             ///< of sampling: among the k most probable tokens; 0: among all
-  double top_p = 1;              ///< of sampling: among the most probable tokens that have this share of the mass
-  std::uint64_t seed = 0;        ///< of sampling
-  index_t batch_sentences = 32;  ///< sentences translated at once
-  /// int8: products in 8-bit integers, for float models: a quarter of the memory to read, and slightly other results.
-  Precision precision = Precision::full;
-};
-
-/// A translation and how the model rates it.
-struct Translation {
-  std::string text;
-  double score = 0;            ///< what the search ranks by
-  double log_probability = 0;  ///< of all tokens and the end
-  std::vector<token_t> tokens;
-  bool finished = true;  ///< false where the length limit cut it off
-};
 
 /// Strings in, strings out: tokenizer, search and model as one. Sentences are sorted by length and translated in batches; what
 /// one sentence gets does not depend on the others. Several threads may share one.
@@ -53,7 +28,11 @@ template <class Tokenizer, class T, Device D = Cpu>
 class Translator {
  public:
   /// Throws ValueError for options out of range or a tokenizer with more tokens than the model.
-  Translator(const nn::Transformer<T, D>& model, Tokenizer tokenizer, const TranslatorOptions& options = {});
+  Translator(const nn::Transformer<T, D>& model, Tokenizer tokenizer, const TranslatorOptions& options = {})
+      : Translator(std::vector<nn::Transformer<T, D>>{model}, std::move(tokenizer), options) {}
+  /// An ensemble: tokens have the mean of the probabilities that the models give them. Throws the same, and ValueError for models
+  /// whose vocabularies differ.
+  Translator(const std::vector<nn::Transformer<T, D>>& models, Tokenizer tokenizer, const TranslatorOptions& options = {});
 
   /// The best translation of one sentence.
   std::string operator()(std::string_view sentence) const {
@@ -68,148 +47,186 @@ class Translator {
   }
   /// The `n_best` translations of each sentence, best first. An empty sentence has the empty translation. `before` sentences came
   /// before these: sampling and messages go by a sentence's number, so that what is drawn does not depend on how a text is cut.
-  /// Throws ValueError for a sentence with more tokens than the model has positions.
-  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
-                                                                std::size_t before = 0) const;
+  /// `prefixes`, where given: what the translation of each sentence begins with, cut into tokens as it stands.
+  ///
+  /// A sentence that is translated in parts has the best translations of all parts, joined, then the second best, and so on; its
+  /// score is the sum of theirs, and the end tokens of all parts but the last stand among its tokens.
+  /// Throws ValueError for a sentence or a prefix with more tokens than the model has positions.
+  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences, std::size_t before = 0,
+                                                                std::span<const std::string> prefixes = {}) const;
 
+  /// How the model rates given translations; an empty sentence too has its end token, and so a rating. The score is that of the
+  /// search, without coverage penalty. Alignments come where the options want them. Nothing is split. `before` pairs came before
+  /// these: messages go by a pair's number.
+  /// Throws ValueError for another number of targets than of sources, and for a side with more tokens than positions.
+  [[nodiscard]] std::vector<Translation> score(std::span<const std::string> sources, std::span<const std::string> targets,
+                                               std::size_t before = 0) const;
+
+  /// Which words of the sources and of their translations belong together: each token of a target to the source token that the
+  /// decoder's attention was most on when that token was to come (TranslatorOptions::alignment_layer), and so their words. The
+  /// end tokens take no part. Of tokens that do not show where words begin, as those of a user's own tokenizer may, each is a
+  /// word unless together they are the text. Source: Garg et al. 2019. Throws as `score`.
+  [[nodiscard]] std::vector<Alignment> align(std::span<const std::string> sources, std::span<const std::string> targets) const;
+
+  /// The ways in which a translation may go on after `prefix`: the `count` most probable next tokens, most probable first, each
+  /// with the best translation that begins so; fewer where the model has no more. An empty sentence has the empty translation.
+  /// Throws as `translate`, and for a sentence that would be split.
+  [[nodiscard]] std::vector<Translation> alternatives(std::string_view sentence, std::string_view prefix, index_t count) const;
+
+  /// What the tokens of a translation look like.
+  [[nodiscard]] std::vector<std::string> pieces(std::span<const token_t> tokens) const {
+    std::vector<std::string> names;
+    for (const token_t token : tokens) names.push_back(text::target_piece(tokenizer_, token));
+    return names;
+  }
   [[nodiscard]] const Tokenizer& tokenizer() const { return tokenizer_; }
   [[nodiscard]] const TranslatorOptions& options() const { return options_; }
 
  private:
-  void translate_batch(std::span<const std::size_t> batch, const std::vector<std::vector<token_t>>& sources, std::size_t before,
-                       std::vector<std::vector<Translation>>& results) const {
-    std::vector<token_t> tokens;
-    std::vector<index_t> lengths, limits;
-    std::vector<std::uint64_t> ids;
-    for (const std::size_t i : batch) {
-      tokens.insert(tokens.end(), sources[i].begin(), sources[i].end());
-      lengths.push_back(static_cast<index_t>(sources[i].size()));
-      limits.push_back(limit(lengths.back()));
-      ids.push_back(before + i);
-    }
-    const Tensor<token_t, Cpu> host({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens));
-    auto state = model_.begin(host.template to<D>(), Segments::ragged(lengths));
-    const auto found = search(state, std::move(limits), std::move(ids));
-    for (std::size_t k = 0; k < batch.size(); ++k)
-      for (const auto& h : found[k])
-        results[batch[k]].push_back({tokenizer_.decode(h.tokens), h.score, h.log_probability, h.tokens, h.finished});
-  }
+  using Model = Ensemble<TransformerModel<T, D>>;
+  using Parts = std::vector<detail::SourcePart>;
 
+  static Model make_model(const std::vector<nn::Transformer<T, D>>& models, const TranslatorOptions& options);
+  void forbid();
+
+  [[nodiscard]] index_t source_positions() const {
+    index_t least = model_.members().front().transformer().encoder.options.max_length;
+    for (const auto& m : model_.members()) least = std::min(least, m.transformer().encoder.options.max_length);
+    return least;
+  }
   /// What stands before every translation: the tokenizer's begin token, or where it has none its end token.
   [[nodiscard]] token_t begin_token() const { return tokenizer_.bos() >= 0 ? tokenizer_.bos() : tokenizer_.eos(); }
-
-  [[nodiscard]] index_t limit(index_t source_length) const {
-    const index_t wanted = options_.max_length > 0
-                               ? options_.max_length
-                               : static_cast<index_t>(std::ceil(options_.max_ratio * static_cast<double>(source_length))) + 10;
-    return std::max(options_.min_length, std::min(wanted, model_.longest()));
+  [[nodiscard]] index_t limit(const detail::SourcePart& part) const {
+    const auto source_length = static_cast<double>(part.tokens.size());
+    const index_t wanted =
+        options_.max_length > 0 ? options_.max_length : static_cast<index_t>(std::ceil(options_.max_ratio * source_length)) + 10;
+    return std::max({options_.min_length, std::min(wanted, model_.longest()), static_cast<index_t>(part.prefix.size())});
   }
 
-  std::vector<std::vector<Hypothesis>> search(typename TransformerModel<T, D>::State& state, std::vector<index_t> limits,
-                                              std::vector<std::uint64_t> ids) const {
-    const auto& o = options_;
-    const auto sentences = static_cast<index_t>(limits.size());
-    if (o.sample)
-      return decode::sample(model_, state, sentences,
-                            {.bos = begin_token(),
-                             .eos = tokenizer_.eos(),
-                             .max_length = std::move(limits),
-                             .min_length = o.min_length,
-                             .suppressed = suppressed_,
-                             .samples = o.n_best,
-                             .temperature = o.temperature,
-                             .top_k = o.top_k,
-                             .top_p = o.top_p,
-                             .seed = o.seed,
-                             .sentence_ids = std::move(ids)});
-    if (o.beam > 1)
-      return decode::beam_search(model_, state, sentences,
-                                 {.bos = begin_token(),
-                                  .eos = tokenizer_.eos(),
-                                  .max_length = std::move(limits),
-                                  .min_length = o.min_length,
-                                  .suppressed = suppressed_,
-                                  .beam = o.beam,
-                                  .n_best = o.n_best,
-                                  .alpha = o.length_penalty,
-                                  .normalization = o.normalization,
-                                  .stop = o.stop});
-    std::vector<std::vector<Hypothesis>> results;
-    for (auto& h : decode::greedy(model_, state, sentences,
-                                  {.bos = begin_token(),
-                                  .eos = tokenizer_.eos(),
-                                  .max_length = std::move(limits),
-                                  .min_length = o.min_length,
-                                  .suppressed = suppressed_}))
-      results.push_back({std::move(h)});
-    return results;
+  /// The parts of all sentences, in order, and how many each sentence has.
+  Parts cut(std::span<const std::string> sentences, std::size_t before, std::span<const std::string> prefixes,
+            std::vector<std::size_t>& counts) const;
+  /// The translations of each part. Those of sentences before it in `parts` are done when a part of a later wave begins.
+  std::vector<std::vector<Translation>> translate_parts(const Parts& parts, std::size_t before, detail::Streams* streams) const;
+  std::vector<std::vector<Hypothesis>> search(std::span<const detail::SourcePart* const> batch, std::size_t before,
+                                              const TokenCallback& on_token) const;
+
+  // translator_ratings.hpp
+  std::vector<detail::ForcedTarget> force(std::span<const detail::SourcePart* const> sources,
+                                          std::span<const std::vector<token_t>> targets, bool scores, bool attention) const;
+  /// Replaces unknown words and adds alignments, as the options have it; each of `parts` has the translation at the same place.
+  void use_attention(std::span<const detail::SourcePart* const> parts, std::span<Translation* const> translations) const;
+  void replace_or_align(const detail::SourcePart& part, const Tensor<float>& attention, bool replace, bool align,
+                        Translation& translation) const;
+  std::vector<Translation> rate(std::span<const std::string> sources, std::span<const std::string> targets, std::size_t before,
+                                bool scores, bool align) const;
+  [[nodiscard]] double search_score(const Translation& t) const {
+    return options_.beam > 1 && !options_.sample
+               ? normalized_score(t.log_probability, static_cast<index_t>(t.token_log_probabilities.size()),
+                                  options_.length_penalty, options_.normalization)
+               : t.log_probability;
   }
 
-  TransformerModel<T, D> model_;
+  Model model_;
   Tokenizer tokenizer_;
   TranslatorOptions options_;
   std::vector<token_t> suppressed_;
+  std::vector<std::vector<token_t>> banned_;
 };
 
-// The two that reach all the rest stand outside the class: so a program may have them compiled once, see compiled.hpp.
+// What reaches all the rest stands outside the class: so a program may have it compiled once, see compiled.hpp.
 
 template <class Tokenizer, class T, Device D>
-Translator<Tokenizer, T, D>::Translator(const nn::Transformer<T, D>& model, Tokenizer tokenizer, const TranslatorOptions& options)
-    : model_(model, options.precision), tokenizer_(std::move(tokenizer)), options_(options) {
+Translator<Tokenizer, T, D>::Translator(const std::vector<nn::Transformer<T, D>>& models, Tokenizer tokenizer,
+                                        const TranslatorOptions& options)
+    : model_(make_model(models, options)), tokenizer_(std::move(tokenizer)), options_(options) {
   const auto& o = options_;
-  check_value(o.beam >= 1, "Translator", "beam is " + std::to_string(o.beam) + ", expected at least 1");
-  check_value(o.n_best >= 1 && (o.sample || o.n_best <= o.beam), "Translator",
-              "n_best is " + std::to_string(o.n_best) + ", expected 1 to beam, " + std::to_string(o.beam));
-  check_value(o.batch_sentences >= 1, "Translator", "batch_sentences is " + std::to_string(o.batch_sentences));
-  check_value(o.max_length >= 0 && o.max_ratio > 0, "Translator", "max_length and max_ratio must be positive");
-  check_value(o.min_length >= 0, "Translator", "min_length is negative");
-  check_value(o.max_length == 0 || o.min_length <= o.max_length, "Translator",
-              "min_length is " + std::to_string(o.min_length) + ", max_length " + std::to_string(o.max_length));
   check_value(o.min_length <= model_.longest(), "Translator",
               "min_length is " + std::to_string(o.min_length) + ", the model gives at most " + std::to_string(model_.longest()) +
                   " tokens");
-  check_value(std::isfinite(o.length_penalty), "Translator", "length_penalty is not finite");
   if (o.sample)
     detail::check_sampling({.samples = o.n_best, .temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p}, 1);
-  const index_t tokens = tokenizer_.size(), source = model.encoder.options.vocabulary, target = model_.vocabulary();
-  check_value(tokens <= source && tokens <= target, "Translator",
-              "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabularies are " + std::to_string(source) +
-                  " and " + std::to_string(target));
+  const index_t tokens = tokenizer_.size(), target_tokens = text::target_size(tokenizer_);
+  const index_t source = models.front().encoder.options.vocabulary, target = model_.vocabulary();
+  check_value(tokens <= source && target_tokens <= target, "Translator",
+              "the tokenizer has " + std::to_string(tokens) +
+                  (target_tokens == tokens ? "" : " and " + std::to_string(target_tokens)) +
+                  " tokens, the model's vocabularies are " + std::to_string(source) + " and " + std::to_string(target));
   check_value(tokenizer_.eos() >= 0, "Translator", "the tokenizer has no end token");
+  forbid();
+}
+
+template <class Tokenizer, class T, Device D>
+auto Translator<Tokenizer, T, D>::make_model(const std::vector<nn::Transformer<T, D>>& models, const TranslatorOptions& options)
+    -> Model {
+  detail::check_translator(options);
+  check_value(!models.empty(), "Translator", "there is no model");
+  std::vector<TransformerModel<T, D>> members;
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    const auto &first = models.front().options, &own = models[m].options;
+    check_value(own.encoder.vocabulary == first.encoder.vocabulary && own.decoder.vocabulary == first.decoder.vocabulary,
+                "Translator",
+                "model " + std::to_string(m + 1) + " has vocabularies of " + std::to_string(own.encoder.vocabulary) + " and " +
+                    std::to_string(own.decoder.vocabulary) + ", the first model " + std::to_string(first.encoder.vocabulary) +
+                    " and " + std::to_string(first.decoder.vocabulary));
+    const auto layers = static_cast<index_t>(models[m].decoder.layers.size());
+    check_value(options.alignment_layer < layers, "Translator",
+                "alignment_layer is " + std::to_string(options.alignment_layer) + ", the decoder has " + std::to_string(layers) +
+                    " layers");
+    members.emplace_back(models[m], StepOptions{.precision = options.precision, .attention = options.coverage_penalty > 0});
+  }
+  return Model(std::move(members));
+}
+
+/// Gathers what may not come.
+template <class Tokenizer, class T, Device D>
+void Translator<Tokenizer, T, D>::forbid() {
+  const auto& o = options_;
   const auto never = [&](token_t mark) {
     if (mark >= 0) suppressed_.push_back(mark);
   };
-  never(tokenizer_.pad());
-  if (tokenizer_.bos() != tokenizer_.eos()) never(tokenizer_.bos());
-  if constexpr (requires { tokenizer_.unk(); }) never(tokenizer_.unk());
-  for (index_t t = tokens; t < target; ++t) suppressed_.push_back(static_cast<token_t>(t));
+  if (o.suppress_marks) never(tokenizer_.pad());
+  if (o.suppress_marks && tokenizer_.bos() != tokenizer_.eos()) never(tokenizer_.bos());
+  if (o.unknown == Unknown::suppress) never(text::unknown_token(tokenizer_));
+  for (index_t t = text::target_size(tokenizer_); t < model_.vocabulary(); ++t) suppressed_.push_back(static_cast<token_t>(t));
+  const auto check = [&](const char* name, token_t token) {
+    check_value(token >= 0 && token < model_.vocabulary(), "Translator",
+                std::string(name) + " has token " + std::to_string(token) + ", outside the vocabulary of " +
+                    std::to_string(model_.vocabulary()));
+  };
+  for (const token_t token : o.suppressed) {
+    check("suppressed", token);
+    suppressed_.push_back(token);
+  }
+  for (const auto& sequence : o.banned) {
+    check_value(!sequence.empty(), "Translator", "banned has an empty sequence");
+    for (const token_t token : sequence) check("banned", token);
+    banned_.push_back(sequence);
+  }
+  for (const auto& words : o.banned_text) {
+    banned_.push_back(text::encode_target(tokenizer_, words));
+    check_value(!banned_.back().empty(), "Translator", "banned_text has '" + words + "', which has no tokens");
+  }
 }
 
 template <class Tokenizer, class T, Device D>
 std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate(std::span<const std::string> sentences,
-                                                                             std::size_t before) const {
-  std::vector<std::vector<Translation>> results(sentences.size());
-  std::vector<std::vector<token_t>> sources(sentences.size());
-  std::vector<std::size_t> order;
-  const index_t longest = model_.transformer().encoder.options.max_length;
-  for (std::size_t i = 0; i < sentences.size(); ++i) {
-    sources[i] = tokenizer_.encode(sentences[i]);
-    if (sources[i].empty()) {
-      results[i].emplace_back();
-      continue;
-    }
-    sources[i].push_back(tokenizer_.eos());
-    check_value(static_cast<index_t>(sources[i].size()) <= longest, "Translator",
-                "sentence " + std::to_string(before + i + 1) + " has " + std::to_string(sources[i].size()) +
-                    " tokens, the model takes " + std::to_string(longest) + "; split it");
-    order.push_back(i);
+                                                                             std::size_t before,
+                                                                             std::span<const std::string> prefixes) const {
+  detail::Streams streams(options_.on_token, before, [&](std::span<const token_t> tokens) { return tokenizer_.decode(tokens); });
+  std::vector<std::size_t> counts;
+  const Parts parts = cut(sentences, before, prefixes, counts);
+  auto lists = translate_parts(parts, before, &streams);
+  std::vector<std::vector<Translation>> results;
+  results.reserve(sentences.size());
+  std::size_t first = 0;
+  for (const std::size_t count : counts) {
+    std::vector<std::vector<Translation>> own;
+    std::vector<index_t> words;
+    for (std::size_t k = first; k < first + count; ++k) own.push_back(std::move(lists[k])), words.push_back(parts[k].first_word);
+    results.push_back(detail::join_parts(std::move(own), words, tokenizer_.eos()));
+    first += count;
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
-  const auto batch = static_cast<std::size_t>(options_.batch_sentences);
-  for (std::size_t first = 0; first < order.size(); first += batch)
-    translate_batch(std::span<const std::size_t>(order).subspan(first, std::min(batch, order.size() - first)), sources, before,
-                    results);
   return results;
 }
 
@@ -217,5 +234,12 @@ template <class Tokenizer, class T, Device D>
 Translator(const nn::Transformer<T, D>&, Tokenizer, const TranslatorOptions&) -> Translator<Tokenizer, T, D>;
 template <class Tokenizer, class T, Device D>
 Translator(const nn::Transformer<T, D>&, Tokenizer) -> Translator<Tokenizer, T, D>;
+template <class Tokenizer, class T, Device D>
+Translator(const std::vector<nn::Transformer<T, D>>&, Tokenizer, const TranslatorOptions&) -> Translator<Tokenizer, T, D>;
+template <class Tokenizer, class T, Device D>
+Translator(const std::vector<nn::Transformer<T, D>>&, Tokenizer) -> Translator<Tokenizer, T, D>;
 
 }  // namespace attend::decode
+
+#include "attend/decode/translator_ratings.hpp"
+#include "attend/decode/translator_search.hpp"

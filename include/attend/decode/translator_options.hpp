@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attend/decode/alignment.hpp"
+#include "attend/decode/options.hpp"
+#include "attend/ops/packed_weights.hpp"
+
+namespace attend::decode {
+
+/// What becomes of the token for unknown words in translations.
+enum class Unknown {
+  suppress,  ///< it never comes
+  allow,     ///< it comes, and stands in the text as the tokenizer writes it
+  replace,   ///< it comes, and the text has in its place the source word that it attends to most (as it stands there, less the
+             ///< marks around it); see TranslatorOptions::alignment_layer
+};
+
+/// What becomes of a sentence with more tokens than the model has positions.
+enum class LongInput {
+  refuse,  ///< ValueError
+  split,   ///< its parts are translated: text::split_sentences, and of a sentence that is still too long text::split_to_fit
+};
+
+/// The tokens that may come in the translation of a source with these tokens, the end token aside; none: all. A `Shortlist` is
+/// one.
+using AllowedTokens = std::function<std::vector<token_t>(std::span<const token_t> source)>;
+
+/// A token that a translation got.
+struct TranslatedToken {
+  std::size_t sentence;    ///< its number, those before the call counted
+  index_t sample;          ///< which of its samples
+  token_t token;           ///< the end token too
+  double log_probability;  ///< the model's
+  std::string_view text;   ///< the translation so far, this token included
+  bool last;               ///< nothing but the end can follow in this part of the sentence
+};
+/// Called for each token as it comes; false: that translation ends here, unfinished.
+using TranslationCallback = std::function<bool(const TranslatedToken&)>;
+
+/// How a Translator searches and groups its work.
+struct TranslatorOptions {
+  index_t beam = 4;             ///< 1: greedy search
+  index_t n_best = 1;           ///< translations per sentence, at most `beam`
+  double length_penalty = 0.6;  ///< 0: none; larger favours longer translations
+  LengthNormalization normalization = LengthNormalization::google;
+  Stop stop = Stop::exact;  ///< when a sentence's beam search ends
+  index_t min_length = 0;   ///< tokens
+  index_t max_length = 0;   ///< tokens; 0: `max_ratio` times the source's length and 10 more
+  double max_ratio = 2;
+  bool sample = false;           ///< draw translations at random instead of searching the best
+  double temperature = 1;        ///< of sampling; below 1 sharpens
+  index_t top_k = 0;             ///< of sampling: among the k most probable tokens; 0: among all
+  double top_p = 1;              ///< of sampling: among the most probable tokens that have this share of the mass
+  std::uint64_t seed = 0;        ///< of sampling
+  index_t batch_sentences = 32;  ///< sentences translated at once
+  /// int8: products in 8-bit integers, for float models: a quarter of the memory to read, and slightly other results.
+  Precision precision = Precision::full;
+  /// Gets all that the beam search of the latest batch looked at: for one sentence at a time, and one thread.
+  BeamTrace* trace = nullptr;
+  double coverage_penalty = 0;                    ///< of beam search: strength of GNMT's; 0: none. See BeamOptions::coverage
+  bool keep_unfinished = false;                   ///< of beam search: see BeamOptions::keep_unfinished
+  index_t no_repeat_ngram = 0;                    ///< no n tokens in a row come twice in a translation; 0: they may
+  bool force_end = false;                         ///< at the length limit the end token follows, with log-probability 0
+  bool suppress_marks = true;                     ///< the tokens for begin and padding never come
+  std::vector<token_t> suppressed = {};           ///< other tokens that never come
+  std::vector<std::vector<token_t>> banned = {};  ///< sequences of tokens that never come
+  /// The same as text, as the tokenizer splits it: words, phrases. Another way to split the same word is not covered, and a
+  /// longer word may begin with the same tokens.
+  std::vector<std::string> banned_text = {};
+  Unknown unknown = Unknown::suppress;
+  LongInput long_input = LongInput::refuse;
+  bool split_sentences = false;  ///< sentences of a longer text are translated each by itself, as models are trained to
+  bool alignments = false;       ///< translations come with their alignments
+  /// The decoder layer whose cross-attention, mean over its heads, makes alignments: 0 for the first. -1: the last but one, where
+  /// there are two or more, which aligns best. Source: Garg et al. 2019, "Jointly learning to align and translate", section 4.
+  index_t alignment_layer = -1;
+  /// The only tokens that may come, by sentence. Log-probabilities are those given that, and their last bits go by the batch.
+  AllowedTokens shortlist = {};
+  TranslationCallback on_token = {};  ///< told of every token; of greedy search and sampling
+};
+
+/// A translation and how the model rates it.
+struct Translation {
+  std::string text = {};
+  double score = 0;            ///< what the search ranks by
+  double log_probability = 0;  ///< of all tokens and the end
+  std::vector<token_t> tokens = {};
+  bool finished = true;  ///< false where the length limit cut it off
+  /// Of each token, then of the end where it is finished; together `log_probability`, but for rounding.
+  std::vector<float> token_log_probabilities = {};
+  Alignment alignment = {};  ///< of its words to those of the source, where asked for
+};
+
+namespace detail {
+
+/// Throws ValueError, naming the option, for what has to do neither with a tokenizer nor with a model.
+inline void check_translator(const TranslatorOptions& o) {
+  const auto check = [](bool good, const std::string& what) { check_value(good, "Translator", what); };
+  check(o.beam >= 1, "beam is " + std::to_string(o.beam) + ", expected at least 1");
+  check(o.n_best >= 1 && (o.sample || o.n_best <= o.beam),
+        "n_best is " + std::to_string(o.n_best) + ", expected 1 to beam, " + std::to_string(o.beam));
+  check(o.batch_sentences >= 1, "batch_sentences is " + std::to_string(o.batch_sentences));
+  check(o.max_length >= 0 && o.max_ratio > 0, "max_length and max_ratio must be positive");
+  check(o.min_length >= 0, "min_length is negative");
+  check(o.max_length == 0 || o.min_length <= o.max_length,
+        "min_length is " + std::to_string(o.min_length) + ", max_length " + std::to_string(o.max_length));
+  check(std::isfinite(o.length_penalty), "length_penalty is not finite");
+  check(o.coverage_penalty >= 0 && std::isfinite(o.coverage_penalty),
+        "coverage_penalty is " + std::to_string(o.coverage_penalty) + ", expected 0 or more");
+  check(o.no_repeat_ngram >= 0, "no_repeat_ngram is negative");
+  check(o.alignment_layer >= -1, "alignment_layer is " + std::to_string(o.alignment_layer) + ", expected -1 or more");
+  check(!o.on_token || o.sample || o.beam == 1,
+        "on_token goes with sampling and greedy search, the beam is " + std::to_string(o.beam));
+}
+
+}  // namespace detail
+
+}  // namespace attend::decode

@@ -1,0 +1,156 @@
+#pragma once
+
+/// How a Translator searches. Part of translator.hpp.
+
+#include "attend/decode/translator.hpp"
+
+namespace attend::decode {
+
+template <class Tokenizer, class T, Device D>
+auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, std::size_t before,
+                                      std::span<const std::string> prefixes, std::vector<std::size_t>& counts) const -> Parts {
+  check_value(prefixes.empty() || prefixes.size() == sentences.size(), "Translator",
+              std::to_string(prefixes.size()) + " prefixes for " + std::to_string(sentences.size()) + " sentences");
+  const index_t positions = source_positions(), longest = model_.longest();
+  const auto length = [&](std::string_view text) {  // the end token counted
+    return static_cast<index_t>(tokenizer_.encode(std::string(text)).size()) + 1;
+  };
+  Parts parts;
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    const std::size_t first = parts.size();
+    for (const auto text : detail::parts_of(sentences[i], options_, [&](auto part) { return length(part) <= positions; })) {
+      detail::SourcePart part{.sentence = i,
+                              .part = parts.size() - first,
+                              .text = text,
+                              .first_word = detail::first_word_of(sentences[i], text),
+                              .tokens = tokenizer_.encode(std::string(text)),
+                              .prefix = {}};
+      if (part.tokens.empty()) continue;
+      part.tokens.push_back(tokenizer_.eos());
+      const auto count = static_cast<index_t>(part.tokens.size());
+      check_value(count <= positions, "Translator",
+                  "sentence " + std::to_string(before + i + 1) + " has " + std::to_string(count) + " tokens, the model takes " +
+                      std::to_string(positions) + "; split it");
+      if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(tokenizer_, prefixes[i]);
+      check_value(static_cast<index_t>(part.prefix.size()) <= longest, "Translator",
+                  "the prefix of sentence " + std::to_string(before + i + 1) + " has " + std::to_string(part.prefix.size()) +
+                      " tokens, the model gives at most " + std::to_string(longest));
+      parts.push_back(std::move(part));
+    }
+    counts.push_back(parts.size() - first);
+  }
+  return parts;
+}
+
+template <class Tokenizer, class T, Device D>
+std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_parts(const Parts& parts, std::size_t before,
+                                                                                   detail::Streams* streams) const {
+  const bool told = streams != nullptr && options_.on_token;
+  // Who is told of every token hears the parts of a sentence one after another.
+  const auto wave = [&](const detail::SourcePart* p) { return told ? p->part : 0; };
+  std::vector<const detail::SourcePart*> order;
+  for (const auto& part : parts) order.push_back(&part);
+  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
+    return wave(a) != wave(b) ? wave(a) < wave(b) : a->tokens.size() > b->tokens.size();
+  });
+  std::vector<std::vector<Translation>> results(parts.size());
+  const auto most = static_cast<std::size_t>(options_.batch_sentences);
+  for (std::size_t first = 0; first < order.size();) {
+    std::vector<const detail::SourcePart*> batch;
+    const std::size_t now = wave(order[first]);
+    for (; first < order.size() && batch.size() < most && wave(order[first]) == now; ++first)
+      if (!told || !streams->stopped(order[first]->sentence, options_.n_best)) batch.push_back(order[first]);
+    if (batch.empty()) continue;
+    std::vector<std::size_t> sentences;
+    for (const auto* part : batch) sentences.push_back(part->sentence);
+    auto found = search(batch, before, told ? streams->of_batch(std::move(sentences)) : TokenCallback());
+    std::vector<const detail::SourcePart*> sources;
+    std::vector<Translation*> translations;
+    for (std::size_t k = 0; k < batch.size(); ++k) {
+      auto& list = results[static_cast<std::size_t>(batch[k] - parts.data())];
+      list.reserve(found[k].size());
+      for (auto& h : found[k]) {
+        list.push_back({.text = tokenizer_.decode(h.tokens),
+                        .score = h.score,
+                        .log_probability = h.log_probability,
+                        .tokens = std::move(h.tokens),
+                        .finished = h.finished,
+                        .token_log_probabilities = std::move(h.token_log_probabilities)});
+        sources.push_back(batch[k]);
+        translations.push_back(&list.back());
+      }
+    }
+    use_attention(sources, translations);
+    for (std::size_t k = 0; told && k < batch.size(); ++k)
+      streams->finish(batch[k]->sentence, results[static_cast<std::size_t>(batch[k] - parts.data())]);
+  }
+  return results;
+}
+
+template <class Tokenizer, class T, Device D>
+std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const detail::SourcePart* const> batch,
+                                                                         std::size_t before,
+                                                                         const TokenCallback& on_token) const {
+  const auto& o = options_;
+  const auto sentences = static_cast<index_t>(batch.size());
+  std::vector<std::vector<token_t>> sources;
+  std::vector<index_t> limits;
+  std::vector<std::uint64_t> ids;
+  std::vector<token_t> head;  // all that a batch with shortlists needs; none where one of its sentences may need more
+  Constraints constraints{.banned = banned_, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end};
+  bool restricted = static_cast<bool>(o.shortlist);
+  for (const auto* part : batch) {
+    sources.push_back(part->tokens);
+    limits.push_back(limit(*part));
+    ids.push_back(static_cast<std::uint64_t>(before + part->sentence) ^ (static_cast<std::uint64_t>(part->part) << 40));
+    constraints.prefix.push_back(part->prefix);
+    if (!o.shortlist) continue;
+    constraints.allowed.push_back(o.shortlist(part->tokens));
+    const auto& allowed = constraints.allowed.back();
+    // What a prefix does to the model's own probabilities would depend on the other sentences' shortlists.
+    restricted = restricted && !allowed.empty() && part->prefix.empty();
+    head.insert(head.end(), allowed.begin(), allowed.end());
+  }
+  const auto is_empty = [](const auto& prefix) { return prefix.empty(); };
+  if (std::all_of(constraints.prefix.begin(), constraints.prefix.end(), is_empty)) constraints.prefix.clear();
+  head.push_back(tokenizer_.eos());
+  const auto [source, segments] = detail::end_to_end(sources, -1, -1);
+  auto state =
+      model_.begin(source.template to<D>(), segments, restricted ? std::span<const token_t>(head) : std::span<const token_t>());
+  const auto with_common = [&](auto options) {
+    options.bos = begin_token();
+    options.eos = tokenizer_.eos();
+    options.max_length = std::move(limits);
+    options.min_length = o.min_length;
+    options.suppressed = suppressed_;
+    options.constraints = std::move(constraints);
+    return options;
+  };
+  if (o.sample) {
+    auto options = with_common(SampleOptions{.samples = o.n_best,
+                                             .temperature = o.temperature,
+                                             .top_k = o.top_k,
+                                             .top_p = o.top_p,
+                                             .seed = o.seed,
+                                             .sentence_ids = std::move(ids)});
+    options.on_token = on_token;
+    return decode::sample(model_, state, sentences, options);
+  }
+  if (o.beam > 1)
+    return decode::beam_search(model_, state, sentences,
+                               with_common(BeamOptions{.beam = o.beam,
+                                                       .n_best = o.n_best,
+                                                       .alpha = o.length_penalty,
+                                                       .normalization = o.normalization,
+                                                       .stop = o.stop,
+                                                       .keep_unfinished = o.keep_unfinished,
+                                                       .coverage = o.coverage_penalty,
+                                                       .trace = o.trace}));
+  auto options = with_common(GreedyOptions{});
+  options.on_token = on_token;
+  std::vector<std::vector<Hypothesis>> results;
+  for (auto& h : decode::greedy(model_, state, sentences, options)) results.push_back({std::move(h)});
+  return results;
+}
+
+}  // namespace attend::decode
