@@ -95,7 +95,8 @@ TEST_CASE("config: every name of every choice") {
     o.encoder.activation = f;
     CHECK(again().encoder.activation == f);
   }
-  for (const auto kind : {nn::PositionKind::sinusoidal, nn::PositionKind::learned, nn::PositionKind::none}) {
+  for (const auto kind :
+       {nn::PositionKind::sinusoidal, nn::PositionKind::sinusoidal_halves, nn::PositionKind::learned, nn::PositionKind::none}) {
     o.decoder.positions = kind;
     CHECK(again().decoder.positions == kind);
   }

@@ -16,7 +16,8 @@ TEST_CASE("Positions: learned ones are parameters, the others are none") {
 }
 
 TEST_CASE("Positions: gradients of each kind") {
-  const auto kind = GENERATE(PositionKind::learned, PositionKind::sinusoidal, PositionKind::none);
+  const auto kind =
+      GENERATE(PositionKind::learned, PositionKind::sinusoidal, PositionKind::sinusoidal_halves, PositionKind::none);
   const nn::Positions<double> positions(kind, 5, 3);
   const auto x = test::random_leaf({6, 3}, 0);
   const auto segments = Segments::ragged({4, 2});

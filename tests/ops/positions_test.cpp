@@ -64,6 +64,19 @@ TEST_CASE("sinusoid begins with sines 0 and cosines 1, and distant rows differ")
   CHECK(sinusoid<float>(0, 4).size() == 0);
 }
 
+TEST_CASE("sinusoid in halves has the columns of the interleaved table, sines first") {
+  const auto halves = sinusoid<double>(7, 6, 1000, SinusoidOrder::halves),
+             odd = sinusoid<double>(7, 5, 1000, SinusoidOrder::halves);
+  const auto pe = sinusoid<double>(7, 6, 1000), odd_pe = sinusoid<double>(7, 5, 1000);
+  const std::vector<index_t> columns{0, 2, 4, 1, 3, 5}, odd_columns{0, 2, 4, 1, 3};
+  for (index_t pos = 0; pos < 7; ++pos) {
+    for (index_t i = 0; i < 6; ++i) CHECK(halves(pos, i) == pe(pos, columns[static_cast<std::size_t>(i)]));
+    for (index_t i = 0; i < 5; ++i) CHECK(odd(pos, i) == odd_pe(pos, odd_columns[static_cast<std::size_t>(i)]));
+  }
+  CHECK(halves(3, 1) == Approx(std::sin(3 / std::pow(1000, 2.0 / 6))));
+  CHECK(halves(3, 4) == Approx(std::cos(3 / std::pow(1000, 2.0 / 6))));
+}
+
 TEST_CASE("sinusoid refuses sizes and bases that make no sense") {
   CHECK_THROWS_AS(sinusoid<float>(-1, 4), ValueError);
   CHECK_THROWS_AS(sinusoid<float>(4, 0), ValueError);

@@ -18,8 +18,10 @@ template <class E, std::size_t N>
 using Names = std::array<std::pair<E, const char*>, N>;
 
 inline constexpr Names<nn::NormOrder, 2> norm_orders{{{nn::NormOrder::post, "post"}, {nn::NormOrder::pre, "pre"}}};
-inline constexpr Names<nn::PositionKind, 3> position_kinds{
-    {{nn::PositionKind::sinusoidal, "sinusoidal"}, {nn::PositionKind::learned, "learned"}, {nn::PositionKind::none, "none"}}};
+inline constexpr Names<nn::PositionKind, 4> position_kinds{{{nn::PositionKind::sinusoidal, "sinusoidal"},
+                                                            {nn::PositionKind::sinusoidal_halves, "sinusoidal_halves"},
+                                                            {nn::PositionKind::learned, "learned"},
+                                                            {nn::PositionKind::none, "none"}}};
 inline constexpr Names<nn::Output, 3> outputs{{{nn::Output::logits, "logits"},
                                                {nn::Output::log_probabilities, "log_probabilities"},
                                                {nn::Output::probabilities, "probabilities"}}};
@@ -45,7 +47,7 @@ E from_name(const io::JsonObject& json, const char* key, const Names<E, N>& name
     if (text == name) return v;
     expected += (expected.empty() ? "" : ", ") + std::string(name);
   }
-  throw FormatError(json.name() + ": " + key + " is \"" + text + "\", expected one of " + expected);
+  throw FormatError(json.name() + ": " + key + " is \"" + printable(text) + "\", expected one of " + expected);
 }
 
 /// A size from a file: a bound keeps a damaged file from asking for more memory than any model has.
@@ -156,7 +158,7 @@ inline Json to_json(const nn::ModelOptions& o) {
 inline nn::ModelOptions model_options_from(const Json& json, const std::string& name) {
   const JsonObject object(json, name);
   const auto format = object.get<std::string>("format");
-  if (format != "attend") throw FormatError(name + ": format is \"" + format + "\", expected \"attend\"");
+  if (format != "attend") throw FormatError(name + ": format is \"" + detail::printable(format) + "\", expected \"attend\"");
   if (const auto version = object.get<index_t>("version"); version != 1)
     throw FormatError(name + ": version is " + std::to_string(version) + ", this library reads version 1");
   const nn::ModelOptions options{.encoder = detail::stack_from(object.object("encoder")),

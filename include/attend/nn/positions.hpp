@@ -5,7 +5,12 @@
 
 namespace attend::nn {
 
-enum class PositionKind { sinusoidal, learned, none };
+enum class PositionKind {
+  sinusoidal,         ///< fixed sinusoids, sine and cosine side by side, as in the paper
+  sinusoidal_halves,  ///< fixed sinusoids, all sines before all cosines, as in Marian
+  learned,
+  none
+};
 
 /// Adds to each row of a sentence what says where in the sentence it stands: fixed sinusoids or a learned table.
 template <class T, Device D = Cpu>
@@ -18,8 +23,9 @@ struct Positions {
   Positions(PositionKind kind_, index_t max_length, index_t width, double base = 10000) : kind(kind_) {
     if (kind == PositionKind::none) return;
     check_value(max_length > 0, "Positions", "max_length " + std::to_string(max_length) + " is not positive");
-    if (kind == PositionKind::sinusoidal) {
-      table = Var<T, D>(sinusoid<T>(max_length, width, base).template to<D>());
+    if (kind != PositionKind::learned) {
+      const auto order = kind == PositionKind::sinusoidal ? SinusoidOrder::interleaved : SinusoidOrder::halves;
+      table = Var<T, D>(sinusoid<T>(max_length, width, base, order).template to<D>());
     } else {
       table = constant_parameter<T, D>({max_length, width}, 0);
       normal(table.value(), 0.02);

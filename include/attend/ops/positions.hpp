@@ -7,18 +7,33 @@
 
 namespace attend {
 
+/// In which order a row of sinusoids has its columns.
+enum class SinusoidOrder {
+  interleaved,  ///< sine and cosine of each angle side by side, as in the paper
+  halves,       ///< all sines, then all cosines, as in Marian and tensor2tensor; of an odd width there is one sine more
+};
+
+/// The column of a row in interleaved order whose number stands in `column` of the given order.
+constexpr index_t interleaved_column(index_t column, index_t width, SinusoidOrder order) {
+  const index_t sines = (width + 1) / 2;
+  if (order == SinusoidOrder::interleaved) return column;
+  return column < sines ? 2 * column : 2 * (column - sines) + 1;
+}
+
 /// PE[pos, 2i] = sin(pos / base^(2i / width)),  PE[pos, 2i + 1] = cos of the same angle, for pos from 0; any width, odd too.
+/// In the order `halves` column 2i of these stands in column i, and column 2i + 1 that much after the sines.
 /// Shape: [length, width]. PE(pos + k) is a fixed linear map of PE(pos): each pair of columns turns by an angle.
 /// Throws ValueError. Source: Vaswani et al. 2017, section 3.5.
 template <class T>
-Tensor<T, Cpu> sinusoid(index_t length, index_t width, double base = 10000) {
+Tensor<T, Cpu> sinusoid(index_t length, index_t width, double base = 10000, SinusoidOrder order = SinusoidOrder::interleaved) {
   check_value(length >= 0 && width > 0, "sinusoid", "length " + std::to_string(length) + ", width " + std::to_string(width));
   check_value(base > 0, "sinusoid", "base " + std::to_string(base) + " is not positive");
   Tensor<T, Cpu> table({length, width});
   for (index_t pos = 0; pos < length; ++pos)
-    for (index_t j = 0; j < width; ++j) {
+    for (index_t column = 0; column < width; ++column) {
+      const index_t j = interleaved_column(column, width, order);
       const double angle = static_cast<double>(pos) / std::pow(base, static_cast<double>(j - j % 2) / static_cast<double>(width));
-      table.data()[pos * width + j] = static_cast<T>(j % 2 == 0 ? std::sin(angle) : std::cos(angle));
+      table.data()[pos * width + column] = static_cast<T>(j % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }
   return table;
 }

@@ -93,6 +93,13 @@ class SentencePiece {
     return text;
   }
 
+  /// The text of pieces, which need not all be the model's own.
+  [[nodiscard]] std::string join(const std::vector<std::string>& pieces) const {
+    std::string text;
+    check("join", processor_->Decode(pieces, &text));
+    return text;
+  }
+
   /// The piece that a token stands for. Throws IndexError for a token outside the vocabulary.
   [[nodiscard]] const std::string& piece(token_t token) const {
     check_token("piece", token, "");

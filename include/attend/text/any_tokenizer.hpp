@@ -1,0 +1,99 @@
+#pragma once
+
+#include <concepts>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "attend/text/tokenizer.hpp"
+
+namespace attend::text {
+
+/// Any tokenizer behind one type, for programs that learn only from the folder of a model which kind it has. Copies share one
+/// tokenizer, which never changes.
+///
+/// What the tokenizer does not have is filled in as the functions of `tokenizer.hpp` do it.
+class AnyTokenizer {
+ public:
+  template <Tokenizer X>
+  requires(!std::same_as<std::remove_cvref_t<X>, AnyTokenizer>) AnyTokenizer(X tokenizer)
+      : held_(std::make_shared<const Held<X>>(std::move(tokenizer))) {}  // NOLINT: any will do
+
+  /// The tokens of a source sentence, without begin and end marks.
+  [[nodiscard]] std::vector<token_t> encode(const std::string& text) const { return held_->encode(text); }
+  /// The tokens of a target sentence, without begin and end marks.
+  [[nodiscard]] std::vector<token_t> encode_target(const std::string& text) const { return held_->encode_target(text); }
+  /// The text of a target's tokens; marks among them give none.
+  [[nodiscard]] std::string decode(std::span<const token_t> tokens) const { return held_->decode(tokens); }
+
+  /// Tokens of sources are 0 to size() - 1, those of targets 0 to target_size() - 1.
+  [[nodiscard]] index_t size() const { return held_->size(); }
+  [[nodiscard]] index_t target_size() const { return held_->target_size(); }
+  /// The marks; -1 for one that the tokenizer does not have.
+  [[nodiscard]] token_t bos() const { return held_->bos(); }
+  [[nodiscard]] token_t eos() const { return held_->eos(); }
+  [[nodiscard]] token_t pad() const { return held_->pad(); }
+  [[nodiscard]] token_t unk() const { return held_->unk(); }
+
+  /// What a token of a source or of a target looks like. Throws as the tokenizer does for a token outside the vocabulary.
+  [[nodiscard]] std::string piece(token_t token) const { return held_->piece(token); }
+  [[nodiscard]] std::string target_piece(token_t token) const { return held_->target_piece(token); }
+
+  /// Writes what `load` needs to have it again. Throws IoError.
+  void save_files(const std::filesystem::path& folder) const { held_->save_files(folder); }
+
+  /// The tokenizer itself where it is an `X`, else a null pointer.
+  template <class X>
+  [[nodiscard]] const X* as() const {
+    const auto* held = dynamic_cast<const Held<X>*>(held_.get());
+    return held == nullptr ? nullptr : &held->tokenizer;
+  }
+
+ private:
+  struct Interface {
+    virtual ~Interface() = default;
+    [[nodiscard]] virtual std::vector<token_t> encode(const std::string& text) const = 0;
+    [[nodiscard]] virtual std::vector<token_t> encode_target(const std::string& text) const = 0;
+    [[nodiscard]] virtual std::string decode(std::span<const token_t> tokens) const = 0;
+    [[nodiscard]] virtual index_t size() const = 0;
+    [[nodiscard]] virtual index_t target_size() const = 0;
+    [[nodiscard]] virtual token_t bos() const = 0;
+    [[nodiscard]] virtual token_t eos() const = 0;
+    [[nodiscard]] virtual token_t pad() const = 0;
+    [[nodiscard]] virtual token_t unk() const = 0;
+    [[nodiscard]] virtual std::string piece(token_t token) const = 0;
+    [[nodiscard]] virtual std::string target_piece(token_t token) const = 0;
+    virtual void save_files(const std::filesystem::path& folder) const = 0;
+  };
+
+  template <class X>
+  struct Held final : Interface {
+    X tokenizer;
+
+    explicit Held(X t) : tokenizer(std::move(t)) {}
+    [[nodiscard]] std::vector<token_t> encode(const std::string& text) const override { return tokenizer.encode(text); }
+    [[nodiscard]] std::vector<token_t> encode_target(const std::string& text) const override {
+      return text::encode_target(tokenizer, text);
+    }
+    [[nodiscard]] std::string decode(std::span<const token_t> tokens) const override { return tokenizer.decode(tokens); }
+    [[nodiscard]] index_t size() const override { return tokenizer.size(); }
+    [[nodiscard]] index_t target_size() const override { return text::target_size(tokenizer); }
+    [[nodiscard]] token_t bos() const override { return tokenizer.bos(); }
+    [[nodiscard]] token_t eos() const override { return tokenizer.eos(); }
+    [[nodiscard]] token_t pad() const override { return tokenizer.pad(); }
+    [[nodiscard]] token_t unk() const override { return unknown_token(tokenizer); }
+    [[nodiscard]] std::string piece(token_t token) const override { return text::piece(tokenizer, token); }
+    [[nodiscard]] std::string target_piece(token_t token) const override { return text::target_piece(tokenizer, token); }
+    void save_files(const std::filesystem::path& folder) const override { text::save_files(tokenizer, folder); }
+  };
+
+  std::shared_ptr<const Interface> held_;
+};
+
+static_assert(Tokenizer<AnyTokenizer>);
+
+}  // namespace attend::text

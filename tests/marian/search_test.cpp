@@ -1,0 +1,122 @@
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "attend/decode/beam.hpp"
+#include "attend/decode/greedy.hpp"
+#include "attend/decode/transformer.hpp"
+#include "marian_data.hpp"
+#include "models.hpp"
+
+using namespace attend;
+
+namespace {
+
+/// What this library finds for all sentences of a folder with a search that its files describe.
+std::vector<std::vector<decode::Hypothesis>> search(const TranslationModel<float>& m, const marian::Expected& expected,
+                                                    const decode::TranslatorOptions& o) {
+  decode::TransformerModel<float> model(m.model);
+  const auto segments = expected.segments("source_lengths");
+  auto state = model.begin(expected.tokens("source"), segments);
+  const decode::Constraints constraints{.banned = o.banned, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end};
+  if (o.beam > 1)
+    return decode::beam_search(model, state, segments.count(),
+                               {.bos = m.tokenizer.bos(),
+                                .eos = m.tokenizer.eos(),
+                                .max_length = o.max_length,
+                                .min_length = o.min_length,
+                                .beam = o.beam,
+                                .n_best = o.n_best,
+                                .alpha = o.length_penalty,
+                                .normalization = o.normalization,
+                                .stop = o.stop,
+                                .keep_unfinished = o.keep_unfinished,
+                                .constraints = constraints});
+  std::vector<std::vector<decode::Hypothesis>> results;
+  for (auto& h : decode::greedy(model, state, segments.count(),
+                                {.bos = m.tokenizer.bos(),
+                                .eos = m.tokenizer.eos(),
+                                .max_length = o.max_length,
+                                .min_length = o.min_length,
+                                .constraints = constraints}))
+    results.push_back({std::move(h)});
+  return results;
+}
+
+std::string joined(const std::vector<token_t>& tokens) {
+  std::string all;
+  for (const token_t t : tokens) all += std::to_string(t) + " ";
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("marian: greedy and beam search give the tokens and scores of transformers") {
+  const std::string name = GENERATE("swish", "relu_separate", "gelu_odd", "untied", "half");
+  const marian::Expected expected(name);
+  const auto m = load(marian::folder(name));
+  const io::MarianConfig config{
+      .model = m.model.options, .eos = m.tokenizer.eos(), .pad = m.tokenizer.pad(), .begin = m.tokenizer.bos()};
+  for (int i = 0; expected.file().metadata().contains("search." + std::to_string(i)); ++i) {
+    const std::string key = "search." + std::to_string(i), options = expected.file().metadata().at(key);
+    INFO(name << " " << options);
+    const auto o = io::marian_search_from(io::parse_json(options, key), key, config);
+    const auto wanted = expected.sequences(key);
+    const auto found = search(m, expected, o);
+    const auto scores = o.beam > 1 ? expected.file().read<float>(key + ".scores") : std::vector<float>();
+    REQUIRE(wanted.size() == found.size() * static_cast<std::size_t>(o.n_best));
+    std::size_t at = 0;
+    for (const auto& list : found) {
+      REQUIRE(static_cast<index_t>(list.size()) == o.n_best);
+      for (const auto& h : list) {
+        auto tokens = h.tokens;
+        // Where the end is not forced, greedy search still looks whether it would come after the last token that may.
+        if (h.finished && (o.force_end || o.beam > 1 || static_cast<index_t>(tokens.size()) < o.max_length))
+          tokens.push_back(m.tokenizer.eos());
+        if (!scores.empty()) CHECK(h.score == Approx(scores[at]).epsilon(1e-4));
+        CHECK(joined(tokens) == joined(wanted[at++]));
+      }
+    }
+  }
+}
+
+TEST_CASE("marian: the search of generation_config.json") {
+  const auto m = load(marian::folder("swish"));
+  CHECK(m.search.beam == 4);
+  CHECK(m.search.length_penalty == 1);
+  CHECK(m.search.normalization == decode::LengthNormalization::marian);
+  CHECK(m.search.stop == decode::Stop::present_length);
+  CHECK(m.search.max_length == 38);  // of 40, without begin and end
+  CHECK(m.search.force_end);
+  CHECK(m.search.banned == std::vector<std::vector<token_t>>{{m.tokenizer.pad()}});
+  CHECK(m.search.unknown == decode::Unknown::allow);
+  CHECK_FALSE(m.search.suppress_marks);
+  CHECK(m.tokenizer.bos() == m.tokenizer.pad());
+}
+
+TEST_CASE("marian: every option of a generation_config.json") {
+  const io::MarianConfig config{
+      .model = nn::model_options({.vocabulary = 50, .d_model = 8, .heads = 2}), .eos = 0, .pad = 49, .begin = 49};
+  const auto read = [&](const char* json) { return io::marian_search_from(io::parse_json(json, "g.json"), "g.json", config); };
+  const auto plain = read("{}");
+  CHECK((plain.beam == 1 && plain.max_length == 0 && !plain.force_end && plain.keep_unfinished && plain.banned.empty()));
+  CHECK(read(R"({"early_stopping": true})").stop == decode::Stop::first);
+  CHECK(read(R"({"early_stopping": "never"})").stop == decode::Stop::exact);
+  CHECK(read(R"({"length_penalty": 0})").length_penalty == 0);
+  CHECK(read(R"({"max_length": 20})").max_length == 19);
+  CHECK(read(R"({"max_length": 20, "forced_eos_token_id": [0]})").max_length == 18);
+  CHECK(read(R"({"max_length": 20, "max_new_tokens": 30, "forced_eos_token_id": 0})").max_length == 29);
+  CHECK(read(R"({"min_length": 4})").min_length == 3);
+  CHECK(read(R"({"min_new_tokens": 4, "min_length": 9})").min_length == 4);
+  CHECK(read(R"({"no_repeat_ngram_size": 3})").no_repeat_ngram == 3);
+  using Lists = std::vector<std::vector<token_t>>;
+  CHECK(read(R"({"bad_words_ids": [[0], [4, 5]], "suppress_tokens": [7]})").banned == Lists{{4, 5}, {7}});
+  const auto sampled = read(R"({"do_sample": true, "temperature": 0.5, "top_p": 0.9})");
+  CHECK((sampled.sample && sampled.temperature == 0.5 && sampled.top_k == 50 && sampled.top_p == 0.9));
+  CHECK_THROWS_AS(read(R"({"do_sample": true, "num_beams": 4})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"do_sample": true, "typical_p": 0.5})"), FormatError);
+  CHECK(read(R"({"typical_p": 0.5})").beam == 1);  // of sampling alone
+  CHECK_THROWS_AS(read(R"({"max_length": 2, "forced_eos_token_id": 0})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"max_length": 8, "min_length": 30})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"num_beams": 2, "num_return_sequences": 3})"), FormatError);
+}
