@@ -9,27 +9,42 @@
 
 namespace translate {
 
+/// What the attentions of a model looked at while it read a target as the translation of a source: of each layer, all heads.
+struct Looks {
+  std::vector<attend::AttentionWeights<float>> encoder, decoder, cross;
+  attend::Tensor<float> log_probabilities{attend::Shape{0, 0}};  // [target pieces, vocabulary]
+};
+
+/// `source` is what the encoder reads, its end included, `inputs` what the decoder reads: the begin token and the translation.
+/// Row j of what the decoder looks at predicts the piece after inputs[j].
+inline Looks look(attend::nn::Transformer<float>& model, const std::vector<attend::token_t>& source,
+                  const std::vector<attend::token_t>& inputs) {
+  using namespace attend;
+  const NoGrad no_grad;
+  const nn::EvaluationScope evaluation(model);
+  const auto tensor = [](const std::vector<token_t>& ids) {
+    return Tensor<token_t>({static_cast<index_t>(ids.size())}, std::span<const token_t>(ids));
+  };
+  const auto alone = [](const std::vector<token_t>& ids) { return Segments::ragged({static_cast<index_t>(ids.size())}); };
+  Looks looks;
+  const auto memory = model.encode(tensor(source), alone(source), {.self_weights = &looks.encoder});
+  const auto x =
+      model.decode(tensor(inputs), alone(inputs), memory, {.self_weights = &looks.decoder, .cross_weights = &looks.cross});
+  looks.log_probabilities = log_softmax(model.logits(x)).value();
+  return looks;
+}
+
 /// What each decoder layer looked at in the source, mean over its heads, when the model reads `target` as the translation of
 /// `source`. Row j is the look that predicted target piece j.
 inline std::vector<report::AttentionMap> attention_maps(attend::nn::Transformer<float>& model,
                                                         const attend::text::SentencePiece& tokenizer, const std::string& source,
                                                         const std::string& target) {
   using namespace attend;
-  const NoGrad no_grad;
-  const nn::EvaluationScope evaluation(model);
   auto source_ids = tokenizer.encode(source), target_ids = tokenizer.encode(target);
   source_ids.push_back(tokenizer.eos());
   std::vector<token_t> inputs{tokenizer.bos()};
   inputs.insert(inputs.end(), target_ids.begin(), target_ids.end());
   target_ids.push_back(tokenizer.eos());
-  const auto tensor = [](const std::vector<token_t>& ids) {
-    return Tensor<token_t>({static_cast<index_t>(ids.size())}, std::span<const token_t>(ids));
-  };
-  const auto source_segments = Segments::ragged({static_cast<index_t>(source_ids.size())});
-  const auto target_segments = Segments::ragged({static_cast<index_t>(inputs.size())});
-  std::vector<AttentionWeights<float>> layers;
-  (void)model.decode(tensor(inputs), target_segments, model.encode(tensor(source_ids), source_segments),
-                     {.cross_weights = &layers});
 
   const auto pieces = [&](const std::vector<token_t>& ids) {
     std::vector<std::string> names;
@@ -37,7 +52,7 @@ inline std::vector<report::AttentionMap> attention_maps(attend::nn::Transformer<
     return names;
   };
   std::vector<report::AttentionMap> maps;
-  for (const auto& layer : layers) {
+  for (const auto& layer : look(model, source_ids, inputs).cross) {
     report::AttentionMap map{pieces(source_ids), pieces(target_ids), {}, ""};
     map.title = "Layer " + std::to_string(maps.size() + 1) + ", mean of " + std::to_string(layer.heads()) + " heads";
     map.weights.assign(target_ids.size(), std::vector<float>(source_ids.size(), 0.0f));

@@ -13,7 +13,11 @@ inline int exit_code = 0;
 void add_demo(CLI::App& app);
 void add_train(CLI::App& app);
 void add_run(CLI::App& app);
+void add_rate(CLI::App& app);
+void add_shortlist(CLI::App& app);
+void add_average(CLI::App& app);
 void add_score(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_explain(CLI::App& app);
 
 }  // namespace translate

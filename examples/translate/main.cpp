@@ -11,6 +11,7 @@
 
 #include "attend/core/error.hpp"
 #include "attend/core/threads.hpp"
+#include "attend/version.hpp"
 #include "commands.hpp"
 #include "help.hpp"
 
@@ -30,16 +31,29 @@ void add_commands(CLI::App& app) {
   translate::add_demo(app);
   translate::add_train(app);
   translate::add_run(app);
+  translate::add_rate(app);
+  translate::add_shortlist(app);
+  translate::add_explain(app);
+  translate::add_average(app);
   translate::add_score(app);
   translate::add_bench(app);
+}
+
+/// `demo, train, run or score`.
+std::string command_names(const CLI::App& app) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  std::string names;
+  for (std::size_t i = 0; i < commands.size(); ++i)
+    names += (i == 0 ? "" : i + 1 == commands.size() ? " or " : ", ") + commands[i]->get_name();
+  return names;
 }
 
 int misuse(const CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   const auto rest = app.remaining();
   std::string what = one_line(error.what());
-  if (chosen.empty() && !rest.empty()) what = rest.front() + " is unknown, expected demo, train, run, score or bench";
-  else if (chosen.empty() && error.get_name() == "RequiredError") what = "say what to do: demo, train, run, score or bench";
+  if (chosen.empty() && !rest.empty()) what = rest.front() + " is unknown, expected " + command_names(app);
+  else if (chosen.empty() && error.get_name() == "RequiredError") what = "say what to do: " + command_names(app);
   const std::string command = "translate " + (chosen.empty() ? "" : chosen.front()->get_name() + " ");
   std::fprintf(stderr, "translate: %s (%s--help says more)\n", what.c_str(), command.c_str());
   return misused;
@@ -64,6 +78,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.require_subcommand(1);
   app.fallthrough();
+  app.set_version_flag("--version", std::string("translate ") + attend::version, "Print the version of attend and exit");
   int threads = 0;
   app.add_option("--threads", threads, "Threads to compute with (ATTEND_THREADS, else all processors)")
       ->check(CLI::Range(1, 1024));
@@ -83,7 +98,7 @@ int main(int argc, char** argv) {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
       if (e.get_exit_code() != 0) return misuse(app, e);
-      app.exit(e);  // --help
+      app.exit(e);  // --help, --version
     }
     flush_output();
     return translate::exit_code;

@@ -58,6 +58,15 @@ inline std::string general(double value, int digits) {
   return std::string(buffer.data(), end.ptr);
 }
 
+/// With so many decimals and a true minus sign: −0.25.
+inline std::string with_minus(double value, int decimals) {
+  if (!std::isfinite(value)) return value < 0 ? "−∞" : value > 0 ? "∞" : "not a number";
+  std::string text = fixed(value, decimals);
+  if (text[0] != '-') return text;
+  text.erase(0, 1);
+  return text.find_first_not_of("0.") == std::string::npos ? text : "−" + text;
+}
+
 /// With commas: 1,234,567.
 inline std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
@@ -72,6 +81,45 @@ inline std::string duration(double seconds) {
   if (whole >= 3600) return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
   if (whole >= 60) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
   return seconds < 9.95 ? fixed(seconds, 1) + " s" : std::to_string(whole) + " s";
+}
+
+/// About how wide a text is drawn, in sizes of its letters.
+inline double text_width(std::string_view text) {
+  double width = 0;
+  attend::text::for_each_code_point(text, [&](char32_t c) {
+    const auto within = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
+    const bool mark = within(0x300, 0x36F) || within(0x200B, 0x200F) || within(0xFE00, 0xFE0F);
+    const bool full = within(0x1100, 0x115F) || within(0x2E80, 0xA4CF) || within(0xAC00, 0xD7A3) || within(0xF900, 0xFAFF) ||
+                      within(0xFE30, 0xFE6F) || within(0xFF00, 0xFF60) || within(0x1F300, 0x3FFFD);
+    const bool wide = c == U'm' || c == U'w' || c == U'M' || c == U'W' || c == U'▁' || within(U'A', U'Z');
+    width += mark ? 0 : full ? 1.05 : wide ? 0.8 : 0.58;
+  });
+  return width;
+}
+
+/// Cut, where it is wider than that, so that it fits with an ellipsis at its end.
+inline std::string fitted(std::string_view text, double width) {
+  if (text_width(text) <= width) return std::string(text);
+  auto points = attend::text::decode_utf8(text);
+  do points.pop_back();
+  while (!points.empty() && text_width(attend::text::encode_utf8(points)) + 1 > width);
+  return attend::text::encode_utf8(points += U'…');
+}
+
+/// Whether a text's first letter says that it is written from right to left. Source: Unicode's bidirectional algorithm (UAX 9),
+/// rule P2, with whole blocks for the classes R and AL.
+inline bool is_right_to_left(std::string_view text) {
+  int direction = 0;
+  attend::text::for_each_code_point(text, [&](char32_t c) {
+    if (direction != 0) return;
+    const auto within = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
+    if (within(0x590, 0x8FF) || within(0xFB1D, 0xFDFF) || within(0xFE70, 0xFEFF) || within(0x10800, 0x10FFF) ||
+        within(0x1E800, 0x1EFFF))
+      direction = -1;
+    else if (within(U'A', U'Z') || within(U'a', U'z') || (c >= 0xC0 && !within(0x2000, 0x2BFF) && !within(0x3000, 0x3004)))
+      direction = 1;
+  });
+  return direction < 0;
 }
 
 }  // namespace report

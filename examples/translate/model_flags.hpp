@@ -11,6 +11,8 @@ namespace translate {
 /// The options of a new model on the command line. Those given override the preset.
 struct ModelFlags {
   static constexpr const char* group = "Model";
+  /// Whether an option leaves the weights of a model what they are.
+  static bool is_dropout(const std::string& name) { return name.ends_with("dropout"); }
 
   std::string preset = "tiny";
   attend::index_t d_model = 0, heads = 0, layers = -1, encoder_layers = -1, decoder_layers = -1, d_ff = 0, max_length = 256;

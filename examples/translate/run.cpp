@@ -1,17 +1,14 @@
 // translate run: from standard input to standard output, a line for a line.
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "attend/io/model.hpp"
-#include "attend/text/sentencepiece.hpp"
-#include "attend/train/run_folder.hpp"
+#include "any_translator.hpp"
 #include "commands.hpp"
-#include "place.hpp"
+#include "output.hpp"
 #include "search_flags.hpp"
 #include "standard_input.hpp"
 
@@ -22,56 +19,111 @@ namespace {
 using namespace attend;
 
 struct Flags {
-  std::string model;
+  ModelsFlags models;
   SearchFlags search;
-  Place place;
   std::size_t buffer = 512;
+  std::string format = "text", prefix, long_input = "refuse";
+  index_t alternatives = 0, alignment_layer = -1;
+  bool with_prefix = false, split_sentences = false, alignments = false, stream = false, beam_given = false;
+
+  /// What is no matter of the search alone.
+  void adjust(decode::TranslatorOptions& o) const {
+    if (long_input == "split") o.long_input = decode::LongInput::split;
+    o.split_sentences = split_sentences;
+    o.alignments = alignments;
+    o.alignment_layer = alignment_layer;
+    if (!stream) return;
+    if (!beam_given) o.beam = 1;
+    check_value(o.n_best == 1, "translate",
+                "--stream prints one translation a line, --n-best asks for " + std::to_string(o.n_best));
+  }
 };
 
-/// Translates lines and prints the best of each; or, of n-best lists, all as `line number, tab, score, tab, translation`.
-template <class T, Device D>
-class Printer {
+/// Prints a translation as it grows, word by word.
+class Typewriter {
  public:
-  explicit Printer(const Flags& flags) : Printer(train::model_folder(flags.model), options(flags)) {}
-
-  /// The lines that come after `before` others.
-  void print(const std::vector<std::string>& lines, std::size_t before) const {
-    std::string out;
-    const auto results = translator_.translate(lines, before);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      for (const auto& translation : results[i]) {
-        if (lists_) {
-          char head[64];
-          std::snprintf(head, sizeof head, "%zu\t%.4f\t", before + i + 1, translation.score);
-          out += head;
-        }
-        out += translation.text + '\n';
-      }
-    }
-    if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0)
-      throw IoError("standard output: cannot be written");
+  /// The translation so far: what ends with a space is a word for good.
+  bool show(const decode::TranslatedToken& token) {
+    const std::size_t end = token.text.rfind(' ');
+    if (end != std::string_view::npos) print(token.text.substr(0, end));
+    return true;
+  }
+  /// The whole of it.
+  void finish(const std::string& text) {
+    print(text);
+    write_out("\n");
+    printed_.clear();
   }
 
  private:
-  Printer(const std::filesystem::path& folder, const decode::TranslatorOptions& options)
-      : translator_(io::load_model<T, D>(folder), io::load_tokenizer<text::SentencePiece>(folder), options),
-        lists_(options.n_best > 1) {}
+  void print(std::string_view text) {
+    if (!text.starts_with(printed_) || text.size() == printed_.size()) return;
+    write_out(std::string(text.substr(printed_.size())));
+    printed_ = text;
+  }
+  std::string printed_;
+};
 
-  static decode::TranslatorOptions options(const Flags& flags) {
-    auto o = flags.search.options;
-    o.precision = flags.place.decoding();
-    return o;
+/// Translates lines and prints the best of each; or, of n-best lists and alternatives, all as `line number, tab, score, tab,
+/// translation`; or a JSON object for each line.
+class Printer {
+ public:
+  explicit Printer(const Flags& flags) : flags_(flags) {
+    translator_ = make_translator(flags.models, flags.search, [&](decode::TranslatorOptions& o) {
+      flags.adjust(o);
+      lists_ = o.n_best > 1 || flags.alternatives > 0;
+      if (flags.stream) o.on_token = [this](const decode::TranslatedToken& token) { return typewriter_.show(token); };
+    });
+  }
+  Printer(const Printer&) = delete;
+
+  /// The lines that come after `before` others.
+  void print(const std::vector<std::string>& lines, std::size_t before) {
+    std::vector<std::string> sources, prefixes;
+    for (const std::string& line : lines) {
+      const std::size_t tab = flags_.with_prefix ? line.find('\t') : std::string::npos;
+      sources.push_back(line.substr(0, tab));
+      prefixes.push_back(tab == std::string::npos ? flags_.prefix : line.substr(tab + 1));
+    }
+    if (flags_.stream) {
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        typewriter_.finish(translator_->translate({&sources[i], 1}, before + i, {&prefixes[i], 1}).front().front().text);
+      return;
+    }
+    AnyTranslator::Lists results;
+    if (flags_.alternatives == 0) results = translator_->translate(sources, before, prefixes);
+    else
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        results.push_back(translator_->alternatives(sources[i], prefixes[i], flags_.alternatives));
+    std::string out;
+    for (std::size_t i = 0; i < results.size(); ++i) out += text_of(before + i + 1, sources[i], results[i]);
+    write_out(out);
   }
 
-  decode::Translator<text::SentencePiece, T, D> translator_;
-  bool lists_;
+ private:
+  [[nodiscard]] std::string text_of(std::size_t number, const std::string& source,
+                                    const std::vector<decode::Translation>& list) const {
+    if (flags_.format == "json") return json_line(number, source, list, *translator_, flags_.alignments);
+    std::string out;
+    for (const auto& translation : list) {
+      if (lists_) out += std::to_string(number) + number_text("\t%.4f\t", translation.score);
+      out += translation.text;
+      if (flags_.alignments) out += '\t' + decode::to_pharaoh(translation.alignment);
+      out += '\n';
+    }
+    return out;
+  }
+
+  const Flags& flags_;
+  bool lists_ = false;
+  Typewriter typewriter_;
+  std::unique_ptr<AnyTranslator> translator_;
 };
 
 /// Lines that are already there are translated together; a program that waits for its answer gets it at once. What stands before
 /// a line at fault is translated before the error goes on.
-template <class T, Device D>
 void run(const Flags& flags) {
-  const Printer<T, D> printer(flags);
+  Printer printer(flags);
   StandardInput input;
   std::vector<std::string> lines;
   const auto flush = [&] {
@@ -80,6 +132,7 @@ void run(const Flags& flags) {
     try {
       if (!waiting.empty()) printer.print(waiting, before);
     } catch (const ValueError&) {  // a sentence is too long: one by one, up to that one
+      if (flags.stream) throw;     // as they were
       for (std::size_t i = 0; i < waiting.size(); ++i) printer.print({waiting[i]}, before + i);
     }
   };
@@ -95,21 +148,61 @@ void run(const Flags& flags) {
   flush();
 }
 
+void add_text_flags(CLI::App& app, Flags& flags) {
+  const std::string group = "Text";
+  auto* split = app.add_flag("--split-sentences", flags.split_sentences,
+                             "Translate the sentences of a line each by itself, as models are trained to");
+  split->group(group);
+  app.add_option("--long-input", flags.long_input,
+                 "A line with more tokens than the model takes: refuse it, or split it at sentences, clauses, spaces")
+      ->check(CLI::IsMember({"refuse", "split"}))
+      ->capture_default_str()
+      ->group(group);
+  auto* prefix = app.add_option("--prefix", flags.prefix, "What every translation begins with");
+  prefix->type_name("TEXT")->group(group);
+  app.add_flag("--with-prefix", flags.with_prefix, "Lines are `source, tab, what its translation begins with`")
+      ->excludes(prefix)
+      ->group(group);
+  auto* alternatives = app.add_option("--alternatives", flags.alternatives,
+                                      "After the prefix, so many of the most probable next tokens, each with the best "
+                                      "translation that goes on so");
+  alternatives->check(CLI::Range(1, 1000))->group(group)->excludes(split)->excludes("--n-best")->excludes("--sample");
+  app.add_flag("--alignments", flags.alignments, "With each translation a column `0-0 1-2`: its words, source-target, from 0 on")
+      ->group(group);
+  app.add_option("--alignment-layer", flags.alignment_layer,
+                 "The decoder layer whose attention aligns, from 0 on; -1: the last but one")
+      ->check(CLI::Range(-1, 1000))
+      ->capture_default_str()
+      ->group(group);
+  auto* format =
+      app.add_option("--format", flags.format,
+                     "text: a line for a line, tabs where there are columns. json: an object for a line, with the tokens and "
+                     "their log-probabilities");
+  format->check(CLI::IsMember({"text", "json"}))->capture_default_str()->group(group);
+  app.add_flag("--stream", flags.stream, "Print each word as it comes; greedy, or with --sample")
+      ->excludes(format)
+      ->excludes(alternatives)
+      ->excludes("--alignments")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_run(CLI::App& app) {
   auto* command = app.add_subcommand("run", "Translate standard input to standard output, a line for a line");
   auto flags = std::make_shared<Flags>();
-  command->add_option("--model", flags->model, "Folder of a model, or the --out of a training, whose best model it then is")
-      ->type_name("FOLDER")
-      ->required();
+  flags->models.add_to(*command);
   command->add_option("--buffer", flags->buffer, "The most lines translated together; a line that comes alone never waits")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   flags->search.add_to(*command);
-  flags->place.add_to(*command, true);
-  command->callback([flags] {
-    flags->place.with_types([&](auto types) { run<typename decltype(types)::T, typename decltype(types)::D>(*flags); });
+  command->add_option("--shortlist", flags->models.shortlist, "Tokens that may come, as `translate shortlist` writes them")
+      ->type_name("FILE")
+      ->group("Search");
+  add_text_flags(*command, *flags);
+  command->callback([flags, command] {
+    flags->beam_given = command->get_option("--beam")->count() > 0;
+    run(*flags);
   });
 }
 

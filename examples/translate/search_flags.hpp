@@ -1,54 +1,108 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "attend/decode/translator.hpp"
+#include "attend/decode/translator_options.hpp"
 
 namespace translate {
 
 /// The options of a search on the command line.
 struct SearchFlags {
-  attend::decode::TranslatorOptions options;
+  using Options = attend::decode::TranslatorOptions;
+  Options options;  // the defaults, with what the command line says in their place
 
   void add_to(CLI::App& app) {
-    const std::string group = "Search";
-    auto& o = options;
-    auto* beam = app.add_option("--beam", o.beam, "Beam size; 1: greedy");
-    beam->check(CLI::Range(1, 1000))->capture_default_str()->group(group);
-    app.add_option("--n-best", o.n_best, "Translations per line, each with its score")
-        ->check(CLI::Range(1, 1000))
-        ->capture_default_str()
-        ->group(group);
-    auto* penalty = app.add_option("--length-penalty", o.length_penalty, "0: none; larger favours longer translations");
-    penalty->capture_default_str()->group(group);
-    app.add_option("--max-tokens", o.max_length, "The most tokens of a translation; 0: twice the source's and 10 more")
-        ->check(CLI::Range(0, 1 << 16))
-        ->capture_default_str()
-        ->group(group);
-    app.add_option("--min-tokens", o.min_length, "The fewest tokens of a translation")
-        ->check(CLI::Range(0, 1 << 16))
-        ->capture_default_str()
-        ->group(group);
-    auto* sample = app.add_flag("--sample", o.sample, "Draw translations at random instead of searching the best");
-    sample->excludes(beam)->excludes(penalty)->group(group);
-    app.add_option("--temperature", o.temperature, "Of sampling; below 1 sharpens")
-        ->check(CLI::Range(1e-6, 1e6))
-        ->needs(sample)
-        ->capture_default_str()
-        ->group(group);
-    app.add_option("--top-k", o.top_k, "Sample among the k most probable tokens; 0: all")
-        ->check(CLI::Range(0, 1 << 24))
-        ->needs(sample)
-        ->capture_default_str()
-        ->group(group);
-    app.add_option("--top-p", o.top_p, "Sample among the most probable tokens of this share")
-        ->check(CLI::Range(0.0, 1.0))
-        ->needs(sample)
-        ->capture_default_str()
-        ->group(group);
-    app.add_option("--seed", o.seed, "Of sampling")->needs(sample)->capture_default_str()->group(group);
+    auto* beam = add(app, "--beam", &Options::beam, "Beam size; 1: greedy", CLI::Range(1, 1000));
+    add(app, "--n-best", &Options::n_best, "Translations per line, each with its score", CLI::Range(1, 1000));
+    auto* penalty = add(app, "--length-penalty", &Options::length_penalty, "0: none; larger favours longer translations");
+    add_choice<attend::decode::LengthNormalization>(
+        app, "--normalization", &Options::normalization, "How the length penalty grows with a length n: ((5+n)/6)^a or n^a",
+        {{"google", attend::decode::LengthNormalization::google}, {"marian", attend::decode::LengthNormalization::marian}});
+    auto* coverage = add(app, "--coverage", &Options::coverage_penalty,
+                         "Strength of the coverage penalty, against words left out; 0: none", CLI::Range(0.0, 1e6));
+    add_choice<attend::decode::Stop>(app, "--stop", &Options::stop,
+                                     "When a search ends: exact, when nothing better can come; present, when nothing live is "
+                                     "better as it stands; first, when as many as the beam have ended",
+                                     {{"exact", attend::decode::Stop::exact},
+                                      {"present", attend::decode::Stop::present_length},
+                                      {"first", attend::decode::Stop::first}});
+    add(app, "--max-tokens", &Options::max_length, "The most tokens of a translation; 0: twice the source's and 10 more",
+        CLI::Range(0, 1 << 16));
+    add(app, "--min-tokens", &Options::min_length, "The fewest tokens of a translation", CLI::Range(0, 1 << 16));
+    add(app, "--no-repeat-ngram", &Options::no_repeat_ngram, "No so many tokens in a row come twice; 0: they may",
+        CLI::Range(0, 1 << 16));
+    auto* never = app.add_option("--suppress", options.banned_text, "A word or phrase that never comes; may be given again");
+    never->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false)->type_name("TEXT")->group(group);
+    given_.push_back({never, [](const Options& from, Options& to) {
+                        to.banned_text.insert(to.banned_text.end(), from.banned_text.begin(), from.banned_text.end());
+                      }});
+    add_choice<attend::decode::Unknown>(app, "--unknown", &Options::unknown,
+                                        "The token for unknown words: suppress it, allow it, or replace it by the source word "
+                                        "that it attends to",
+                                        {{"suppress", attend::decode::Unknown::suppress},
+                                         {"allow", attend::decode::Unknown::allow},
+                                         {"replace", attend::decode::Unknown::replace}});
+    add_sampling(app, beam, penalty, coverage);
   }
+
+  /// `base`, with what the command line says in its place: for a model that brings a search of its own.
+  [[nodiscard]] Options over(Options base) const {
+    for (const auto& [option, copy] : given_)
+      if (option->count() > 0) copy(options, base);
+    return base;
+  }
+
+ private:
+  static constexpr const char* group = "Search";
+
+  void add_sampling(CLI::App& app, CLI::Option* beam, CLI::Option* penalty, CLI::Option* coverage) {
+    auto* sample = app.add_flag("--sample", options.sample, "Draw translations at random instead of searching the best");
+    sample->excludes(beam)->excludes(penalty)->excludes(coverage)->group(group);
+    given_.push_back({sample, [](const Options& from, Options& to) { to.sample = from.sample; }});
+    add(app, "--temperature", &Options::temperature, "Of sampling; below 1 sharpens", CLI::Range(1e-6, 1e6))->needs(sample);
+    add(app, "--top-k", &Options::top_k, "Sample among the k most probable tokens; 0: all", CLI::Range(0, 1 << 24))
+        ->needs(sample);
+    add(app, "--top-p", &Options::top_p, "Sample among the most probable tokens of this share", CLI::Range(0.0, 1.0))
+        ->needs(sample);
+    add(app, "--seed", &Options::seed, "Of sampling")->needs(sample);
+  }
+
+  template <class M, class... Check>
+  CLI::Option* add(CLI::App& app, const char* name, M Options::*member, const char* text, const Check&... check) {
+    auto* option = app.add_option(name, options.*member, text);
+    (option->check(check), ...);
+    option->capture_default_str()->group(group);
+    given_.push_back({option, [member](const Options& from, Options& to) { to.*member = from.*member; }});
+    return option;
+  }
+  template <class M>
+  void add_choice(CLI::App& app, const char* name, M Options::*member, const char* text,
+                  const std::vector<std::pair<std::string, M>>& choices) {
+    std::string names, preset;
+    for (const auto& [word, value] : choices) {
+      names += (names.empty() ? "" : ",") + word;
+      if (value == options.*member) preset = word;
+    }
+    auto* option = app.add_option_function<std::string>(
+        name,
+        [this, member, choices](const std::string& word) {
+          for (const auto& [known, value] : choices)
+            if (word == known) options.*member = value;
+        },
+        text);
+    std::vector<std::string> words;
+    for (const auto& choice : choices) words.push_back(choice.first);
+    option->check(CLI::IsMember(words))->default_str(preset)->group(group);
+    given_.push_back({option, [member](const Options& from, Options& to) { to.*member = from.*member; }});
+  }
+
+  // Each option, and how it is copied.
+  std::vector<std::pair<const CLI::Option*, std::function<void(const Options&, Options&)>>> given_;
 };
 
 }  // namespace translate

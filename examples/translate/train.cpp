@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attend/decode/translator.hpp"
-#include "attend/io/json.hpp"
-#include "attend/io/model.hpp"
+#include "attend/load.hpp"
 #include "attend/text/bleu.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/sentencepiece.hpp"
@@ -20,9 +20,11 @@
 #include "attend/train/interrupt.hpp"
 #include "attend/train/run_folder.hpp"
 #include "commands.hpp"
+#include "first_model.hpp"
 #include "model_flags.hpp"
 #include "place.hpp"
 #include "train_flags.hpp"
+#include "train_settings.hpp"
 
 namespace translate {
 
@@ -32,52 +34,14 @@ using namespace attend;
 namespace fs = std::filesystem;
 
 struct Flags {
-  std::string pairs, source, target, validation_pairs, out;
+  std::string pairs, source, target, validation_pairs, out, init;
+  std::vector<std::string> freeze;
   index_t validation_size = 1000, test_size = 0, vocabulary = 8000, max_characters = 1000;
   bool reverse = false, resume = false, overwrite = false;
   ModelFlags model;
   TrainFlags train;
   Place place;
 };
-
-/// What the run was started with is kept beside the model, so that `--resume --out FOLDER` alone goes on.
-constexpr const char* settings_name = "train.json";
-
-void save_settings(const CLI::App& command, const fs::path& out) {
-  io::Json json = io::Json::object();
-  for (const CLI::Option* option : command.get_options())
-    if (option->count() > 0 && option->get_lnames().size() == 1) json[option->get_lnames().front()] = option->reduced_results();
-  for (const char* name : {"resume", "overwrite", "out", "help"}) json.erase(name);
-  for (const char* name : {"pairs", "source", "target", "validation-pairs"})
-    if (json.contains(name)) json[name] = std::vector<std::string>{fs::absolute(json[name][0].get<std::string>()).string()};
-  io::write_json(out / settings_name, json);
-}
-
-/// Takes over the settings of the run that is resumed, but for what the command line says anew. Throws ValueError where it says
-/// anew what made the model, FormatError for settings that are none.
-void restore_settings(CLI::App& command, const fs::path& out) {
-  const auto json = io::read_json(out / settings_name);
-  const io::JsonObject settings(json, (out / settings_name).string());
-  for (CLI::Option* option : command.get_options()) {
-    if (option->get_lnames().size() != 1) continue;
-    const std::string& name = option->get_lnames().front();
-    const auto then = settings.get<std::vector<std::string>>(name, {});
-    if (option->count() > 0) {
-      const std::string now = option->reduced_results().front(), was = then.empty() ? option->get_default_str() : then.front();
-      const bool makes_model = option->get_group() == ModelFlags::group || name == "vocabulary";
-      check_value(!makes_model || now == was, "train",
-                  "--resume goes on with the model of " + out.string() + ", so --" + name + " cannot become " + now +
-                      (was.empty() ? "" : ", it was " + was));
-    } else if (!then.empty()) {
-      try {
-        option->add_result(then);
-        option->run_callback();
-      } catch (const CLI::Error& e) {
-        throw FormatError(settings.name() + ": " + e.what());
-      }
-    }
-  }
-}
 
 text::Corpus read_corpus(const Flags& flags) {
   const text::ReadOptions how{.max_characters = flags.max_characters};
@@ -126,8 +90,9 @@ train::FitOptions fit_options(const CLI::App& command, const Flags& flags, const
 }
 
 template <class T, Device D>
-void report_test(const fs::path& folder, const text::Corpus& test, const text::SentencePiece& tokenizer) {
-  const decode::Translator translator(io::load_model<T, D>(folder), tokenizer);
+void report_test(const fs::path& folder, const text::Corpus& test) {
+  const auto best = load<T, D>(folder);
+  const decode::Translator translator(best.model, best.tokenizer, best.search);
   const auto translations = translator(test.sources());
   std::printf("test, %lld pairs, beam %lld, %s: %s\n", static_cast<long long>(test.size()),
               static_cast<long long>(translator.options().beam), folder.string().c_str(),
@@ -148,12 +113,34 @@ void check_output(const Flags& flags) {
     throw IoError("train: there is no checkpoint in " + flags.out + " to resume from");
   check_value(flags.resume || flags.overwrite || !exists || !train::RunFolder(flags.out).holds_run(), "train",
               flags.out + " holds another run: go on with it by --resume, lose it by --overwrite, or choose another --out");
+  const auto& csv = flags.train.fit.csv;
+  check_value(
+      csv.empty() || flags.resume || flags.overwrite || !fs::exists(csv, ignored), "train",
+      csv.string() + " is there already: go on with its run by --resume, lose it by --overwrite, or choose another --csv");
 }
 
 /// The same for the options, since learning subwords takes a while.
-void check_options(const Flags& flags) {
-  nn::check(nn::model_options(flags.model.options(flags.vocabulary)));
+void check_options(const CLI::App& command, const Flags& flags) {
+  if (!flags.init.empty()) {
+    check_init(command);
+    if (!flags.resume) (void)train::model_folder(flags.init);
+  } else {
+    nn::check(nn::model_options(flags.model.options(flags.vocabulary)));
+  }
   (void)flags.train.options(1);
+}
+
+/// The model and the tokenizer to begin with: those of the run that is resumed, of `--init`, or new ones.
+template <class T, Device D>
+std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const Flags& flags, const text::Corpus& pairs) {
+  if (flags.resume || !flags.init.empty()) {
+    const auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
+    return {flags.resume ? loaded.model : with_dropout(loaded.model, flags.model), loaded.tokenizer};
+  }
+  std::fprintf(stderr, "train: learning subwords\n");
+  text::AnyTokenizer tokenizer = text::SentencePiece::train(pairs, {.vocabulary = flags.vocabulary});
+  nn::Transformer<T, D> model(flags.model.options(tokenizer.size()));
+  return {std::move(model), std::move(tokenizer)};
 }
 
 /// Trains, once it is known where and in what numbers.
@@ -165,14 +152,13 @@ void train_model(const CLI::App& command, const Flags& flags) {
   if (!flags.resume) {
     const train::RunFolder folder(out);  // makes it, or says why it cannot be
     save_settings(command, out);
-    std::fprintf(stderr, "train: learning subwords\n");
   }
-  const auto tokenizer = flags.resume ? io::load_tokenizer<text::SentencePiece>(out / "last")
-                                      : text::SentencePiece::train(parts.train, {.vocabulary = flags.vocabulary});
-  auto model = flags.resume ? io::load_model<T, D>(out / "last") : nn::Transformer<T, D>(flags.model.options(tokenizer.size()));
+  auto [model, tokenizer] = first_model<T, D>(flags, parts.train);
+  freeze(model, flags.freeze);
   auto options = fit_options(command, flags, model.options, parts.validation);
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
-  if (!parts.validation.empty()) options.translate = [&](const std::vector<std::string>& sources) { return greedy(sources); };
+  if (!parts.validation.empty())
+    options.translate = [&greedy](const std::vector<std::string>& sources) { return greedy(sources); };
   std::fprintf(stderr,
                "train: %lld pairs to learn from, %lld for validation, %lld for test; %lld subwords, %d threads\n"
                "train: Ctrl-C stops and saves; checkpoints are in %s\n",
@@ -184,17 +170,16 @@ void train_model(const CLI::App& command, const Flags& flags) {
   options.on_step = [&](const train::CurvePoint&) {
     if (std::exchange(save_at_first_step, false)) save_settings(command, out);
   };
-  const auto report = [&] {
-    const train::StopOnInterrupt interrupt;
-    options.stop = &interrupt.flag();
-    return train::fit(model, parts.train, tokenizer, options);
-  }();
+  std::optional<train::StopOnInterrupt> interrupt(std::in_place);
+  options.stop = &interrupt->flag();
+  const auto report = train::fit(model, parts.train, tokenizer, options);
+  interrupt.reset();
   if (report.stopped == train::StopReason::interrupted) {
     std::fprintf(stderr, "train: stopped; go on with: translate train --resume --out %s\n", flags.out.c_str());
     exit_code = 130;
     return;
   }
-  if (!parts.test.empty()) report_test<T, D>(train::model_folder(out), parts.test, tokenizer);
+  if (!parts.test.empty()) report_test<T, D>(train::model_folder(out), parts.test);
   std::fprintf(stderr, "train: translate with: translate run --model %s\n", flags.out.c_str());
 }
 
@@ -202,7 +187,7 @@ void start(CLI::App& command, Flags& flags) {
   std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
   check_output(flags);
   if (flags.resume) restore_settings(command, flags.out);
-  check_options(flags);
+  check_options(command, flags);
   flags.place.with_types(
       [&](auto types) { train_model<typename decltype(types)::T, typename decltype(types)::D>(command, flags); });
 }
@@ -217,6 +202,7 @@ void add_train(CLI::App& app) {
       "Ctrl-C saves and stops; --resume goes on as if nothing had been.\n\n"
       "  translate train --pairs en-es.tsv --out model --minutes 45\n"
       "  translate train --resume --out model\n"
+      "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"
       "  translate run --model model");
   auto flags = std::make_shared<Flags>();
   auto* pairs = command->add_option("--pairs", flags->pairs, "A pair a line, source and translation parted by a tab");
@@ -229,6 +215,14 @@ void add_train(CLI::App& app) {
   command->add_option("--out", flags->out, "Where the checkpoints go: best/ and last/, both whole models")
       ->type_name("FOLDER")
       ->required();
+  command
+      ->add_option("--init", flags->init,
+                   "Train on from this model, of a training or of Hugging Face's Marian family, with its tokenizer")
+      ->type_name("FOLDER");
+  command->add_option("--freeze", flags->freeze, "Leave the weights of that name as they are; *: any characters. May come often")
+      ->type_name("PATTERN")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1);
   command->add_flag("--resume", flags->resume, "Go on from the last checkpoint in --out, with the options of that run");
   command->add_flag("--overwrite", flags->overwrite, "Begin anew where --out holds another run, which is then lost");
   auto* validation = command->add_option("--validation-size", flags->validation_size, "Pairs to hold out for validation");

@@ -91,6 +91,17 @@ struct TrainFlags {
         ->check(CLI::Range(0, 1 << 30))
         ->capture_default_str()
         ->group(group);
+    app.add_option("--keep-checkpoints", fit.keep_checkpoints,
+                   "Of --checkpoint-every, the last so many stay as models in --out, for translate average")
+        ->check(CLI::Range(0, 1 << 20))
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--csv", fit.csv, "Write the curve of the training to this file, a row for each ten steps and validation")
+        ->type_name("FILE")
+        ->group(group);
+    app.add_option("--tensorboard", fit.tensorboard, "The same and some translations for TensorBoard")
+        ->type_name("FOLDER")
+        ->group(group);
   }
 
   /// What `fit` is to do with a model of this width. Throws ValueError where an option does not go with the others.
@@ -102,6 +113,7 @@ struct TrainFlags {
     const bool noam = schedule == "noam";
     goes_with(learning_rate.has_value(), "--learning-rate", !noam, "every --schedule but noam, which has a rate of its own");
     goes_with(weight_decay.has_value(), "--weight-decay", optimizer != "adam", "--optimizer adamw or sgd");
+    goes_with(fit.keep_checkpoints > 0, "--keep-checkpoints", fit.checkpoint_every > 0, "--checkpoint-every");
     goes_with(momentum.has_value(), "--momentum", optimizer == "sgd", "--optimizer sgd");
     const double rate = learning_rate.value_or(1e-3);
     train::FitOptions o = fit;

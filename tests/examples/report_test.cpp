@@ -2,9 +2,7 @@
 
 #include <filesystem>
 #include <limits>
-#include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "../../examples/translate/charts.hpp"
@@ -12,38 +10,12 @@
 #include "attend/core/error.hpp"
 #include "attend/io/file.hpp"
 #include "catch.hpp"
+#include "page.hpp"
 #include "temporary_folder.hpp"
 
 namespace {
 
 using namespace report;
-
-std::size_t count(std::string_view text, std::string_view part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++found;
-  return found;
-}
-
-bool has(std::string_view text, std::string_view part) { return count(text, part) != 0; }
-
-/// The first tag that closes what is not open, or is left open; empty where all match.
-std::string unbalanced(const std::string& page) {
-  static const std::set<std::string> single = {"meta", "!DOCTYPE"};
-  std::vector<std::string> open;
-  for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
-    const std::size_t end = page.find('>', at);
-    if (end == std::string::npos) return page.substr(at, 20);
-    const std::string tag = page.substr(at + 1, end - at - 1), name = tag.substr(0, tag.find_first_of(" \n"));
-    if (tag.back() == '/' || single.count(name) != 0) continue;
-    if (name[0] != '/') {
-      open.push_back(name);
-    } else {
-      if (open.empty() || '/' + open.back() != name) return tag;
-      open.pop_back();
-    }
-  }
-  return open.empty() ? "" : open.back();
-}
 
 ReportData sample() {
   ReportData data;

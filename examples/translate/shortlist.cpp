@@ -1,0 +1,71 @@
+// translate shortlist: which words a translation of a sentence may need, learned from sentence pairs.
+
+#include "attend/decode/shortlist.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "attend/load.hpp"
+#include "attend/text/corpus.hpp"
+#include "attend/train/batches.hpp"
+#include "attend/train/run_folder.hpp"
+#include "commands.hpp"
+
+namespace translate {
+
+namespace {
+
+using namespace attend;
+
+struct Flags {
+  std::string model, pairs, source, target, out;
+  decode::ShortlistOptions options;
+};
+
+text::AnyTokenizer tokenizer_of(const std::string& folder) {
+  return load_tokenizer(is_marian_folder(folder) ? std::filesystem::path(folder) : train::model_folder(folder));
+}
+
+void learn_shortlist(const Flags& flags) {
+  check_value(flags.pairs.empty() != flags.source.empty() && flags.source.empty() == flags.target.empty(), "shortlist",
+              "give --pairs, or --source and --target");
+  const auto tokenizer = tokenizer_of(flags.model);
+  const auto corpus = flags.pairs.empty() ? text::read_aligned(flags.source, flags.target) : text::read_tsv(flags.pairs);
+  const auto pairs = train::encode_pairs(corpus, tokenizer);
+  const auto list = decode::Shortlist::learn(pairs, tokenizer.size(), tokenizer.target_size(), flags.options);
+  list.save(flags.out);
+  double sum = 0;
+  const index_t looked_at = std::min<index_t>(pairs.size(), 10'000);
+  for (index_t i = 0; i < looked_at; ++i) sum += static_cast<double>(list.allowed(pairs.source(i)).size());
+  std::fprintf(stderr, "%s\n%s: about %.0f of %lld tokens for a sentence\n", corpus.report.text().c_str(), flags.out.c_str(),
+               looked_at > 0 ? sum / static_cast<double>(looked_at) : 0, static_cast<long long>(tokenizer.target_size()));
+}
+
+}  // namespace
+
+void add_shortlist(CLI::App& app) {
+  auto* command = app.add_subcommand("shortlist", "Learn which words translations may need, for a faster `translate run`");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("--model", flags->model, "Folder of the model whose tokens they are")->type_name("FOLDER")->required();
+  auto* pairs =
+      command->add_option("--pairs", flags->pairs, "Sentence pairs, `source, tab, target` a line: those of the training");
+  pairs->type_name("FILE");
+  auto* source = command->add_option("--source", flags->source, "Or the sources, a sentence a line");
+  source->type_name("FILE")->excludes(pairs);
+  command->add_option("--target", flags->target, "And their translations")->type_name("FILE")->needs(source);
+  command->add_option("--out", flags->out, "The file to write, shortlist.safetensors for example")->type_name("FILE")->required();
+  command->add_option("--best", flags->options.best, "For each source token its most probable translations, so many")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--frequent", flags->options.frequent, "For every sentence the most frequent target tokens, so many")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--iterations", flags->options.iterations, "Of the learning")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->callback([flags] { learn_shortlist(*flags); });
+}
+
+}  // namespace translate

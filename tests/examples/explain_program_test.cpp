@@ -1,0 +1,177 @@
+// translate explain, the program: with a model that was trained for a moment.
+
+#include <cstddef>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../../examples/translate/attention.hpp"
+#include "../../examples/translate/markup.hpp"
+#include "attend/io/file.hpp"
+#include "attend/io/model.hpp"
+#include "catch.hpp"
+#include "page.hpp"
+#include "program.hpp"
+#include "temporary_folder.hpp"
+
+namespace {
+
+using namespace report;
+using Catch::Matchers::ContainsSubstring;
+using Words = std::vector<std::string>;
+
+const TemporaryFolder& files() {
+  static const TemporaryFolder folder;
+  return folder;
+}
+std::string file(const std::string& name) { return (files() / name).string(); }
+
+const std::string& model() {
+  static const std::string folder = [] {
+    std::string pairs;
+    for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella"})
+      for (const char* it : {"tea\tt\u00e9", "bread\tpan", "books\tlibros", "a cat\tun gato", "a house\tuna casa"}) {
+        const std::string a = who, b = it;
+        pairs += a.substr(0, a.find('\t')) + " sees " + b.substr(0, b.find('\t')) + ".\t" + a.substr(a.find('\t') + 1) + " ve " +
+                 b.substr(b.find('\t') + 1) + ".\n";
+      }
+    attend::io::write_file_atomically(file("pairs.tsv"), pairs);
+    const auto trained = run({"train",
+                              "--pairs",
+                              file("pairs.tsv"),
+                              "--out",
+                              file("model"),
+                              "--d-model",
+                              "16",
+                              "--heads",
+                              "2",
+                              "--encoder-layers",
+                              "1",
+                              "--decoder-layers",
+                              "2",
+                              "--vocabulary",
+                              "60",
+                              "--max-length",
+                              "40",
+                              "--validation-size",
+                              "0",
+                              "--max-steps",
+                              "10",
+                              "--patience",
+                              "0",
+                              "--tokens-per-batch",
+                              "120"});
+    if (trained.code != 0) throw std::runtime_error(trained.errors);
+    return file("model");
+  }();
+  return folder;
+}
+
+/// The page of a call of the program.
+std::string page(Words words) {
+  words.insert(words.begin(), "explain");
+  for (const std::string& word : {std::string("--model"), model(), std::string("--out"), file("page.html")})
+    words.push_back(word);
+  const auto outcome = run(words);
+  INFO(outcome.errors);
+  REQUIRE(outcome.code == 0);
+  return attend::io::read_file(file("page.html"));
+}
+
+}  // namespace
+
+TEST_CASE("translate explain: shows what the model computes", "[explain]") {
+  using namespace attend;
+  const std::string sentence = "Ana sees a cat.", target = "Ana ve un gato.";
+  const std::string given = page({sentence, "--target", target});
+  CHECK(unbalanced(given) == "");
+
+  auto transformer = io::load_model<float>(model() + "/last");
+  const auto tokenizer = io::load_tokenizer<text::SentencePiece>(model() + "/last");
+  auto source = tokenizer.encode(sentence), outputs = tokenizer.encode(target), inputs = outputs;
+  source.push_back(tokenizer.eos());
+  outputs.push_back(tokenizer.eos());
+  inputs.insert(inputs.begin(), tokenizer.bos());
+  const auto looks = translate::look(transformer, source, inputs);
+  REQUIRE(looks.encoder.size() == 1);
+  REQUIRE(looks.decoder.size() == 2);
+  REQUIRE(looks.cross.size() == 2);
+  CHECK(count(given, "<image ") == (1 + 2 + 2) * 3);
+  const auto same = [&](const std::string& name, const std::vector<AttentionWeights<float>>& layers) {
+    for (std::size_t l = 0; l < layers.size(); ++l)
+      for (index_t h = 0; h < 2; ++h) {
+        const auto expected = layers[l].matrix(0, h);
+        const auto drawn = weights_in(given, name + '-' + std::to_string(l + 1) + '-' + std::to_string(h + 1));
+        REQUIRE(static_cast<index_t>(drawn.size()) == expected.size());
+        for (index_t i = 0; i < expected.size(); ++i)
+          CHECK(drawn[static_cast<std::size_t>(i)] == Approx(static_cast<double>(expected.data()[i])).margin(2e-5));
+      }
+  };
+  same("encoder", looks.encoder);
+  same("decoder", looks.decoder);
+  same("cross", looks.cross);
+
+  double sum = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto value = static_cast<double>(looks.log_probabilities(static_cast<index_t>(i), outputs[i]));
+    sum += value;
+    CHECK(has(given, ": log-probability " + with_minus(value, 4) + ", probability"));
+  }
+  CHECK(has(given, "log-probability <b>" + with_minus(sum, 4) + "</b>"));
+  CHECK(has(given, "What else it thought of"));
+  CHECK(count(given, " best\" data-node=") == outputs.size());
+}
+
+TEST_CASE("translate explain: shows the search that `translate run` makes", "[explain]") {
+  const std::string sentence = "she sees books.";
+  const auto lists = run({"run", "--model", model(), "--beam", "3", "--n-best", "3"}, sentence + "\n");
+  const std::string searched = page({sentence, "--beam", "3", "--n-best", "3"});
+  CHECK(unbalanced(searched) == "");
+  std::size_t at = 0;
+  for (std::size_t line = 0; line < lists.output.size(); line = lists.output.find('\n', line) + 1) {
+    const std::string score = between(lists.output, "\t", "\t", line), text = between(lists.output, score + "\t", "\n", line);
+    CHECK(has(searched, "score <b>" + with_minus(std::stod(score), 4) + "</b>"));
+    CHECK(has(searched, "<span dir=\"auto\">" + escaped(text) + "</span>"));
+    ++at;
+  }
+  CHECK(at == count(searched, "<li class=\"card\">"));
+  CHECK(count(searched, "class=\"rank\"") == at);
+  CHECK(has(searched, "How it searched"));
+  CHECK(has(searched, "beam of 3"));
+  for (const Words& search : {Words{"--beam", "1"}, Words{"--sample"}}) {
+    Words words = search;
+    words.push_back(sentence);
+    const std::string other = page(words);
+    CHECK(has(other, "What else it thought of"));
+    CHECK(count(other, "<li class=\"card\">") == 1);
+    CHECK(unbalanced(other) == "");
+  }
+  CHECK(has(page({sentence, "--max-tokens", "1"}), "not finished"));
+  CHECK(unbalanced(page({"\xff\xC3( <b>&", "--target", ""})) == "");
+}
+
+TEST_CASE("translate explain: what cannot be done ends with one line that names it", "[explain]") {
+  const auto fails = [](Words words, int code, const std::string& message) {
+    words.insert(words.begin(), "explain");
+    const auto outcome = run(words);
+    INFO(outcome.errors);
+    CHECK(outcome.code == code);
+    CHECK(outcome.complaints() == 1);
+    CHECK_THAT(outcome.errors, ContainsSubstring(message));
+    CHECK_FALSE(std::filesystem::exists(file("none.html")));
+  };
+  const std::string out = file("none.html");
+  std::string endless = "I";
+  for (int i = 0; i < 100; ++i) endless += " see";
+  fails({"hello"}, 2, "--model is required");
+  fails({"--model", model()}, 2, "sentence is required");
+  fails({"hello", "--model", file("nowhere"), "--out", out}, 1, file("nowhere"));
+  fails({"", "--model", model(), "--out", out}, 1, "explain: the sentence is empty");
+  fails({" ", "--model", model(), "--out", out}, 1, "explain: the sentence is empty");
+  fails({endless, "--model", model(), "--out", out}, 1, "explain: the sentence has ");
+  fails({"tea", "--target", endless, "--model", model(), "--out", out}, 1, "explain: the translation has ");
+  fails({"tea", "--model", model(), "--out", file("no") + "/page.html"}, 1, "No such file");
+  fails({"tea", "--model", model(), "--out", files().path().string()}, 1, "is a folder");
+  fails({"tea", "--model", model(), "--out", out, "--n-best", "9"}, 1, "n_best is 9");
+}

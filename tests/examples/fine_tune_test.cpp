@@ -1,0 +1,193 @@
+// The program on a model that is there: training on from it, with parts of it frozen, and the mean of checkpoints.
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "attend/io/file.hpp"
+#include "attend/io/safetensors.hpp"
+#include "catch.hpp"
+#include "program.hpp"
+#include "temporary_folder.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace attend;
+using Catch::Matchers::ContainsSubstring;
+using Words = std::vector<std::string>;
+
+const fs::path& files() {
+  static const TemporaryFolder folder;
+  return folder.path();
+}
+std::string out(const std::string& name) { return (files() / name).string(); }
+
+/// Sentences of three words, which `verb` makes those of one field or another.
+std::string pairs(const std::string& verb) {
+  std::string tsv;
+  for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella", "he\tel", "you\ttu"})
+    for (const char* what : {"tea\tte", "bread\tpan", "books\tlibros", "water\tagua", "milk\tleche"}) {
+      const std::string a = who, b = what;
+      tsv += a.substr(0, a.find('\t')) + " " + verb + " " + b.substr(0, b.find('\t')) + ".\t" + a.substr(a.find('\t') + 1) + " " +
+             verb + "o " + b.substr(b.find('\t') + 1) + ".\n";
+    }
+  const auto path = files() / (verb + ".tsv");
+  io::write_file_atomically(path, tsv);
+  return path.string();
+}
+
+Words train(const std::string& data, const std::string& folder, const Words& more) {
+  Words words{"train", "--pairs",  pairs(data), "--out",      folder, "--tokens-per-batch", "60", "--validation-size",
+              "3",     "--epochs", "0",         "--patience", "0",    "--warmup",           "5",  "--validate-every",
+              "10"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// A model of both fields, trained once for all tests.
+const std::string& base() {
+  static const std::string folder = [] {
+    const auto trained = run(
+        train("use", out("base"),
+              {"--d-model", "16", "--heads", "2", "--layers", "1", "--vocabulary", "50", "--max-steps", "30",
+               "--checkpoint-every", "6", "--keep-checkpoints", "3", "--csv", out("base.csv"), "--tensorboard", out("board")}));
+    if (trained.code != 0) throw std::runtime_error(trained.errors);
+    return out("base");
+  }();
+  return folder;
+}
+
+io::SafetensorsFile weights(const std::string& folder) {
+  return io::SafetensorsFile::open(fs::path(folder) / "model.safetensors");
+}
+
+void fails(const Words& words, const std::string& message) {
+  const auto outcome = run(words);
+  CAPTURE(words);
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.errors, ContainsSubstring(message));
+  CHECK(outcome.complaints() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("translate train --init: goes on from a model, with its tokenizer, and leaves alone what is frozen", "[translate]") {
+  const std::string tuned = out("tuned");
+  const auto outcome =
+      run(train("have", tuned,
+                {"--init", base(), "--freeze", "encoder.layers.*", "--freeze", "encoder.embed*", "--optimizer", "adamw",
+                 "--weight-decay", "0.5", "--average-decay", "0.9", "--max-steps", "20", "--dropout", "0.05"}));
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.errors,
+             ContainsSubstring("match encoder.embed* and stay as they are; with them decoder.embed_tokens.weight"));
+  CHECK_THAT(outcome.errors, ContainsSubstring(" frozen ones"));
+  CHECK(io::read_file(fs::path(tuned) / "best" / "tokenizer.model") ==
+        io::read_file(fs::path(base()) / "best" / "tokenizer.model"));
+  CHECK_THAT(io::read_file(fs::path(tuned) / "best" / "config.json"), ContainsSubstring("\"residual\": 0.05"));
+  const auto before = weights(base() + "/best");
+  for (const char* folder : {"/best", "/last"}) {
+    const auto after = weights(tuned + folder);
+    REQUIRE(after.tensors().size() == before.tensors().size());
+    for (const auto& t : before.tensors()) {
+      INFO(t.name);
+      CHECK((before.read<float>(t.name) == after.read<float>(t.name)) == t.name.starts_with("encoder."));
+    }
+  }
+  CHECK(run({"run", "--model", tuned}, "").code == 0);
+}
+
+TEST_CASE("translate train --init: stopped and resumed, the bits are the same", "[translate]") {
+  const Words how{"--init", base(), "--freeze", "decoder.layers.0.self_attn.*", "--max-steps", "80"};
+  REQUIRE(run(train("have", out("whole"), how)).code == 0);
+  bool interrupted = false;
+  for (int attempt = 0; attempt < 5 && !interrupted; ++attempt) {  // a training may end before the signal comes
+    Words words = train("have", out("parts"), how);
+    words.emplace_back("--overwrite");
+    Program first(words);
+    REQUIRE(first.says("step 1"));
+    first.signal(SIGINT);
+    interrupted = first.wait() == 130;
+  }
+  REQUIRE(interrupted);
+  REQUIRE(run({"train", "--resume", "--out", out("parts")}).code == 0);
+  for (const char* name : {"best/model.safetensors", "last/model.safetensors", "last/tokenizer.model"})
+    CHECK(io::read_file(fs::path(out("whole")) / name) == io::read_file(fs::path(out("parts")) / name));
+  fails({"train", "--resume", "--out", out("parts"), "--init", out("other")}, "so --init cannot become");
+}
+
+TEST_CASE("translate train --init: what does not go with it is refused before anything is done", "[translate]") {
+  const std::string folder = out("refused");
+  fails(train("have", folder, {"--init", base(), "--d-model", "32"}),
+        "--d-model is for a new model; that of --init stays as it is");
+  fails(train("have", folder, {"--init", base(), "--vocabulary", "60"}), "--vocabulary is for a new model");
+  fails(train("have", folder, {"--init", out("nowhere")}), "is no model");
+  fails(train("have", folder, {"--keep-checkpoints", "2"}), "--keep-checkpoints goes with --checkpoint-every");
+  CHECK_FALSE(fs::exists(folder));
+  const auto nothing = run(train("have", folder, {"--init", base(), "--freeze", "encoder"}));
+  CHECK(nothing.code == 1);
+  CHECK_THAT(nothing.errors, ContainsSubstring("freeze: none of ") && ContainsSubstring("matches `encoder`"));
+}
+
+TEST_CASE("translate train --init: from a Marian model of Hugging Face's, whose tokenizer stays", "[translate]") {
+  const fs::path data = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data";
+  for (const std::string name : {"relu_separate", "swish"}) {
+    INFO(name);
+    const std::string marian = (data / name).string(), tuned = out("marian_" + name);
+    REQUIRE(run(train("have", tuned, {"--init", marian, "--freeze", "encoder.*", "--max-steps", "6", "--test-size", "2"})).code ==
+            0);
+    for (const char* file : {"source.spm", "target.spm"})
+      CHECK(io::read_file(fs::path(tuned) / "best" / file) == io::read_file(data / name / file));
+    const auto rest = run({"train", "--resume", "--out", tuned, "--max-steps", "8"});
+    CHECK(rest.code == 0);
+    CHECK_THAT(rest.errors, ContainsSubstring("going on from step 6"));
+    CHECK(run({"run", "--model", tuned}, "I have tea.\n").code == 0);
+    const auto before = weights(marian), after = weights(tuned + "/last");
+    CHECK(before.read<float>("model.encoder.layers.0.fc1.weight") == after.read<float>("encoder.layers.0.fc1.weight"));
+    CHECK(before.read<float>("model.decoder.layers.0.fc1.weight") != after.read<float>("decoder.layers.0.fc1.weight"));
+    CHECK(run({"average", marian, marian, "--out", out("mean_" + name)}).code == 0);
+    CHECK(run({"run", "--model", out("mean_" + name)}, "I have tea.\n").output ==
+          run({"run", "--model", marian}, "I have tea.\n").output);
+  }
+}
+
+TEST_CASE("translate average: of the checkpoints that a training kept, and of models", "[translate]") {
+  const auto all = run({"average", base(), "--out", out("mean")});
+  REQUIRE(all.code == 0);
+  for (const char* step : {"step-18", "step-24", "step-30"}) CHECK_THAT(all.errors, ContainsSubstring(step));
+  const auto mean = weights(out("mean"));
+  for (const auto& t : mean.tensors()) {
+    std::vector<double> sum(static_cast<std::size_t>(t.shape.size()));
+    for (const char* step : {"/step-18", "/step-24", "/step-30"}) {
+      const auto values = weights(base() + step).read<double>(t.name);
+      std::transform(sum.begin(), sum.end(), values.begin(), sum.begin(), std::plus<>());
+    }
+    const auto got = mean.read<float>(t.name);
+    for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(got[i] == static_cast<float>(sum[i] / 3));
+  }
+  CHECK(run({"run", "--model", out("mean")}, "I use tea.\n").code == 0);
+
+  const auto two = run({"average", base(), "--last", "2", "--out", out("mean2")});
+  CHECK_THAT(two.errors, !ContainsSubstring("step-18") && ContainsSubstring("step-24"));
+  CHECK(run({"average", base() + "/best", base() + "/last", "--out", out("mean3")}).code == 0);
+  fails({"average", base(), "--out", out("mean")}, "holds a model already");
+  fails({"average", out("nowhere"), "--out", out("mean4")}, "is no model");
+  REQUIRE(run(train("have", out("wider"),
+                    {"--d-model", "8", "--heads", "2", "--layers", "1", "--vocabulary", "50", "--max-steps", "1"}))
+              .code == 0);
+  fails({"average", base(), out("wider"), "--out", out("mean4")}, "encoder.d_model is 8, expected 16");
+  CHECK_FALSE(fs::exists(out("mean4")));
+}
+
+TEST_CASE("translate train: the curve as CSV and for TensorBoard", "[translate]") {
+  const std::string csv = io::read_file((base(), out("base.csv")));
+  CHECK(csv.starts_with("step,epoch,seconds,"));
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 1 + 3 + 3);
+  REQUIRE(fs::is_directory(out("board")));
+  const fs::path events = fs::directory_iterator(out("board"))->path();
+  CHECK_THAT(io::read_file(events), ContainsSubstring("brain.Event:2") && ContainsSubstring("validation/bleu"));
+  fails(train("use", out("again"), {"--csv", out("base.csv")}), "base.csv is there already");
+}

@@ -1,0 +1,220 @@
+// translate run, rate and shortlist: what they print of translations, besides their text.
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "attend/io/file.hpp"
+#include "catch.hpp"
+#include "program.hpp"
+#include "temporary_folder.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
+using Words = std::vector<std::string>;
+
+const fs::path& files() {
+  static const TemporaryFolder folder;
+  return folder.path();
+}
+std::string out(const std::string& name) { return (files() / name).string(); }
+
+/// A file of pairs in few words.
+const std::string& pairs() {
+  static const std::string path = [] {
+    std::string tsv;
+    for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella"})
+      for (const char* it : {"tea\tte", "bread\tpan", "books\tlibros", "a cat\tun gato", "a house\tuna casa", "water\tagua"}) {
+        const std::string a = who, b = it;
+        tsv += a.substr(0, a.find('\t')) + " sees " + b.substr(0, b.find('\t')) + ".\t" + a.substr(a.find('\t') + 1) + " ve " +
+               b.substr(b.find('\t') + 1) + ".\n";
+      }
+    attend::io::write_file_atomically(out("pairs.tsv"), tsv);
+    return out("pairs.tsv");
+  }();
+  return path;
+}
+
+/// A model of that name, trained to say what the pairs do.
+std::string train(const std::string& name, const Words& more = {}) {
+  Words words{"train",   "--pairs",           pairs(), "--out",
+              out(name), "--d-model",         "32",    "--heads",
+              "2",       "--encoder-layers",  "1",     "--decoder-layers",
+              "2",       "--max-length",      "40",    "--tokens-per-batch",
+              "200",     "--validation-size", "3",     "--epochs",
+              "0",       "--patience",        "0",     "--validate-every",
+              "150",     "--warmup",          "20",    "--learning-rate",
+              "0.005",   "--max-steps",       "150"};
+  words.insert(words.end(), more.begin(), more.end());
+  const auto trained = run(words);
+  if (trained.code != 0) throw std::runtime_error(trained.errors);
+  return out(name);
+}
+/// A model that was trained once for all tests.
+const std::string& model() {
+  static const std::string folder = train("model");
+  return folder;
+}
+
+/// One with other words.
+const std::string& other_model() {
+  static const std::string folder = [] {
+    std::string tsv;
+    for (const char* what : {"red", "green", "blue", "white", "black", "brown"})
+      tsv += std::string("my ") + what + " car\tmi coche " + what + "\n";
+    attend::io::write_file_atomically(out("other.tsv"), tsv);
+    return train("other", {"--pairs", out("other.tsv"), "--max-steps", "1"});
+  }();
+  return folder;
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) all.push_back(line);
+  return all;
+}
+
+/// What the program prints, which it does without complaints.
+std::vector<std::string> printed(Words words, const std::string& input) {
+  const auto outcome = run(words, input);
+  CAPTURE(words, outcome.errors);
+  CHECK(outcome.code == 0);
+  CHECK(outcome.errors.empty());
+  return lines(outcome.output);
+}
+std::vector<std::string> translated(const Words& flags, const std::string& input) {
+  Words words{"run", "--model", model()};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return printed(words, input);
+}
+
+void fails(const Words& words, int code, const std::string& message, const std::string& input = "") {
+  const auto outcome = run(words, input);
+  CAPTURE(words);
+  CHECK(outcome.code == code);
+  CHECK(outcome.complaints() == 1);
+  CHECK_THAT(outcome.errors, ContainsSubstring(message));
+}
+
+const std::string input = "Ana sees tea.\n\nwe sees a \"house\".\n";
+
+}  // namespace
+
+TEST_CASE("translate run --format json: what the text says, and its tokens", "[translate]") {
+  const auto text = translated({"--n-best", "2", "--alignments"}, input);
+  const auto json = translated({"--n-best", "2", "--alignments", "--format", "json"}, input);
+  REQUIRE(json.size() == 3);
+  std::vector<std::string> again;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const auto line = nlohmann::json::parse(json[i]);
+    CHECK(line.at("line") == i + 1);
+    CHECK(line.at("source") == lines(input)[i]);
+    for (const auto& one : line.at("translations")) {
+      std::string links;
+      for (const auto& link : one.at("alignment"))
+        links += (links.empty() ? "" : " ") + std::to_string(link.at(0).get<int>()) + "-" + std::to_string(link.at(1).get<int>());
+      char head[64];
+      std::snprintf(head, sizeof head, "%zu\t%.4f\t", i + 1, one.at("score").get<double>());
+      again.push_back(head + one.at("text").get<std::string>() + "\t" + links);
+      double sum = 0;
+      for (const auto& value : one.at("token_log_probabilities")) sum += value.get<double>();
+      CHECK(sum == Approx(one.at("log_probability").get<double>()).margin(1e-5));
+      CHECK(one.at("tokens").size() == one.at("token_log_probabilities").size());
+      if (i != 1) CHECK_FALSE(links.empty());
+    }
+  }
+  CHECK(again == text);
+}
+
+TEST_CASE("translate rate: the log-probabilities that the search reports", "[translate]") {
+  std::string tsv;
+  std::vector<double> expected;
+  for (const auto& json : translated({"--format", "json"}, "Ana sees tea.\nI sees books.\n")) {
+    const auto line = nlohmann::json::parse(json);
+    const auto& best = line.at("translations").at(0);
+    tsv += line.at("source").get<std::string>() + "\t" + best.at("text").get<std::string>() + "\n";
+    expected.push_back(best.at("log_probability"));
+  }
+  tsv += "Ana sees tea.\tella ve agua.\tof no interest\n\t\n";
+  const auto rated = printed({"rate", "--model", model(), "--alignments"}, tsv);
+  REQUIRE(rated.size() == 4);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(std::stod(rated[i]) == Approx(expected[i]).margin(2e-3));
+  CHECK(std::stod(rated[2]) < std::stod(rated[0]));
+  CHECK(std::count(rated[2].begin(), rated[2].end(), '\t') == 2);
+  CHECK(rated[3].substr(rated[3].find('\t')) == "\t1\t");  // the end alone
+  const auto json = printed({"rate", "--model", model(), "--format", "json"}, tsv);
+  CHECK(nlohmann::json::parse(json[2]).at("translations").at(0).at("text") == "ella ve agua.");
+  fails({"rate", "--model", model()}, 1, "standard input: line 2 has no tab", "Ana\tAna\nc\n");
+  const std::string endless = std::string(200, 'a');
+  for (const auto& line : {std::string("no tab\n"), "Ana\t" + endless + "\n"}) {  // what stands before it is rated
+    const auto outcome = run({"rate", "--model", model()}, "Ana\tAna\n" + line);
+    CHECK(outcome.code == 1);
+    CHECK(lines(outcome.output).size() == 1);
+    CHECK_THAT(outcome.errors, ContainsSubstring("line 2 has no tab") || ContainsSubstring("target 2 has "));
+  }
+}
+
+TEST_CASE("translate run: prefixes, alternatives, words that may not come", "[translate]") {
+  for (const auto& line : translated({"--prefix", "Ana ve"}, "we sees tea.\nI sees books.\n"))
+    CHECK(line.substr(0, 6) == "Ana ve");
+  const auto each = translated({"--with-prefix"}, "we sees tea.\tella\nI sees books.\n");
+  CHECK(each.at(0).substr(0, 4) == "ella");
+  CHECK(each.at(1) == translated({}, "I sees books.\n").at(0));
+  const auto ways = translated({"--prefix", "Ana", "--alternatives", "3"}, "we sees tea.\n");
+  REQUIRE(ways.size() == 3);
+  for (const auto& way : ways) CHECK(way.substr(way.rfind('\t') + 1, 3) == "Ana");
+  const auto plain = translated({}, "Ana sees tea.\n").at(0), word = plain.substr(0, plain.find(' '));
+  CHECK_THAT(translated({"--suppress", word, "--suppress", "pan"}, "Ana sees tea.\n").at(0), !ContainsSubstring(word));
+  fails({"run", "--model", model(), "--prefix", "a", "--with-prefix"}, 2, "excludes");
+  fails({"run", "--model", model(), "--suppress", " "}, 1, "banned_text has ' ', which has no tokens", "a\n");
+}
+
+TEST_CASE("translate run: long lines are split where that is wanted", "[translate]") {
+  const auto three = translated({}, "Ana sees tea.\nI sees books.\nwe sees bread.\n");
+  const auto one = translated({"--split-sentences"}, "Ana sees tea. I sees books.  we sees bread.\n");
+  REQUIRE(one.size() == 1);
+  CHECK(one[0] == three[0] + " " + translated({}, "I sees books.  we sees bread.\n")[0]);  // a small letter begins no sentence
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += "Ana sees tea. ";
+  const auto parts = translated({"--long-input", "split"}, text + "\n");
+  CHECK(parts.at(0).size() >= 30 * three[0].size());
+  fails({"run", "--model", model()}, 1, "sentence 1 has ", text + "\n");
+}
+
+TEST_CASE("translate run --stream: what greedy search finds, as it comes", "[translate]") {
+  CHECK(translated({"--stream"}, input) == translated({"--beam", "1"}, input));
+  CHECK(translated({"--stream", "--sample", "--seed", "3"}, input) == translated({"--sample", "--seed", "3"}, input));
+  fails({"run", "--model", model(), "--stream", "--beam", "4"}, 1, "the beam is 4", "a\n");
+  fails({"run", "--model", model(), "--stream", "--n-best", "2"}, 1, "--n-best asks for 2", "a\n");
+}
+
+TEST_CASE("translate run: several models vote, and must have one tokenizer", "[translate]") {
+  const auto outcome = run({"run", "--model", model(), "--model", model() + "/last"}, input);
+  CHECK(outcome.code == 0);
+  CHECK(lines(outcome.output) == translated({}, input));
+  fails({"run", "--model", model(), "--model", other_model()}, 1, "has another tokenizer than " + model(), "a\n");
+}
+
+TEST_CASE("translate shortlist: learned, used, and refused for another model", "[translate]") {
+  const std::string list = out("shortlist.safetensors");
+  const auto learned =
+      run({"shortlist", "--model", model(), "--pairs", pairs(), "--out", list, "--best", "4", "--frequent", "6"});
+  CHECK(learned.code == 0);
+  CHECK_THAT(learned.errors, ContainsSubstring("24 pairs\n") && ContainsSubstring("tokens for a sentence\n"));
+  const auto restricted = translated({"--shortlist", list, "--format", "json"}, input),
+             all = translated({"--format", "json"}, input);
+  const auto probability = [](const std::string& line) {
+    return nlohmann::json::parse(line).at("translations").at(0).at("log_probability").get<double>();
+  };
+  CHECK(probability(restricted[0]) > probability(all[0]));  // given that it is one of fewer
+  fails({"run", "--model", other_model(), "--shortlist", list}, 1, "the model's tokenizer has ", "a\n");
+  fails({"run", "--model", model(), "--shortlist", pairs()}, 1, "safetensors: ", "a\n");
+  fails({"shortlist", "--model", model(), "--out", list}, 1, "give --pairs, or --source and --target");
+}
