@@ -1,7 +1,23 @@
-# Finds SentencePiece, which installs no CMake package of its own, with its training library.
+# Finds SentencePiece with its training library: the CMake package that Conan and others make for it, or, as it installs none of
+# its own on most systems, the libraries and the header.
 #
 # Defines the target SentencePiece::SentencePiece and the variables SentencePiece_FOUND and SentencePiece_VERSION (empty where
 # pkg-config is not there to ask). Hints: CMAKE_PREFIX_PATH, SentencePiece_ROOT.
+include(FindPackageHandleStandardArgs)
+
+find_package(sentencepiece CONFIG QUIET)
+mark_as_advanced(sentencepiece_DIR)
+if(TARGET sentencepiece::sentencepiece AND TARGET sentencepiece::sentencepiece_train)
+  set(SentencePiece_VERSION "${sentencepiece_VERSION}")
+  find_package_handle_standard_args(SentencePiece REQUIRED_VARS sentencepiece_DIR VERSION_VAR SentencePiece_VERSION)
+  if(NOT TARGET SentencePiece::SentencePiece)
+    add_library(SentencePiece::SentencePiece INTERFACE IMPORTED)
+    target_link_libraries(SentencePiece::SentencePiece INTERFACE sentencepiece::sentencepiece_train
+                                                                 sentencepiece::sentencepiece)
+  endif()
+  return()
+endif()
+
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_check_modules(PC_SentencePiece QUIET sentencepiece)
@@ -13,7 +29,6 @@ find_library(SentencePiece_LIBRARY sentencepiece HINTS ${PC_SentencePiece_LIBRAR
 find_library(SentencePiece_TRAIN_LIBRARY sentencepiece_train HINTS ${PC_SentencePiece_LIBRARY_DIRS})
 mark_as_advanced(SentencePiece_INCLUDE_DIR SentencePiece_LIBRARY SentencePiece_TRAIN_LIBRARY)
 
-include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(
   SentencePiece
   REQUIRED_VARS SentencePiece_LIBRARY SentencePiece_TRAIN_LIBRARY SentencePiece_INCLUDE_DIR
@@ -24,4 +39,11 @@ if(SentencePiece_FOUND AND NOT TARGET SentencePiece::SentencePiece)
   target_include_directories(SentencePiece::SentencePiece INTERFACE "${SentencePiece_INCLUDE_DIR}")
   # The training library first: a static one takes what it lacks from the other.
   target_link_libraries(SentencePiece::SentencePiece INTERFACE "${SentencePiece_TRAIN_LIBRARY}" "${SentencePiece_LIBRARY}")
+  if(SentencePiece_LIBRARY MATCHES "\\.a$") # vcpkg's stands on protobuf, and a static library does not say so itself
+    find_package(protobuf CONFIG QUIET)
+    mark_as_advanced(protobuf_DIR)
+    if(TARGET protobuf::libprotobuf-lite)
+      target_link_libraries(SentencePiece::SentencePiece INTERFACE protobuf::libprotobuf-lite)
+    endif()
+  endif()
 endif()

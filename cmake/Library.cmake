@@ -1,6 +1,7 @@
 # The library's targets. Every header lies in one include folder; what a target adds is the packages that its headers need.
 #
-#   attend::core     tensors, autograd, operations, modules, optimizers      threads
+#   attend::core     tensors, autograd, operations, modules, optimizers,     threads
+#                    search
 #   attend::io       safetensors and model folders                           + nlohmann-json
 #   attend::text     corpora, SentencePiece, BLEU, chrF                      + SentencePiece
 #   attend::attend   all of it: training, decoding, <attend/attend.hpp>
@@ -8,7 +9,15 @@
 #
 #   attend::cuda     the back end for NVIDIA GPUs, <attend/cuda.hpp>         + CUDA's runtime, cuBLAS and cuBLASLt
 
-# attend_library(<name> FLOORS <folder>... [FILES <glob>] LINK <target>...)
+# Headers that come with another target than their folder does: what turns strings into strings needs text/ and io/, and saving
+# asks what a tokenizer is.
+set(attend_with_core "/attend/version\\.hpp$")
+set(attend_with_io "/text/tokenizer\\.hpp$")
+set(attend_with_attend
+    "/decode/(alignment|shortlist|translation_parts|translator|translator_(options|ratings|search)|unknown_words)\\.hpp$|/io/marian_search\\.hpp$")
+set(attend_elsewhere "${attend_with_core}|${attend_with_io}|${attend_with_attend}|/attend/cuda\\.hpp$")
+
+# attend_library(<name> FLOORS <folder>... LINK <target>...)
 function(attend_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FLOORS;LINK")
   set(include "${PROJECT_SOURCE_DIR}/include")
@@ -17,7 +26,12 @@ function(attend_library name)
     list(APPEND globs "${include}/attend/${floor}*.hpp")
   endforeach()
   file(GLOB headers CONFIGURE_DEPENDS ${globs})
-  list(FILTER headers EXCLUDE REGEX "/attend/cuda\\.hpp$")
+  list(FILTER headers EXCLUDE REGEX "${attend_elsewhere}")
+  if(attend_with_${name})
+    file(GLOB_RECURSE others CONFIGURE_DEPENDS "${include}/attend/*.hpp")
+    list(FILTER others INCLUDE REGEX "${attend_with_${name}}")
+    list(APPEND headers ${others})
+  endif()
 
   if(name STREQUAL "attend")
     set(target attend)
@@ -34,26 +48,28 @@ endfunction()
 
 attend_library(
   core
-  FLOORS core/ autograd/ cpu/ ops/ nn/ optim/
+  FLOORS core/ autograd/ cpu/ ops/ nn/ optim/ decode/
   LINK Threads::Threads)
 set(ATTEND_LIBRARIES core)
 
+# Installed always, for it is headers and names: the program that asks for the component finds the toolkit. In this tree and
+# in projects that take it in it is there with ATTEND_CUDA.
+add_library(attend_cuda INTERFACE)
+file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/attend/cuda/*.cuh")
+target_sources(
+  attend_cuda INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
+                        FILES "${PROJECT_SOURCE_DIR}/include/attend/cuda.hpp" ${headers})
+# A CUDA compiler compiles these headers, which CMAKE_VERIFY_INTERFACE_HEADER_SETS knows nothing of.
+set_target_properties(attend_cuda PROPERTIES EXPORT_NAME cuda VERIFY_INTERFACE_HEADER_SETS OFF)
+target_link_libraries(attend_cuda INTERFACE attend_core CUDA::cudart CUDA::cublas CUDA::cublasLt)
+list(APPEND ATTEND_LIBRARIES cuda)
 if(ATTEND_CUDA)
-  add_library(attend_cuda INTERFACE)
   add_library(attend::cuda ALIAS attend_cuda)
-  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/attend/cuda/*.cuh")
-  target_sources(
-    attend_cuda INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
-                          FILES "${PROJECT_SOURCE_DIR}/include/attend/cuda.hpp" ${headers})
-  # A CUDA compiler compiles these headers, which CMAKE_VERIFY_INTERFACE_HEADER_SETS knows nothing of.
-  set_target_properties(attend_cuda PROPERTIES EXPORT_NAME cuda VERIFY_INTERFACE_HEADER_SETS OFF)
   if("cuda_std_20" IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
-    target_compile_features(attend_cuda INTERFACE cuda_std_20)
+    target_compile_features(attend_cuda INTERFACE $<BUILD_INTERFACE:cuda_std_20>)
   else() # a CMake older than the toolkit
-    target_compile_options(attend_cuda INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
+    target_compile_options(attend_cuda INTERFACE $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>>)
   endif()
-  target_link_libraries(attend_cuda INTERFACE attend_core CUDA::cudart CUDA::cublas CUDA::cublasLt)
-  list(APPEND ATTEND_LIBRARIES cuda)
 endif()
 if(ATTEND_IO)
   attend_library(
@@ -70,7 +86,7 @@ if(ATTEND_TEXT)
   # The trailing "" stands for the headers above the floors.
   attend_library(
     attend
-    FLOORS decode/ train/ ""
+    FLOORS train/ ""
     LINK attend_text)
   list(APPEND ATTEND_LIBRARIES text attend)
 

@@ -1,37 +1,38 @@
-# Configures, builds and runs the consumer in a fresh folder.
+# Builds and runs the consumer in a fresh folder.
 #
-# WAY: find_package, find_core or add_subdirectory. ATTEND_SOURCE, ATTEND_BUILD: the tree and its build. WORK: a folder that may
-# be wiped. GENERATOR, COMPILER: those of the tree. SETTINGS: further cache entries.
-function(run what)
-  execute_process(
-    COMMAND ${ARGN}
-    WORKING_DIRECTORY "${WORK}"
-    RESULT_VARIABLE result
-    OUTPUT_VARIABLE output
-    ERROR_VARIABLE output)
-  if(NOT result EQUAL 0)
-    message(FATAL_ERROR "${WAY}: ${what} failed (${result}):\n${output}")
-  endif()
-  set(output "${output}" PARENT_SCOPE)
-endfunction()
-
-file(REMOVE_RECURSE "${WORK}")
-file(MAKE_DIRECTORY "${WORK}")
+# WAY: find_package, find_core, find_cuda, add_subdirectory or FetchContent. ATTEND_TREE: the tree; PREFIX: where it is installed.
+# WORK: a folder that may be wiped. GENERATOR, COMPILER: those of the tree. SETTINGS: further cache entries.
+cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(settings ${SETTINGS})
-if(WAY STREQUAL "add_subdirectory")
-  list(APPEND settings "-DATTEND_SUBDIRECTORY=${ATTEND_SOURCE}")
-else()
-  run("installing" ${CMAKE_COMMAND} --install "${ATTEND_BUILD}" --prefix "${WORK}/prefix")
-  list(APPEND settings "-DCMAKE_PREFIX_PATH=${WORK}/prefix")
-endif()
-if(WAY STREQUAL "find_core")
+if(WAY STREQUAL "find_package")
+  consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" ${settings})
+elseif(WAY STREQUAL "find_core")
   # Found or not elsewhere on this machine: the core has to do without them.
-  list(APPEND settings -DCONSUME_CORE=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
-       -DCMAKE_DISABLE_FIND_PACKAGE_SentencePiece=ON)
+  consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCONSUME_CORE=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
+          -DCMAKE_DISABLE_FIND_PACKAGE_SentencePiece=ON ${settings})
+elseif(WAY STREQUAL "find_cuda")
+  find_program(nvcc nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  if(NOT nvcc)
+    message("skipped: there is no nvcc here")
+    return()
+  endif()
+  run("configuring" ${CMAKE_COMMAND} -S "${CMAKE_CURRENT_LIST_DIR}/consumer/cuda" -B "${WORK}/build" -G "${GENERATOR}"
+      "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CUDA_COMPILER=${nvcc}" "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_BUILD_TYPE=None)
+  run("building" ${CMAKE_COMMAND} --build "${WORK}/build")
+  run("running" "${WORK}/build/consumer")
+else()
+  if(WAY STREQUAL "FetchContent") # the other way compiles all of it
+    list(APPEND settings -DCONSUME_PROGRAM=core.cpp)
+  endif()
+  consume(build "-DATTEND_TREE=${ATTEND_TREE}" -DCONSUME_BY=${WAY} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON ${settings})
+  file(READ "${WORK}/build/compile_commands.json" commands)
+  if(commands MATCHES " -W[a-z]")
+    message(FATAL_ERROR "warnings of attend's own are switched on:\n${commands}")
+  endif()
+  run("installing" ${CMAKE_COMMAND} --install "${WORK}/build" --prefix "${WORK}/prefix")
+  file(GLOB_RECURSE installed RELATIVE "${WORK}/prefix" "${WORK}/prefix/*")
+  if(NOT installed STREQUAL "bin/consumer")
+    message(FATAL_ERROR "the consumer's installation holds more than itself: ${installed}")
+  endif()
 endif()
-
-run("configuring" ${CMAKE_COMMAND} -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${WORK}/build" -G "${GENERATOR}"
-    "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=-O0" -DCMAKE_BUILD_TYPE=None ${settings})
-run("building" ${CMAKE_COMMAND} --build "${WORK}/build")
-run("running" "${WORK}/build/consumer")
-message("${output}")

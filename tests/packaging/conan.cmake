@@ -1,0 +1,20 @@
+# `conan create` of the core, which wants nothing from a network, with its test package. ATTEND_TREE, VERSION, WORK.
+cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
+find_program(conan conan)
+if(NOT conan)
+  message("skipped: there is no conan here")
+  return()
+endif()
+set(ENV{CONAN_HOME} "${WORK}/home")
+set(ENV{CXX} "${COMPILER}")
+run("detecting a profile" ${conan} profile detect)
+set(common -nr -s compiler.cppstd=20 -c "tools.cmake.cmake_layout:test_folder=${WORK}/test")
+run("conan create" ${conan} create "${ATTEND_TREE}" -o "&:with_text=False" -o "&:with_io=False" ${common})
+if(NOT output MATCHES "attend/${VERSION} \\(test package\\): RUN: [^\n]*consumer\nloss ")
+  message(FATAL_ERROR "the test package has not run:\n${output}")
+endif()
+# Text, said to be there, without files.
+file(WRITE "${WORK}/profile" "include(default)\n[platform_requires]\nsentencepiece/0.2.0\n")
+refuse("text without files" "with_text needs with_io" ${conan} create "${ATTEND_TREE}" -pr:h "${WORK}/profile" -o "&:with_io=False"
+       ${common})

@@ -1,0 +1,26 @@
+# The version stands in include/attend/version.hpp. What has to repeat it agrees: ATTEND_TREE.
+include("${ATTEND_TREE}/cmake/Version.cmake")
+attend_read_version(version)
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" minor "${version}")
+
+file(READ "${ATTEND_TREE}/cmake/vcpkg/attend/vcpkg.json" json)
+string(JSON vcpkg GET "${json}" version-semver)
+if(NOT vcpkg STREQUAL version)
+  message(SEND_ERROR "cmake/vcpkg/attend/vcpkg.json: version-semver is ${vcpkg}, expected ${version}")
+endif()
+
+file(READ "${ATTEND_TREE}/CHANGELOG.md" changelog)
+if(NOT changelog MATCHES "\n## \\[([0-9.]+)\\]" OR NOT CMAKE_MATCH_1 STREQUAL version)
+  message(SEND_ERROR "CHANGELOG.md: the newest version is ${CMAKE_MATCH_1}, expected ${version}")
+endif()
+
+file(GLOB_RECURSE files "${ATTEND_TREE}/docs/*.md" "${ATTEND_TREE}/tests/packaging/*.txt")
+foreach(file IN ITEMS "${ATTEND_TREE}/README.md" ${files})
+  file(READ "${file}" text)
+  string(REGEX MATCHALL "find_package\\(attend [0-9.]+" calls "${text}")
+  foreach(call IN LISTS calls)
+    if(NOT call STREQUAL "find_package(attend ${minor}")
+      message(SEND_ERROR "${file}: ${call}, expected ${minor}")
+    endif()
+  endforeach()
+endforeach()
