@@ -43,6 +43,9 @@ void average(const Flags& flags) {
   std::error_code ignored;
   if (fs::is_directory(flags.out, ignored) && io::FolderReader(flags.out).contains(io::weights_file))
     throw ValueError("average: " + flags.out + " holds a model already, which would be lost; choose another --out");
+  if (fs::is_directory(flags.out, ignored) && train::RunFolder(flags.out).holds_run())
+    throw ValueError("average: " + flags.out + " is the folder of a training, whose best model would no more be what " +
+                     "`translate run` takes; choose another --out");
   io::average(list, flags.out);
   std::string names;
   for (const auto& path : list) names += "\n  " + path.string();

@@ -174,6 +174,7 @@ TEST_CASE("translate average: of the checkpoints that a training kept, and of mo
   CHECK_THAT(two.errors, !ContainsSubstring("step-18") && ContainsSubstring("step-24"));
   CHECK(run({"average", base() + "/best", base() + "/last", "--out", out("mean3")}).code == 0);
   fails({"average", base(), "--out", out("mean")}, "holds a model already");
+  fails({"average", base(), "--out", base()}, "is the folder of a training");
   fails({"average", out("nowhere"), "--out", out("mean4")}, "is no model");
   REQUIRE(run(train("have", out("wider"),
                     {"--d-model", "8", "--heads", "2", "--layers", "1", "--vocabulary", "50", "--max-steps", "1"}))
