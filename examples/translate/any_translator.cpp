@@ -45,8 +45,8 @@ class TranslatorOn final : public AnyTranslator {
     return translator_.score(sources, targets, before);
   }
   [[nodiscard]] std::vector<decode::Translation> alternatives(const std::string& sentence, const std::string& prefix,
-                                                              index_t count) const override {
-    return translator_.alternatives(sentence, prefix, count);
+                                                              index_t count, std::size_t before) const override {
+    return translator_.alternatives(sentence, prefix, count, before);
   }
   [[nodiscard]] std::vector<std::string> pieces(const decode::Translation& translation) const override {
     auto names = translator_.pieces(translation.tokens);

@@ -22,8 +22,8 @@ class AnyTranslator {
   [[nodiscard]] virtual std::vector<attend::decode::Translation> score(Strings sources, Strings targets,
                                                                        std::size_t before) const = 0;
   [[nodiscard]] virtual std::vector<attend::decode::Translation> alternatives(const std::string& sentence,
-                                                                              const std::string& prefix,
-                                                                              attend::index_t count) const = 0;
+                                                                              const std::string& prefix, attend::index_t count,
+                                                                              std::size_t before) const = 0;
   /// The names of a translation's tokens, and of its end where it is finished.
   [[nodiscard]] virtual std::vector<std::string> pieces(const attend::decode::Translation& translation) const = 0;
 };

@@ -36,6 +36,8 @@ struct Flags {
     if (!beam_given) o.beam = 1;
     check_value(o.n_best == 1, "translate",
                 "--stream prints one translation a line, --n-best asks for " + std::to_string(o.n_best));
+    check_value(o.unknown != decode::Unknown::replace, "translate",
+                "--stream prints each word as it comes, --unknown replace changes words afterwards");
   }
 };
 
@@ -94,7 +96,7 @@ class Printer {
     if (flags_.alternatives == 0) results = translator_->translate(sources, before, prefixes);
     else
       for (std::size_t i = 0; i < lines.size(); ++i)
-        results.push_back(translator_->alternatives(sources[i], prefixes[i], flags_.alternatives));
+        results.push_back(translator_->alternatives(sources[i], prefixes[i], flags_.alternatives, before + i));
     std::string out;
     for (std::size_t i = 0; i < results.size(); ++i) out += text_of(before + i + 1, sources[i], results[i]);
     write_out(out);

@@ -1,5 +1,6 @@
 #include "attend/decode/translator.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -98,6 +99,47 @@ TEST_CASE("what a translator draws goes by a sentence's number, not by how the t
   for (std::size_t i = 0; i < text.size(); ++i)
     CHECK(drawn.translate(std::vector<std::string>{text[i]}, i).front().front().tokens == whole[i].front().tokens);
   CHECK((whole[0].front().tokens != whole[2].front().tokens || whole[2].front().tokens != whole[3].front().tokens));
+}
+
+TEST_CASE("Translator::alternatives: none that the options forbid") {
+  const auto model = small_model();
+  const auto next = [&](const decode::TranslatorOptions& o, const char* prefix) {
+    std::vector<token_t> tokens;  // that come after the prefix; 2: the end
+    for (const auto& way : decode::Translator(model, Letters{}, o).alternatives("abc", prefix, 20)) {
+      const std::size_t length = std::string_view(prefix).size();
+      tokens.push_back(way.tokens.size() > length ? way.tokens[length] : 2);
+    }
+    std::sort(tokens.begin(), tokens.end());
+    return tokens;
+  };
+  using Tokens = std::vector<token_t>;
+  CHECK(next({}, "ab") == Tokens{2, 3, 4, 5, 6, 7, 8, 9, 10, 11});  // token 3 is none of the marks
+  CHECK(next({.suppressed = {2, 3}}, "ab") == Tokens{4, 5, 6, 7, 8, 9, 10, 11});
+  CHECK(next({.banned = {{6}, {5, 7}, {4, 8}}}, "ab") == Tokens{2, 3, 4, 5, 8, 9, 10, 11});
+  CHECK(next({.banned_text = {"bc", "bd"}}, "ab") == Tokens{2, 3, 4, 5, 8, 9, 10, 11});
+  CHECK(next({.no_repeat_ngram = 1}, "ab") == Tokens{2, 3, 6, 7, 8, 9, 10, 11});
+  CHECK(next({.no_repeat_ngram = 2}, "aba") == Tokens{2, 3, 4, 6, 7, 8, 9, 10, 11});
+  CHECK(next({.min_length = 3}, "ab") == Tokens{3, 4, 5, 6, 7, 8, 9, 10, 11});
+  decode::TranslatorOptions few;
+  few.shortlist = [](std::span<const token_t>) { return Tokens{9, 5, 5}; };
+  CHECK(next(few, "ab") == Tokens{2, 5, 9});
+  few.shortlist = [](std::span<const token_t>) { return Tokens{}; };
+  CHECK(next(few, "ab").size() == 10);
+  few.shortlist = [](std::span<const token_t>) { return Tokens{12}; };
+  CHECK_THROWS_AS(next(few, "ab"), IndexError);
+  CHECK_THROWS_WITH(decode::Translator(model, Letters{}).alternatives(std::string(24, 'a'), "", 2, 6),
+                    "Translator: sentence 7 has 25 tokens, the model takes 24; split it");
+}
+
+TEST_CASE("Translator: a ratio without bound leaves the model's own limit") {
+  const auto model = small_model();
+  const auto translate = [&](double ratio) {
+    return decode::Translator(model, Letters{}, {.beam = 1, .max_ratio = ratio, .suppressed = {2}})
+        .translate(std::vector<std::string>{"abc"});
+  };
+  for (const double ratio : {1e3, 1e30, std::numeric_limits<double>::infinity()})
+    CHECK(translate(ratio)[0][0].tokens.size() == 23);
+  CHECK(translate(1.3)[0][0].tokens.size() == 16);  // of 4 tokens, the end counted
 }
 
 TEST_CASE("a translator names options that do not fit, and sentences that are too long") {

@@ -123,6 +123,31 @@ TEST_CASE("translate explain: shows what the model computes", "[explain]") {
   CHECK(count(given, " best\" data-node=") == outputs.size());
 }
 
+TEST_CASE("translate explain: a model with room for more tokens than its vocabulary has", "[explain]") {
+  using namespace attend;
+  const std::filesystem::path folder = file("short");
+  std::filesystem::copy(std::filesystem::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data" / "swish", folder);
+  const auto edit = [&](const char* name, auto&& change) {
+    auto json = io::read_json(folder / name);
+    change(json);
+    io::write_json(folder / name, json);
+  };
+  edit("vocab.json", [](io::Json& json) {
+    auto fewer = io::Json::object();
+    for (const auto& [piece, token] : json.items())
+      if (token < 30) fewer[piece] = token;
+    fewer["<pad>"] = 30;
+    json = fewer;
+  });
+  for (const char* name : {"config.json", "generation_config.json"})
+    edit(name, [](io::Json& json) { json["decoder_start_token_id"] = json["pad_token_id"] = 30; });
+  const auto outcome =
+      run({"explain", "my old house", "--target", "stone", "--model", folder.string(), "--out", file("short.html")});
+  INFO(outcome.errors);
+  REQUIRE(outcome.code == 0);
+  CHECK(has(io::read_file(file("short.html")), "&lt;unused&gt;"));
+}
+
 TEST_CASE("translate explain: shows the search that `translate run` makes", "[explain]") {
   const std::string sentence = "she sees books.";
   const auto lists = run({"run", "--model", model(), "--beam", "3", "--n-best", "3"}, sentence + "\n");

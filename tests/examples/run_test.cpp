@@ -186,6 +186,7 @@ TEST_CASE("translate run: long lines are split where that is wanted", "[translat
   const auto parts = translated({"--long-input", "split"}, text + "\n");
   CHECK(parts.at(0).size() >= 30 * three[0].size());
   fails({"run", "--model", model()}, 1, "sentence 1 has ", text + "\n");
+  fails({"run", "--model", model(), "--alternatives", "1"}, 1, "sentence 2 has ", "Ana sees tea.\n" + text + "\n");
 }
 
 TEST_CASE("translate run --stream: what greedy search finds, as it comes", "[translate]") {
@@ -193,6 +194,7 @@ TEST_CASE("translate run --stream: what greedy search finds, as it comes", "[tra
   CHECK(translated({"--stream", "--sample", "--seed", "3"}, input) == translated({"--sample", "--seed", "3"}, input));
   fails({"run", "--model", model(), "--stream", "--beam", "4"}, 1, "the beam is 4", "a\n");
   fails({"run", "--model", model(), "--stream", "--n-best", "2"}, 1, "--n-best asks for 2", "a\n");
+  fails({"run", "--model", model(), "--stream", "--unknown", "replace"}, 1, "changes words afterwards", "a\n");
 }
 
 TEST_CASE("translate run: several models vote, and must have one tokenizer", "[translate]") {

@@ -201,6 +201,7 @@ TEST_CASE("marian: configurations of other models, and broken ones") {
   refused("generation_config.json", "bad_words_ids", {{4, 5000}}, "outside the vocabulary");
   refused("generation_config.json", "early_stopping", "sometimes", "never");
   refused("generation_config.json", "num_beams", 0, "expected 1");
+  refused("generation_config.json", "num_beams", 9'999'999, "expected 1 to 4096");
   refused("generation_config.json", "encoder_no_repeat_ngram_size", 2, "does not have");
   refused("tokenizer_config.json", "tokenizer_class", "T5Tokenizer", "MarianTokenizer");
   refused("vocab.json", "▁twice", 3, "the same number");
@@ -271,6 +272,13 @@ TEST_CASE("marian: a folder as the opus-mt family has them") {
   CHECK(old.search.banned == std::vector<std::vector<token_t>>{{83}});
   const marian::Expected expected("swish");
   CHECK(logits(old.model, expected).values() == logits(load(marian::folder("swish")).model, expected).values());
+}
+
+TEST_CASE("marian: the generation_config.json of the opus-mt family") {
+  const Copy copy("swish");
+  copy.edit("generation_config.json", [](io::Json& json) { json["renormalize_logits"] = true, json["bos_token_id"] = 0; });
+  const auto search = load(copy.path).search;
+  CHECK((search.beam == 4 && search.renormalize && search.force_end));
 }
 
 TEST_CASE("load: a folder of this library, of a run, and none") {

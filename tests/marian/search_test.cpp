@@ -18,7 +18,8 @@ std::vector<std::vector<decode::Hypothesis>> search(const TranslationModel<float
   decode::TransformerModel<float> model(m.model);
   const auto segments = expected.segments("source_lengths");
   auto state = model.begin(expected.tokens("source"), segments);
-  const decode::Constraints constraints{.banned = o.banned, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end};
+  const decode::Constraints constraints{
+      .banned = o.banned, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end, .renormalize = o.renormalize};
   if (o.beam > 1)
     return decode::beam_search(model, state, segments.count(),
                                {.bos = m.tokenizer.bos(),
@@ -80,6 +81,32 @@ TEST_CASE("marian: greedy and beam search give the tokens and scores of transfor
   }
 }
 
+TEST_CASE("marian: renormalized scores are those of transformers") {
+  // Of MarianMTModel.generate for "my old house" with these options; without renormalize_logits they are -0.64740, -0.65112,
+  // -0.65568.
+  const std::vector<double> wanted{-0.6403903, -0.6441149, -0.6612048};
+  const auto m = load(marian::folder("swish"));
+  auto source = m.tokenizer.encode("my old house");
+  source.push_back(m.tokenizer.eos());
+  const auto rows = Segments::ragged({static_cast<index_t>(source.size())});
+  const Tensor<token_t> tokens({rows.rows()}, std::span<const token_t>(source));
+  decode::TransformerModel<float> model(m.model);
+  auto state = model.begin(tokens, rows);
+  const auto found = decode::beam_search(
+      model, state, 1,
+      {.bos = 83,
+       .eos = 0,
+       .max_length = 22,
+       .beam = 4,
+       .n_best = 3,
+       .alpha = 1,
+       .normalization = decode::LengthNormalization::marian,
+       .stop = decode::Stop::present_length,
+       .constraints = {.banned = {{5}, {7, 9}, {11, 4, 6}, {20}, {21}, {22}, {83}}, .force_end = true, .renormalize = true}});
+  REQUIRE(found.front().size() == wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(found.front()[i].score == Approx(wanted[i]).epsilon(1e-5));
+}
+
 TEST_CASE("marian: the search of generation_config.json") {
   const auto m = load(marian::folder("swish"));
   CHECK(m.search.beam == 4);
@@ -109,6 +136,7 @@ TEST_CASE("marian: every option of a generation_config.json") {
   CHECK(read(R"({"min_length": 4})").min_length == 3);
   CHECK(read(R"({"min_new_tokens": 4, "min_length": 9})").min_length == 4);
   CHECK(read(R"({"no_repeat_ngram_size": 3})").no_repeat_ngram == 3);
+  CHECK(read(R"({"renormalize_logits": true})").renormalize);
   using Lists = std::vector<std::vector<token_t>>;
   CHECK(read(R"({"bad_words_ids": [[0], [4, 5]], "suppress_tokens": [7]})").banned == Lists{{4, 5}, {7}});
   const auto sampled = read(R"({"do_sample": true, "temperature": 0.5, "top_p": 0.9})");

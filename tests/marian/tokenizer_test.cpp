@@ -63,6 +63,23 @@ TEST_CASE("MarianTokenizer: marks, sizes and pieces") {
   CHECK(separate.size() != separate.target_size());
 }
 
+TEST_CASE("MarianTokenizer: a number without a piece is an unknown token") {
+  const auto whole = MarianTokenizer::load(marian::folder("swish"));
+  auto list = text::MarianVocabulary::load(marian::folder("swish") / "vocab.json").pieces();
+  const Tokens tokens = whole.encode("my old house");
+  const token_t gone = tokens[3];
+  list[static_cast<std::size_t>(gone)].clear();
+  const auto spm = [](const char* file) { return text::SentencePiece::load(marian::folder("swish") / file); };
+  const MarianTokenizer tokenizer(spm("source.spm"), spm("target.spm"), text::MarianVocabulary(list));
+  Tokens others = tokens;
+  std::erase(others, gone);
+  REQUIRE(others.size() < tokens.size());
+  CHECK(tokenizer.decode(tokens) == tokenizer.decode(others));
+  CHECK(tokenizer.piece(gone) == "<unk>");
+  CHECK(tokenizer.target_piece(gone) == "<unk>");
+  CHECK(tokenizer.encode("my old house")[3] == tokenizer.unk());
+}
+
 TEST_CASE("MarianTokenizer: written files give the same tokenizer") {
   const std::string name = GENERATE("swish", "relu_separate");
   const TemporaryFolder folder;

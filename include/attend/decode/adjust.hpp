@@ -7,6 +7,7 @@
 
 #include "attend/core/tensor.hpp"
 #include "attend/cpu/constrain.hpp"
+#include "attend/cpu/softmax.hpp"
 #include "attend/cpu/top_k.hpp"
 #include "attend/decode/constraints.hpp"
 
@@ -54,6 +55,7 @@ class Adjust {
     if (!banned.rows.empty())
       set_entries(D{}, static_cast<index_t>(banned.rows.size()), vocabulary_, banned.rows.data(), banned.tokens.data(), never,
                   x.data());
+    if (options_.constraints.renormalize) log_softmax_forward(D{}, rows, vocabulary_, x.data(), x.data());
     if (const auto& one = rules_.forced; !one.rows.empty())
       keep_entries(D{}, only.size(), vocabulary_, one.rows.data(), one.tokens.data(), only.data(), x.data());
   }

@@ -58,6 +58,9 @@ struct Constraints {
   index_t no_repeat_ngram = 0;
   /// After max_length tokens the end token follows, with log-probability 0 (`forced_eos_token_id` of transformers).
   bool force_end = false;
+  /// What is ruled out, `suppressed` and min_length too, counts as impossible: log-probabilities are those given that something
+  /// else comes, log p - log (sum of p over it) (`renormalize_logits` of transformers). Not those of a prefix.
+  bool renormalize = false;
 };
 
 /// What `on_token` is told: that a hypothesis goes on by a token.

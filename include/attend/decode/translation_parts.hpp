@@ -47,15 +47,15 @@ inline index_t first_word_of(std::string_view sentence, std::string_view part) {
 
 /// Adds the translation of a sentence's next part to that of the parts before it: texts with a space between, or none after
 /// Chinese and Japanese; scores and log-probabilities as sums. The end token of each part but the last stays among the tokens.
-inline void append_part(Translation& all, Translation part, token_t eos, index_t first_source_word) {
+/// `words`: those of the text so far. Links are left as they come.
+inline void append_part(Translation& all, index_t& words, const Translation& part, token_t eos, index_t first_source_word) {
   const std::size_t before = all.text.size();
-  const index_t words = text::count_words(all.text);
   text::append_sentence(all.text, part.text);
-  const bool spaced = before == 0 || part.text.empty() || all.text[before] == ' ';
-  for (const Link& link : part.alignment)
-    all.alignment.push_back({link.source + first_source_word, link.target + words - (spaced ? 0 : 1)});
-  std::sort(all.alignment.begin(), all.alignment.end());
-  all.alignment.erase(std::unique(all.alignment.begin(), all.alignment.end()), all.alignment.end());
+  const std::string_view added = std::string_view(all.text).substr(before);
+  // Without a space between, the last word goes on.
+  if (before > 0 && !added.empty() && !text::is_space(text::code_point_at(added, 0).value)) --words;
+  for (const Link& link : part.alignment) all.alignment.push_back({link.source + first_source_word, link.target + words});
+  words += text::count_words(part.text);
   if (all.finished && !all.token_log_probabilities.empty()) all.tokens.push_back(eos);
   all.tokens.insert(all.tokens.end(), part.tokens.begin(), part.tokens.end());
   all.token_log_probabilities.insert(all.token_log_probabilities.end(), part.token_log_probabilities.begin(),
@@ -74,9 +74,14 @@ inline std::vector<Translation> join_parts(std::vector<std::vector<Translation>>
   std::size_t ranks = 0;
   for (const auto& list : parts) ranks = std::max(ranks, list.size());
   std::vector<Translation> joined(ranks);
-  for (std::size_t r = 0; r < ranks; ++r)
+  for (std::size_t r = 0; r < ranks; ++r) {
+    index_t words = 0;
     for (std::size_t k = 0; k < parts.size(); ++k)
-      if (!parts[k].empty()) append_part(joined[r], parts[k][std::min(r, parts[k].size() - 1)], eos, first_words[k]);
+      if (!parts[k].empty()) append_part(joined[r], words, parts[k][std::min(r, parts[k].size() - 1)], eos, first_words[k]);
+    auto& links = joined[r].alignment;
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+  }
   return joined;
 }
 

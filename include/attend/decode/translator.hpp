@@ -69,9 +69,11 @@ class Translator {
   [[nodiscard]] std::vector<Alignment> align(std::span<const std::string> sources, std::span<const std::string> targets) const;
 
   /// The ways in which a translation may go on after `prefix`: the `count` most probable next tokens, most probable first, each
-  /// with the best translation that begins so; fewer where the model has no more. An empty sentence has the empty translation.
+  /// with the best translation that begins so; fewer where the model has no more. None that the options forbid. An empty sentence
+  /// has the empty translation. `before` sentences came before this one: messages go by its number.
   /// Throws as `translate`, and for a sentence that would be split.
-  [[nodiscard]] std::vector<Translation> alternatives(std::string_view sentence, std::string_view prefix, index_t count) const;
+  [[nodiscard]] std::vector<Translation> alternatives(std::string_view sentence, std::string_view prefix, index_t count,
+                                                      std::size_t before = 0) const;
 
   /// What the tokens of a translation look like.
   [[nodiscard]] std::vector<std::string> pieces(std::span<const token_t> tokens) const {
@@ -88,6 +90,8 @@ class Translator {
 
   static Model make_model(const std::vector<nn::Transformer<T, D>>& models, const TranslatorOptions& options);
   void forbid();
+  /// Of each token whether the options forbid it after `part.prefix`.
+  [[nodiscard]] std::vector<bool> forbidden_after(const detail::SourcePart& part) const;
 
   [[nodiscard]] index_t source_positions() const {
     index_t least = model_.members().front().transformer().encoder.options.max_length;
@@ -97,10 +101,11 @@ class Translator {
   /// What stands before every translation: the tokenizer's begin token, or where it has none its end token.
   [[nodiscard]] token_t begin_token() const { return tokenizer_.bos() >= 0 ? tokenizer_.bos() : tokenizer_.eos(); }
   [[nodiscard]] index_t limit(const detail::SourcePart& part) const {
-    const auto source_length = static_cast<double>(part.tokens.size());
-    const index_t wanted =
-        options_.max_length > 0 ? options_.max_length : static_cast<index_t>(std::ceil(options_.max_ratio * source_length)) + 10;
-    return std::max({options_.min_length, std::min(wanted, model_.longest()), static_cast<index_t>(part.prefix.size())});
+    const double by_source = std::ceil(options_.max_ratio * static_cast<double>(part.tokens.size())) + 10;
+    const index_t most = options_.max_length > 0 ? options_.max_length : model_.longest();
+    const bool shorter = options_.max_length == 0 && by_source < static_cast<double>(most);  // the ratio may be infinite
+    const index_t wanted = shorter ? static_cast<index_t>(by_source) : std::min(most, model_.longest());
+    return std::max({options_.min_length, wanted, static_cast<index_t>(part.prefix.size())});
   }
 
   /// The parts of all sentences, in order, and how many each sentence has.

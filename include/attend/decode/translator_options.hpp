@@ -69,6 +69,7 @@ struct TranslatorOptions {
   bool keep_unfinished = false;                   ///< of beam search: see BeamOptions::keep_unfinished
   index_t no_repeat_ngram = 0;                    ///< no n tokens in a row come twice in a translation; 0: they may
   bool force_end = false;                         ///< at the length limit the end token follows, with log-probability 0
+  bool renormalize = false;                       ///< see Constraints::renormalize
   bool suppress_marks = true;                     ///< the tokens for begin and padding never come
   std::vector<token_t> suppressed = {};           ///< other tokens that never come
   std::vector<std::vector<token_t>> banned = {};  ///< sequences of tokens that never come

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "attend/decode/constraints.hpp"
 #include "attend/decode/translator.hpp"
 #include "attend/decode/unknown_words.hpp"
 #include "attend/text/piece_words.hpp"
@@ -126,15 +127,37 @@ std::vector<Alignment> Translator<Tokenizer, T, D>::align(std::span<const std::s
 }
 
 template <class Tokenizer, class T, Device D>
+std::vector<bool> Translator<Tokenizer, T, D>::forbidden_after(const detail::SourcePart& part) const {
+  const auto length = static_cast<index_t>(part.prefix.size());
+  const auto vocabulary = static_cast<std::size_t>(model_.vocabulary()), eos = static_cast<std::size_t>(tokenizer_.eos());
+  const bool full = length >= model_.longest();  // then only the end may follow
+  const auto allowed = options_.shortlist ? options_.shortlist(part.tokens) : std::vector<token_t>();
+  std::vector<bool> never(vocabulary, full || !allowed.empty());
+  for (const token_t t : allowed) {
+    detail::check_token("alternatives", "a token of the shortlist", t, model_.vocabulary());
+    never[static_cast<std::size_t>(t)] = full;
+  }
+  never[eos] = length < options_.min_length;
+  const GreedyOptions rules{.constraints = {.banned = banned_, .no_repeat_ngram = options_.no_repeat_ngram}};
+  detail::StepRules step;
+  detail::add_rules(rules, 0, 0, part.prefix, step);
+  for (const token_t t : step.banned.tokens) never[static_cast<std::size_t>(t)] = true;
+  for (const auto& sequence : banned_)
+    if (sequence.size() == 1) never[static_cast<std::size_t>(sequence[0])] = true;
+  for (const token_t t : suppressed_) never[static_cast<std::size_t>(t)] = true;
+  return never;
+}
+
+template <class Tokenizer, class T, Device D>
 std::vector<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view sentence, std::string_view prefix,
-                                                                   index_t count) const {
+                                                                   index_t count, std::size_t before) const {
   check_value(count >= 1, "alternatives", "count is " + std::to_string(count) + ", expected at least 1");
   const std::vector<std::string> sentences{std::string(sentence)}, prefixes{std::string(prefix)};
   std::vector<std::size_t> counts;
-  const Parts parts = cut(sentences, 0, prefixes, counts);
+  const Parts parts = cut(sentences, before, prefixes, counts);
   if (parts.empty()) return {Translation{}};
   check_value(parts.size() == 1, "alternatives",
-              "the sentence is one of " + std::to_string(parts.size()) + " parts, expected one");
+              "sentence " + std::to_string(before + 1) + " is one of " + std::to_string(parts.size()) + " parts, expected one");
   const detail::SourcePart& part = parts.front();
 
   // The model step by step to the end of the prefix.
@@ -150,10 +173,7 @@ std::vector<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_v
       for (index_t t = 0; t < values.size(); ++t)
         next.emplace_back(-static_cast<double>(values.data()[t]), static_cast<token_t>(t));
   }
-  const auto length = static_cast<index_t>(part.prefix.size());
-  std::vector<bool> never(next.size(), length >= model_.longest());
-  for (const token_t t : suppressed_) never[static_cast<std::size_t>(t)] = true;
-  never[static_cast<std::size_t>(tokenizer_.eos())] = length < options_.min_length;
+  const std::vector<bool> never = forbidden_after(part);
   std::erase_if(next, [&](const auto& n) { return std::isinf(n.first) || never[static_cast<std::size_t>(n.second)]; });
   const auto kept = std::min(next.size(), static_cast<std::size_t>(count));
   std::partial_sort(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(kept), next.end());
@@ -165,7 +185,7 @@ std::vector<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_v
     longer.push_back(part);
     longer.back().prefix.push_back(token);
   }
-  auto lists = translate_parts(longer, 0, nullptr);
+  auto lists = translate_parts(longer, before, nullptr);
   std::vector<Translation> results;
   std::size_t used = 0;
   for (const auto& [value, token] : next) {

@@ -18,11 +18,15 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
   Parts parts;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
     const std::size_t first = parts.size();
+    std::string_view rest = sentences[i];
+    index_t word = 0;
     for (const auto text : detail::parts_of(sentences[i], options_, [&](auto part) { return length(part) <= positions; })) {
+      word += detail::first_word_of(rest, text);
+      rest.remove_prefix(static_cast<std::size_t>(text.data() - rest.data()));
       detail::SourcePart part{.sentence = i,
                               .part = parts.size() - first,
                               .text = text,
-                              .first_word = detail::first_word_of(sentences[i], text),
+                              .first_word = word,
                               .tokens = tokenizer_.encode(std::string(text)),
                               .prefix = {}};
       if (part.tokens.empty()) continue;
@@ -97,7 +101,8 @@ std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::sp
   std::vector<index_t> limits;
   std::vector<std::uint64_t> ids;
   std::vector<token_t> head;  // all that a batch with shortlists needs; none where one of its sentences may need more
-  Constraints constraints{.banned = banned_, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end};
+  Constraints constraints{
+      .banned = banned_, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end, .renormalize = o.renormalize};
   bool restricted = static_cast<bool>(o.shortlist);
   for (const auto* part : batch) {
     sources.push_back(part->tokens);

@@ -27,8 +27,7 @@ inline void check_marian_generation(const io::JsonObject& json) {
         std::pair{"encoder_no_repeat_ngram_size", 0.0}, std::pair{"diversity_penalty", 0.0}, std::pair{"num_beam_groups", 1.0},
         std::pair{"penalty_alpha", 0.0}, std::pair{"guidance_scale", 1.0}})
     if (json.get<double>(key, neutral) != neutral) refuse(key, lacks);
-  for (const char* key : {"renormalize_logits", "token_healing"})
-    if (json.get<bool>(key, false)) refuse(key, lacks);
+  if (json.get<bool>("token_healing", false)) refuse("token_healing", lacks);
   for (const char* key :
        {"forced_bos_token_id", "exponential_decay_length_penalty", "begin_suppress_tokens", "sequence_bias", "constraints",
         "force_words_ids", "stop_strings", "max_time", "watermarking_config", "dola_layers", "forced_decoder_ids"})
@@ -80,16 +79,16 @@ namespace attend::io {
 inline decode::TranslatorOptions marian_search_from(const Json& json, const std::string& name, const MarianConfig& config) {
   const JsonObject object(json, name);
   detail::check_marian_generation(object);
-  const auto count = [&](const char* key, index_t least, index_t otherwise) {
+  const auto count = [&](const char* key, index_t least, index_t otherwise, index_t most = index_t{1} << 28) {
     const index_t n = object.get<index_t>(key, otherwise);
-    constexpr index_t most = index_t{1} << 28;
     if (n < least || n > most)
       throw FormatError(name + ": " + key + " is " + std::to_string(n) + ", expected " + std::to_string(least) + " to " +
                         std::to_string(most));
     return n;
   };
-  decode::TranslatorOptions o{.beam = count("num_beams", 1, 1),
-                              .n_best = count("num_return_sequences", 1, 1),
+  constexpr index_t most_beams = 4096;  // beyond any use: a damaged number must not ask for gigabytes
+  decode::TranslatorOptions o{.beam = count("num_beams", 1, 1, most_beams),
+                              .n_best = count("num_return_sequences", 1, 1, most_beams),
                               .length_penalty = object.get<double>("length_penalty", 1.0),
                               .normalization = decode::LengthNormalization::marian,
                               .stop = detail::marian_stop(object),
@@ -123,6 +122,7 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
   if (o.max_length > 0 && o.min_length > o.max_length)
     throw FormatError(name + ": the least length is greater than the greatest");
   o.no_repeat_ngram = count("no_repeat_ngram_size", 0, 0);
+  o.renormalize = object.get<bool>("renormalize_logits", false);
   o.banned = detail::marian_bad_words(object, config.eos, config.model.decoder.vocabulary);
   o.keep_unfinished = !o.force_end;                              // at the limit all that live compete with what has ended
   o.suppress_marks = false, o.unknown = decode::Unknown::allow;  // bad_words_ids says what may not come
@@ -158,6 +158,7 @@ inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig&
   json["max_length"] = search.max_length > 0 ? std::min(search.max_length + (forced ? 2 : 1), longest) : longest;
   if (search.min_length > 0) json["min_length"] = search.min_length + 1;
   if (search.no_repeat_ngram > 0) json["no_repeat_ngram_size"] = search.no_repeat_ngram;
+  if (search.renormalize) json["renormalize_logits"] = true;
   auto bad = search.banned;
   const auto add = [&](token_t token) {
     if (std::find(bad.begin(), bad.end(), std::vector<token_t>{token}) == bad.end()) bad.push_back({token});
