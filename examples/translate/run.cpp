@@ -34,9 +34,8 @@ struct Flags {
     o.alignment_layer = alignment_layer;
     if (!stream) return;
     if (!beam_given) o.beam = 1;
-    check_value(o.n_best == 1, "translate",
-                "--stream prints one translation a line, --n-best asks for " + std::to_string(o.n_best));
-    check_value(o.unknown != decode::Unknown::replace, "translate",
+    check_value(o.n_best == 1, "run", "--stream prints one translation a line, --n-best asks for " + std::to_string(o.n_best));
+    check_value(o.unknown != decode::Unknown::replace, "run",
                 "--stream prints each word as it comes, --unknown replace changes words afterwards");
   }
 };

@@ -17,6 +17,8 @@ std::vector<std::string> sentences(std::string_view text) {
 
 using Strings = std::vector<std::string>;
 
+std::string u8s(std::u8string_view text) { return {text.begin(), text.end()}; }
+
 }  // namespace
 
 TEST_CASE("split_sentences: marks with a space after them") {
@@ -39,12 +41,20 @@ TEST_CASE("split_sentences: quotes and brackets stay with their sentence") {
   CHECK(sentences("\xE2\x80\x9EHalt!\xE2\x80\x9C Er lief.") == Strings{"\xE2\x80\x9EHalt!\xE2\x80\x9C", "Er lief."});
 }
 
+TEST_CASE("split_sentences: French quotes with spaces, German ones about, Chinese ones that open") {
+  CHECK(sentences(u8s(u8"« Quoi ? » dit-il. « Rien ! » Il part.")) ==
+        Strings{u8s(u8"« Quoi ? » dit-il."), u8s(u8"« Rien ! »"), "Il part."});
+  CHECK(sentences(u8s(u8"« Quoi\u00A0?\u00A0», dit-il.")) == Strings{u8s(u8"« Quoi\u00A0?\u00A0», dit-il.")});
+  CHECK(sentences(u8s(u8"Er ging. »Nichts.« Danach kam er.")) == Strings{"Er ging.", u8s(u8"»Nichts.« Danach kam er.")});
+  CHECK(sentences(u8s(u8"我不知道！“真的吗？”她问。")) == Strings{u8s(u8"我不知道！"), u8s(u8"“真的吗？”"), u8s(u8"她问。")});
+}
+
 TEST_CASE("split_sentences: numbers, initials and abbreviations are no ends") {
   for (const char* whole : {"It costs 3.50 euros.", "Version 2.1.4 is out.", "Dr. Who met Mrs. Smith.", "J. S. Bach lived here.",
                             "Use it, e.g. In winter.", "Am 3. Oktober war es.", "See www.Example.Com now.", "The U.S. Army came.",
                             "El Sr. Garc\xC3\xAD"
                             "a vino.",
-                            "1. Introduction", "Jan. 5 was cold."})
+                            "Vive en EE. UU. desde 1990.", "P\xC3\xA1g. 5", "1. Introduction", "Jan. 5 was cold."})
     CHECK(sentences(whole) == Strings{whole});
   CHECK(sentences("It was 1999. Then came 2000. End.") == Strings{"It was 1999.", "Then came 2000.", "End."});
   CHECK(sentences("It is over. Dr. Who left.") == Strings{"It is over.", "Dr. Who left."});

@@ -56,9 +56,9 @@ class Translator {
                                                                 std::span<const std::string> prefixes = {}) const;
 
   /// How the model rates given translations; an empty sentence too has its end token, and so a rating. The score is that of the
-  /// search, without coverage penalty. Alignments come where the options want them. Nothing is split. `before` pairs came before
-  /// these: messages go by a pair's number.
-  /// Throws ValueError for another number of targets than of sources, and for a side with more tokens than positions.
+  /// search, without coverage penalty, and the probabilities are those without a shortlist. Alignments come where the options
+  /// want them. Nothing is split. `before` pairs came before these: messages go by a pair's number. Throws ValueError for another
+  /// number of targets than of sources, and for a side with more tokens than positions.
   [[nodiscard]] std::vector<Translation> score(std::span<const std::string> sources, std::span<const std::string> targets,
                                                std::size_t before = 0) const;
 

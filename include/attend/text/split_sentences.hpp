@@ -52,12 +52,13 @@ inline bool is_word_character(char32_t c) {
 /// Words, in lower case, whose period seldom ends a sentence.
 inline bool is_abbreviation(std::u32string_view word) {
   static constexpr std::u32string_view known[] = {
-      U"adm",  U"al",       U"approx", U"art",  U"aug", U"ave",  U"bd",   U"blvd", U"bzw", U"ca",   U"capt", U"cf",   U"cmdr",
-      U"co",   U"col",      U"corp",   U"dec",  U"dep", U"dept", U"dott", U"dr",   U"dra", U"ed",   U"eds",  U"eq",   U"est",
-      U"evtl", U"feb",      U"fig",    U"figs", U"fr",  U"gen",  U"ggf",  U"gov",  U"hon", U"hr",   U"inc",  U"inkl", U"jan",
-      U"jr",   U"lt",       U"ltd",    U"maj",  U"mgr", U"mlle", U"mm",   U"mme",  U"mr",  U"mrs",  U"ms",   U"mt",   U"nov",
-      U"nr",   U"n\u00FAm", U"oct",    U"pp",   U"pr",  U"prof", U"ref",  U"rep",  U"rev", U"sen",  U"sep",  U"sept", U"sgt",
-      U"sig",  U"sr",       U"sra",    U"srta", U"st",  U"str",  U"tel",  U"ud",   U"uds", U"univ", U"vgl",  U"vol",  U"vs"};
+      U"adm",  U"al",  U"approx", U"art",  U"aug",  U"ave",  U"bd",       U"blvd", U"bzw", U"ca",   U"capt", U"cf",
+      U"cmdr", U"co",  U"col",    U"corp", U"dec",  U"dep",  U"dept",     U"dott", U"dr",  U"dra",  U"ed",   U"eds",
+      U"ee",   U"eq",  U"est",    U"evtl", U"feb",  U"fig",  U"figs",     U"fr",   U"gen", U"ggf",  U"gov",  U"hon",
+      U"hr",   U"inc", U"inkl",   U"jan",  U"jr",   U"lt",   U"ltd",      U"maj",  U"mgr", U"mlle", U"mm",   U"mme",
+      U"mr",   U"mrs", U"ms",     U"mt",   U"nov",  U"nr",   U"n\u00FAm", U"oct",  U"pp",  U"pr",   U"prof", U"p\u00E1g",
+      U"ref",  U"rep", U"rev",    U"sen",  U"sep",  U"sept", U"sgt",      U"sig",  U"sr",  U"sra",  U"srta", U"st",
+      U"str",  U"tel", U"ud",     U"uds",  U"univ", U"vgl",  U"vol",      U"vs"};
   static_assert(std::is_sorted(std::begin(known), std::end(known)));
   return std::binary_search(std::begin(known), std::end(known), word);
 }
@@ -94,10 +95,18 @@ inline std::size_t sentence_end(std::u32string_view text, std::size_t at) {
   while (end < text.size() && (is_stop(text[end]) || is_wide_stop(text[end]))) wide = is_wide_stop(text[end++]);
   const bool lone_period = end == at + 1 && text[at] == '.';
   const auto begins_word = [&](std::size_t i) { return i < text.size() && !text::is_space(text[i]) && !is_closing(text[i]); };
-  // A quote that opens the next word is none that closes this sentence.
-  while (end < text.size() && is_closing(text[end]) &&
-         (wide || !begins_word(end + 1) || is_closing(text[end]) != is_opening(text[end])))
-    ++end;
+  // A quote that opens the next word is none that closes this sentence; and what closes German quotes opens Chinese ones.
+  const auto closes = [&](std::size_t i) {
+    if (wide) return !is_one_of(text[i], U"\u2018\u201C");
+    return !begins_word(i + 1) || !is_opening(text[i]);
+  };
+  while (end < text.size() && is_closing(text[end]) && closes(end)) ++end;
+  // French puts a space before the quote that closes.
+  std::size_t quote = end;
+  while (quote < text.size() && text::is_space(text[quote]) && !is_line_end(text[quote])) ++quote;
+  if (!wide && quote < text.size() && is_one_of(text[quote], U"\u00BB\u203A") &&
+      (!begins_word(quote + 1) || is_clause_mark(text[quote + 1])))
+    end = quote + 1;
   if (end == text.size() || wide) return end;
   if (!text::is_space(text[end])) return at;
   if (lone_period && is_short_form(text, at)) return at;
