@@ -116,6 +116,9 @@ inline void check_translator(const TranslatorOptions& o) {
   check(std::isfinite(o.length_penalty), "length_penalty is not finite");
   check(o.coverage_penalty >= 0 && std::isfinite(o.coverage_penalty),
         "coverage_penalty is " + std::to_string(o.coverage_penalty) + ", expected 0 or more");
+  check(o.coverage_penalty == 0 || (o.beam > 1 && !o.sample),
+        "coverage_penalty goes with beam search, " +
+            (o.sample ? std::string("and sampling is asked for") : "the beam is " + std::to_string(o.beam)));
   check(o.no_repeat_ngram >= 0, "no_repeat_ngram is negative");
   check(o.alignment_layer >= -1, "alignment_layer is " + std::to_string(o.alignment_layer) + ", expected -1 or more");
   check(!o.on_token || o.sample || o.beam == 1,
