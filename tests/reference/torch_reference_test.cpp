@@ -1,4 +1,5 @@
 #include "attend/io/torch.hpp"
+#include "attend/nn/freeze.hpp"
 #include "networks.hpp"
 
 using namespace attend;
