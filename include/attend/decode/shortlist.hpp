@@ -16,7 +16,7 @@
 
 namespace attend::decode {
 
-/// How a shortlist is learned.
+/// How a shortlist is learned. Memory goes by how many pairs of a source and a target token ever meet: 32 to 64 bytes for each.
 struct ShortlistOptions {
   index_t best = 100;           ///< target tokens for each source token, at most; the most probable ones
   index_t frequent = 100;       ///< target tokens for every sentence; the most frequent ones
