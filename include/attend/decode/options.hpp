@@ -74,7 +74,8 @@ struct TokenEvent {
 /// Called after each step for each hypothesis that got a token, sentence by sentence; false: it stops here, unfinished.
 using TokenCallback = std::function<bool(const TokenEvent&)>;
 
-struct BeamTrace;  // beam_trace.hpp
+/// All that a beam search looked at: beam_trace.hpp.
+struct BeamTrace;
 
 /// Of `greedy`.
 struct GreedyOptions {

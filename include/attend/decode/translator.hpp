@@ -235,6 +235,7 @@ std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate(std
   return results;
 }
 
+/// What a Translator is made from says its types: `decode::Translator translate(model, tokenizer)`.
 template <class Tokenizer, class T, Device D>
 Translator(const nn::Transformer<T, D>&, Tokenizer, const TranslatorOptions&) -> Translator<Tokenizer, T, D>;
 template <class Tokenizer, class T, Device D>
