@@ -159,8 +159,8 @@ TEMPLATE_TEST_CASE("cuda: sample_rows draws what the processor draws", "[cuda]",
     double top_p;
   };
   for (const index_t width : {1, 7, 1100})
-    for (const Options o :
-         {Options{1, 0, 1}, {0.5, 3, 1}, {1, 0, 0.5}, {2, 40, 0.9}, {1, 0, 1e-9}, {1e-4, 0, 1}, {3, 1000000, 0.99}}) {
+    for (const Options o : std::initializer_list<Options>{
+             {1, 0, 1}, {0.5, 3, 1}, {1, 0, 0.5}, {2, 40, 0.9}, {1, 0, 1e-9}, {1e-4, 0, 1}, {3, 1000000, 0.99}}) {
       INFO("width " << width << ", temperature " << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p);
       const auto x = distributions<T>(width);
       std::vector<index_t> rows;

@@ -101,18 +101,18 @@ TEMPLATE_TEST_CASE("cuda: sum_rows is the processor's, whatever the stride", "[c
     index_t rows, width, stride;
   };
   // One part and several, packs and not, narrow and wide, rows that stand apart.
-  for (const Size size : {Size{0, 5, 5},
-                          {1, 1, 1},
-                          {3, 0, 0},
-                          {3, 7, 9},
-                          {40, 64, 64},
-                          {129, 33, 40},
-                          {300, 256, 264},
-                          {300, 257, 257},
-                          {40, 64, 67},
-                          {9000, 8, 8},
-                          {9000, 3, 4},
-                          {33, 1100, 1100}})
+  for (const Size size : std::initializer_list<Size>{{0, 5, 5},
+                                                     {1, 1, 1},
+                                                     {3, 0, 0},
+                                                     {3, 7, 9},
+                                                     {40, 64, 64},
+                                                     {129, 33, 40},
+                                                     {300, 256, 264},
+                                                     {300, 257, 257},
+                                                     {40, 64, 67},
+                                                     {9000, 8, 8},
+                                                     {9000, 3, 4},
+                                                     {33, 1100, 1100}})
     for (const index_t offset : {0, 1})
       for (const double beta : {0.0, 1.0, 0.5}) {
         INFO(size.rows << " rows of " << size.width << ", stride " << size.stride << ", offset " << offset << ", beta " << beta);

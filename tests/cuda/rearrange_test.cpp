@@ -34,17 +34,17 @@ TEMPLATE_TEST_CASE("cuda: runs are copied and cleared as on the processor", "[cu
   struct Runs {
     index_t outer, length, x_step, y_step;
   };
-  for (const Runs r : {Runs{0, 4, 4, 4},
-                       {3, 0, 2, 4},
-                       {1, 1, 1, 1},
-                       {1, 5003, 5003, 5003},
-                       {7, 16, 16, 48},
-                       {7, 16, 48, 16},
-                       {9, 16, 24, 40},
-                       {9, 24, 24, 24},
-                       {9, 5, 7, 16},
-                       {5, 8, 9, 8},
-                       {40, 200, 200, 208}})
+  for (const Runs r : std::initializer_list<Runs>{{0, 4, 4, 4},
+                                                  {3, 0, 2, 4},
+                                                  {1, 1, 1, 1},
+                                                  {1, 5003, 5003, 5003},
+                                                  {7, 16, 16, 48},
+                                                  {7, 16, 48, 16},
+                                                  {9, 16, 24, 40},
+                                                  {9, 24, 24, 24},
+                                                  {9, 5, 7, 16},
+                                                  {5, 8, 9, 8},
+                                                  {40, 200, 200, 208}})
     for (const index_t offset : {0, 1}) {
       INFO(r.outer << " runs of " << r.length << ", steps " << r.x_step << " and " << r.y_step << ", offset " << offset);
       const auto x = device::representable<T>({r.outer, r.x_step}, 1);
@@ -103,16 +103,16 @@ TEMPLATE_TEST_CASE("cuda: max finds the first of the largest, as on the processo
   struct Size {
     index_t outer, n, inner;
   };
-  for (const Size size : {Size{0, 3, 4},
-                          {3, 4, 0},
-                          {1, 1, 1},
-                          {5, 7, 1},
-                          {300, 3, 1},
-                          {2, 5000, 1},
-                          {4, 9, 70},
-                          {2, 100, 33},
-                          {100, 6, 2},
-                          {1, 1000, 5}}) {
+  for (const Size size : std::initializer_list<Size>{{0, 3, 4},
+                                                     {3, 4, 0},
+                                                     {1, 1, 1},
+                                                     {5, 7, 1},
+                                                     {300, 3, 1},
+                                                     {2, 5000, 1},
+                                                     {4, 9, 70},
+                                                     {2, 100, 33},
+                                                     {100, 6, 2},
+                                                     {1, 1000, 5}}) {
     INFO(size.outer << " x " << size.n << " x " << size.inner);
     const Shape small{size.outer, size.inner}, large{size.outer, size.n, size.inner};
     const auto x = device::representable<T>(large, 1);

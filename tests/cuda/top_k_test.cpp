@@ -48,19 +48,19 @@ TEMPLATE_TEST_CASE("cuda: top_k is the processor's", "[cuda]", float, double, bf
     index_t rows, width, k;
   };
   std::uint64_t seed = 0;
-  for (const Case c : {Case{2, 1, 1},
-                       {3, 2, 2},
-                       {2, 15, 15},
-                       {3, 63, 5},
-                       {2, 65, 32},
-                       {2, 65, 33},
-                       {2, 300, 300},
-                       {66, 520, 2},
-                       {2, 4097, 9},
-                       {1, 4097, 100},
-                       {1, 1300, 1300},
-                       {1, 20001, 7},
-                       {1, 20001, 40}})
+  for (const Case c : std::initializer_list<Case>{{2, 1, 1},
+                                                  {3, 2, 2},
+                                                  {2, 15, 15},
+                                                  {3, 63, 5},
+                                                  {2, 65, 32},
+                                                  {2, 65, 33},
+                                                  {2, 300, 300},
+                                                  {66, 520, 2},
+                                                  {2, 4097, 9},
+                                                  {1, 4097, 100},
+                                                  {1, 1300, 1300},
+                                                  {1, 20001, 7},
+                                                  {1, 20001, 40}})
     for (const double levels : {1.0, 3.0, 1e8}) {
       const index_t offset = static_cast<index_t>(++seed % 2);
       INFO(c.rows << " rows of " << c.width << ", k " << c.k << ", levels " << levels << ", offset " << offset);

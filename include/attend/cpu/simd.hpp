@@ -143,8 +143,12 @@ template <class T>
   } else {
     constexpr int part = n / 4;
     const Vector<T> all = detail::sum_blocks<T, part>(detail::fold<T, n / 2>(a, b, places), places);
+#if defined(__CUDACC__)  // whose front end before CUDA 13 does not know the builtin
+    for (int i = 0; i < 4; ++i) to[i] = all[i * part];
+#else
     const auto first = __builtin_shufflevector(all, all, 0, part, 2 * part, 3 * part);
     std::memcpy(to, &first, 4 * sizeof(T));
+#endif
   }
 }
 

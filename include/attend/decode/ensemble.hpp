@@ -15,6 +15,13 @@
 
 namespace attend::decode {
 
+namespace detail {
+template <class M, class... Arguments>
+concept BeginsWith = requires(const M& m, const Arguments&... arguments) {
+  m.begin(arguments...);
+};
+}  // namespace detail
+
 /// What an ensemble takes the mean of.
 enum class EnsembleMean {
   probabilities,      ///< sum_m w_m p_m
@@ -73,10 +80,8 @@ class Ensemble {
 
   /// The state that all models begin with, each given the same arguments.
   template <class... Arguments>
-  [[nodiscard]] State begin(const Arguments&... arguments) const requires requires(const M& m) {
-    m.begin(arguments...);
-  }
-  {
+  requires detail::BeginsWith<M, Arguments...>
+  [[nodiscard]] State begin(const Arguments&... arguments) const {
     State state;
     for (const M& m : members_) state.members.push_back(m.begin(arguments...));
     return state;
