@@ -257,6 +257,13 @@ TEST_CASE("emulator: an algorithm works for what it was chosen for", "[cuda]") {
   CHECK(multiply(choose(256), a.data() + 1, room) == CUBLAS_STATUS_INVALID_VALUE);
   CHECK(multiply(choose(4), a.data() + 1, room) == CUBLAS_STATUS_SUCCESS);
   CHECK(multiply(choose(256), a.data(), 0) == CUBLAS_STATUS_INVALID_VALUE);
+  product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, unsigned{CUBLASLT_EPILOGUE_BIAS});
+  product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, a.data());
+  const cublasLtMatmulAlgo_t with_bias = choose(256);
+  product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, a.data() + 8);
+  CHECK(multiply(with_bias, a.data(), room) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(multiply(choose(256), a.data(), room) == CUBLAS_STATUS_SUCCESS);
+  product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, unsigned{CUBLASLT_EPILOGUE_DEFAULT});
   const cublasLtMatmulAlgo_t before = choose(256);
   product.set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   CHECK(multiply(before, a.data(), room) == CUBLAS_STATUS_NOT_SUPPORTED);

@@ -1,6 +1,7 @@
 #include "attend/cuda/gemm.cuh"
 
 #include "attend/cpu/gemm.hpp"
+#include "attend/cuda/linear.cuh"
 #include "device.hpp"
 
 using namespace attend;
@@ -62,4 +63,48 @@ TEST_CASE("cuda: a plan is made once for a shape, and TF32 is another one") {
   cuda::tf32() = false;
   CHECK(cuda::Products::instance().plans() == plans + 1);
   CHECK(c.values()[5] == Approx(64 * 2.25));
+}
+
+TEST_CASE("cuda: sums of bfloat16 are floats, however long they are") {
+  if (!device::present()) return;
+  // As a weight's gradient is computed: over many rows. Parts of the sum are no bfloat16 numbers, all of it is 1.
+  const index_t rows = 4096, width = 32;
+  const Tensor<bfloat16> x({rows, width}, bfloat16(1));
+  const Tensor<bfloat16> dy({rows, width});
+  for (index_t i = 0; i < dy.size(); ++i) dy.data()[i] = bfloat16(i < width ? 2.0f : 2 * i < dy.size() ? 1.0f : -1.0f);
+  const auto device_x = x.to<Cuda>(), device_dy = dy.to<Cuda>();
+  const Tensor<bfloat16, Cuda> dw({width, width}), db({width});
+  gemm(Cuda{}, true, false, width, width, rows, 1.0f, device_dy.data(), width, device_x.data(), width, 0.0f, dw.data(), width);
+  CHECK(device::difference(dw, Tensor<bfloat16>({width, width}, bfloat16(1)), 0) == "");
+  linear_backward_weight_bias(Cuda{}, rows, width, width, device_dy.data(), device_x.data(), 0.0f, dw.data(), 0.0f, db.data());
+  CHECK(device::difference(dw, Tensor<bfloat16>({width, width}, bfloat16(1)), 0) == "");
+  CHECK(device::difference(db, Tensor<bfloat16>({width}, bfloat16(1)), 0) == "");
+}
+
+TEMPLATE_TEST_CASE("cuda: one plan serves a bias at any multiple of 16 bytes", "", float, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  const index_t rows = 24, in = 40, out = 56, step = 16 / static_cast<index_t>(sizeof(T));
+  const auto x = device::random<T>({rows, in}, 1), weight = device::random<T>({out, in}, 2);
+  const auto dx = x.template to<Cuda>(), dw = weight.template to<Cuda>();
+  const Tensor<T, Cuda> y({rows, out});
+  for (const index_t offset : {index_t{0}, step, 8 * step}) {
+    INFO("bias " << offset << " elements into its block");
+    const auto biases = device::random<T>({offset + out}, 3);
+    const auto bias = biases.rows(offset, out);
+    const auto on_device = biases.template to<Cuda>();
+    cuda::Product p = cuda::whole_product(false, true, rows, out, in);
+    p.epilogue = cuda::Epilogue::bias;
+    p.bias = on_device.data() + offset;
+    CHECK(cuda::Products::instance().run<T>(p, 1.0f, dx.data(), dw.data(), 0.0f, y.data()));
+    auto expected = Tensor<double>({rows, out});
+    for (index_t r = 0; r < rows; ++r)
+      for (index_t j = 0; j < out; ++j) {
+        double sum = static_cast<double>(bias.data()[j]);
+        for (index_t i = 0; i < in; ++i)
+          sum += static_cast<double>(x.data()[r * in + i]) * static_cast<double>(weight.data()[j * in + i]);
+        expected(r, j) = sum;
+      }
+    CHECK(device::difference(y, expected) == "");
+  }
 }

@@ -2,6 +2,7 @@
 
 #include "attend/cuda/basic.cuh"
 #include "attend/cuda/dropout.cuh"
+#include "attend/cuda/segments.cuh"
 #include "attend/ops/dropout.hpp"
 #include "device.hpp"
 
@@ -40,6 +41,21 @@ TEST_CASE("cuda: a graph's memory is nobody else's") {
   run();
   CHECK(other.values()[4999] == 8.0f);
   CHECK(y.values()[4999] == 3.0f);
+}
+
+TEST_CASE("cuda: tables of segments that are made within repeated work are no other graph's memory") {
+  if (!device::present()) return;
+  const auto segments = Segments::ragged({2, 1});
+  const Tensor<std::int32_t, Cuda> seen({6});
+  Repeated<Cuda> other, work;
+  const auto run_other = [&] { other.run([] { const Tensor<std::int32_t, Cuda> t({6}, 99); }); };
+  for (int i = 0; i < 3; ++i) run_other();  // captured, with a block of the tables' size
+  for (int i = 0; i < 4; ++i) {
+    work.run([&] { copy(Cuda{}, index_t{6}, cuda::tables(segments).begin, seen.data()); });
+    CHECK(seen.values() == std::vector<std::int32_t>{0, 2, 2, 1, 2, 1});
+    run_other();
+  }
+  CHECK(work.captured());
 }
 
 TEST_CASE("cuda: a replayed graph draws the random numbers that the processor draws") {

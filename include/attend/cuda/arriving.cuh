@@ -33,7 +33,7 @@ using PinnedPool = CachingPool<PinnedMemory>;
 template <class T>
 class Arriving<T, Cuda> {
  public:
-  explicit Arriving(const Tensor<T, Cuda>& x) : count_(x.size()) {
+  explicit Arriving(const Tensor<T, Cuda>& x) : Arriving(x.size()) {  // so that what was made goes where the rest fails
     const auto bytes = static_cast<std::size_t>(count_) * sizeof(T);
     const auto held = cuda::Context::instance().lock();
     const cudaStream_t stream = cuda::Context::instance().stream();
@@ -68,6 +68,7 @@ class Arriving<T, Cuda> {
   }
 
  private:
+  explicit Arriving(index_t count) : count_(count) {}
   void release() noexcept {
     if (!there_) return;
     (void)cudaEventSynchronize(there_);  // else the device might write into memory that somebody else has got

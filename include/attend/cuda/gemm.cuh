@@ -71,7 +71,7 @@ class Products {
   /// False, with nothing done, where cuBLASLt has no kernel for this epilogue.
   template <class T>
   bool run(const Product& p, Wide<T> alpha, const T* a, const T* b, Wide<T> beta, T* c) {
-    if (p.bias && alignment(p.bias) < 16) return false;  // the choice of a kernel takes its alignment for granted
+    if ((p.bias && alignment(p.bias) < 16) || (p.aux && alignment(p.aux) < 16)) return false;  // see `barely_aligned`
     const auto held = Context::instance().lock();
     auto& plan = plans_[key<T>(p, a, b, c)];
     if (!plan) plan = std::make_unique<Plan>(*this, p, type<T>(), a, b, c);
@@ -108,6 +108,11 @@ class Products {
   /// The largest power of two up to 16 that divides the address.
   static std::uint32_t alignment(const void* p) {
     return static_cast<std::uint32_t>(std::uintptr_t{1} << std::countr_zero(reinterpret_cast<std::uintptr_t>(p) | 16));
+  }
+  /// An address near p that lies on a multiple of 16 and of nothing more. cuBLASLt takes the alignment of bias and aux for
+  /// granted that it finds when it chooses a kernel, but a plan is for all of them.
+  static void* barely_aligned(const void* p) {
+    return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(p) & ~std::uintptr_t{255}) | 16);
   }
   template <class T>
   static Key key(const Product& p, const T* a, const T* b, const T* c) {
@@ -151,7 +156,9 @@ class Products {
     cublasLtMatmulAlgo_t algorithm{};
     bool found = false;
 
-    Plan(const Products& products, const Product& p, const Type& t, const void* a_data, const void* b_data, const void* c_data) {
+    Plan() = default;
+    Plan(const Products& products, const Product& p, const Type& t, const void* a_data, const void* b_data, const void* c_data)
+        : Plan() {  // so that what was made is destroyed where the rest fails
       check(cublasLtMatmulDescCreate(&operation, t.compute, t.scale), "gemm");
       // A matrix stored row by row is its transpose stored column by column.
       set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -161,15 +168,18 @@ class Products {
       c = layout(t.data, p.n, p.m, p.ldc, p.batch, p.c_step);
       if (p.epilogue != Epilogue::none) {
         set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, code(p.epilogue, p.aux != nullptr));
-        set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+        set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, barely_aligned(p.bias));
         if (p.aux) {
-          set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux);
+          set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, barely_aligned(p.aux));
           set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(p.aux_stride));
         }
       }
       cublasLtMatmulPreference_t preference = nullptr;
       check(cublasLtMatmulPreferenceCreate(&preference), "gemm");
       set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+      // Long sums are cut into parts that several blocks add up. By default cuBLASLt may round the parts to c's type, bfloat16
+      // too.
+      set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
       set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_data));
       set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_data));
       set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_data));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -13,8 +14,8 @@ namespace attend {
 namespace cuda {
 
 namespace detail {
-inline bool& graphs_flag() {
-  static bool enabled = true;
+inline std::atomic<bool>& graphs_flag() {
+  static std::atomic<bool> enabled{true};
   return enabled;
 }
 }  // namespace detail

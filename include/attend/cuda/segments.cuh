@@ -43,6 +43,8 @@ struct DeviceSegments {
 inline SegmentTables tables(const Segments& segments) {
   const auto held = Context::instance().lock();  // before the segments' own
   const auto device = segments.device_tables([](const Segments& s) -> std::shared_ptr<const void> {
+    // Repeated work lets go of all else that it makes. Its memory is that of other graphs too, which write there when they run.
+    const PoolScope scope(DevicePool::instance());
     auto made = std::make_shared<detail::DeviceSegments>(s.count());
     const auto host = detail::DeviceSegments::host_tables(s);
     Staging::instance().upload(host.data(), made->memory.data(), host.size() * sizeof(std::int32_t));

@@ -29,7 +29,8 @@ class StepRunner {
   static constexpr std::size_t most_under_way = std::same_as<D, Cpu> ? 0 : 1;
 
   /// The mean loss over the labels of these pairs, [1], to be read before the next call; the gradients are those of `share` times
-  /// it. The model's parameters and gradients must stay where they are from call to call.
+  /// it. The model's parameters and gradients must stay where they are from call to call, and the model,
+  /// its mode and the options what they are.
   Tensor<W, D> run(const Model& model, const Batches& batches, std::span<const index_t> pairs, const CrossEntropyOptions& options,
                    double share) {
     if constexpr (Repeated<D>::records)

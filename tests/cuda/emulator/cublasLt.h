@@ -2,10 +2,11 @@
 /// \file
 /// Stands in for cuBLASLt, in tests. A product runs when its stream does. What the documentation forbids is refused with the
 /// status that it names, and with the reason on stderr. Beyond that, whoever passes an algorithm is held to what it was chosen
-/// for: pointers aligned as the preference said, its workspace (which is overwritten). Only α and β on the host, real numbers,
-/// column and row order. Inputs of CUBLAS_COMPUTE_32F_FAST_TF32 and …_16BF are rounded as matrix units round them; sums are
-/// float, in another order than on hardware. The ReLU's mask has bit i of column j at bit j * ld + i; on hardware its layout is
-/// cuBLASLt's own affair.
+/// for: pointers aligned as the preference said (bias and auxiliary buffer, as they were then), its workspace (which is
+/// overwritten). Long sums in bfloat16 are rounded in their middle, unless the preference forbids it. Only α and β on the host,
+/// real numbers, column and row order. Inputs of CUBLAS_COMPUTE_32F_FAST_TF32 and …_16BF are rounded as matrix units round them;
+/// sums are float, in another order than on hardware. The ReLU's mask has bit i of column j at bit j * ld + i; on hardware its
+/// layout is cuBLASLt's own affair.
 
 #include "cuda_runtime.h"
 #include "emulator/cublas_types.hpp"
@@ -218,6 +219,8 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cu
   results[0].wavesCount = 1;
   results[0].algo.data[0] = emulator::kind_of(product);
   results[0].algo.data[1] = results[0].workspaceSize;
+  results[0].algo.data[2] = emulator::chosen_in_parts(product, preference->reduction_schemes);
+  results[0].algo.data[3] = emulator::alignment_of(*desc);
   const cublasLtMatrixLayout_t layouts[] = {a, b, c, d};
   for (int matrix = 0; matrix < 4; ++matrix)
     results[0].algo.data[4 + matrix] = emulator::alignment_of(preference->alignment[matrix], *layouts[matrix]);
@@ -253,6 +256,7 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
       return emulator::refuse(CUBLAS_STATUS_INVALID_VALUE, "the workspace is smaller than the algorithm needs");
     product.workspace = static_cast<unsigned char*>(workspace);
     product.workspace_bytes = algo->data[1];
+    product.in_parts = algo->data[2] != 0;
   }
   const cudaError_t error = emulator::enqueue(stream, [product] { emulator::multiply_all(product); });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

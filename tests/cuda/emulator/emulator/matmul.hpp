@@ -24,6 +24,7 @@ struct Product {
   unsigned char* workspace;
   std::size_t workspace_bytes;
   std::size_t m, n, k;
+  bool in_parts;  ///< each sum is taken in two parts, which are rounded to D's type before they are added
 };
 
 template <class T>
@@ -59,12 +60,12 @@ inline float cut(float x, std::int32_t compute) {
   return std::bit_cast<float>(bits >> dropped << dropped);
 }
 
-/// acc[j][i] = Σ_p a[p * rows + i] b[j][p] for a tile of 4 columns and two vectors of rows, in the order of p.
+/// out[j][i] = Σ_p a[p * rows + i] b[j * stride + p] for a tile of 4 columns and two vectors of rows, in the order of p.
 template <class T>
 #if defined(__clang__) || defined(__GNUC__)
 __attribute__((no_sanitize("address", "undefined", "thread")))
 #endif
-void tile(const T* a, std::size_t rows, const T* b, std::size_t depth, T* out) {
+void tile(const T* a, std::size_t rows, const T* b, std::size_t stride, std::size_t depth, T* out) {
   using V __attribute__((vector_size(16), aligned(sizeof(T)))) = T;
   constexpr std::size_t lanes = 16 / sizeof(T);
   V sum[4][2] = {};
@@ -72,7 +73,7 @@ void tile(const T* a, std::size_t rows, const T* b, std::size_t depth, T* out) {
     const V first = *reinterpret_cast<const V*>(a + p * rows);
     const V second = *reinterpret_cast<const V*>(a + p * rows + lanes);
     for (std::size_t j = 0; j < 4; ++j) {
-      const T factor = b[j * depth + p];
+      const T factor = b[j * stride + p];
       sum[j][0] += first * factor;
       sum[j][1] += second * factor;
     }
@@ -155,9 +156,24 @@ void multiply(const Product& f, std::size_t batch) {
     }
   std::vector<T> gradient((f.desc.epilogue & 16U) != 0 ? f.m : 0);
   T sums[4 * tile_rows];
+  const auto sum_tile = [&](std::size_t i0, std::size_t j0) {
+    const T* const first_a = packed_a.data() + i0;
+    const T* const first_b = packed_b.data() + j0 * f.k;
+    if (!f.in_parts) return tile(first_a, rows, first_b, f.k, f.k, sums);
+    const std::size_t half = f.k / 2;
+    T others[4 * tile_rows];
+    tile(first_a, rows, first_b, f.k, half, sums);
+    tile(first_a + half * rows, rows, first_b + half, f.k, f.k - half, others);
+    const auto rounded = [&](T x) {
+      alignas(8) unsigned char room[8];
+      store(room, 0, f.layout_d.type, x);
+      return load<T>(room, 0, f.layout_d.type);
+    };
+    for (std::size_t i = 0; i < 4 * tile_rows; ++i) sums[i] = rounded(sums[i]) + rounded(others[i]);
+  };
   for (std::size_t j0 = 0; j0 < f.n; j0 += 4)
     for (std::size_t i0 = 0; i0 < f.m; i0 += tile_rows) {
-      tile(packed_a.data() + i0, rows, packed_b.data() + j0 * f.k, f.k, sums);
+      sum_tile(i0, j0);
       for (std::size_t j = j0; j < std::min(j0 + 4, f.n); ++j)
         for (std::size_t i = i0; i < std::min(i0 + tile_rows, f.m); ++i) {
           T x = static_cast<T>(f.alpha) * sums[(j - j0) * tile_rows + i - i0];

@@ -159,8 +159,25 @@ inline cublasStatus_t check_pointers(const Product& f) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// An algorithm's data: what it was chosen for, its workspace and, from 4 on, the alignment of A, B, C and D that it may count
-/// on.
+/// The largest power of two, up to 256, that divides an address.
+inline std::uint64_t alignment_of(const void* at) {
+  const std::uint64_t all = reinterpret_cast<std::uintptr_t>(at) | 256U;
+  return all & -all;
+}
+/// That of the bias and, in the upper half, of the auxiliary buffer.
+inline std::uint64_t alignment_of(const cublasLtMatmulDescOpaque_t& desc) {
+  return alignment_of(desc.bias) | alignment_of(desc.aux) << 32;
+}
+
+/// Whether an algorithm adds up its sums in parts, rounded to the type of a D that is narrower than they: that of a long product,
+/// unless the preference forbids it.
+inline bool chosen_in_parts(const Product& f, std::uint32_t schemes) {
+  return f.layout_d.type == CUDA_R_16BF && f.k >= 1024 &&
+         (schemes & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) != 0;
+}
+
+/// An algorithm's data: what it was chosen for, its workspace, whether it adds in parts, the alignment of bias and auxiliary
+/// buffer that it may count on and, from 4 on, that of A, B, C and D.
 inline std::uint64_t kind_of(const Product& f) {
   std::uint64_t kind = 1;
   for (const std::uint64_t part :
@@ -180,6 +197,11 @@ inline cublasStatus_t check_algo(const Product& f, const cublasLtMatmulAlgo_t& a
   if (!has(0, f.a, f.layout_a) || !has(1, f.b, f.layout_b) || (f.beta != 0 && !has(2, f.c, f.layout_c)) ||
       !has(3, f.d, f.layout_d))
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "a matrix is aligned less than the preference said when the algorithm was chosen");
+  const std::uint64_t now = alignment_of(f.desc), then = algo.data[3];
+  const unsigned mode = f.desc.epilogue;
+  if (((mode & (4U | 16U | 256U | 512U)) != 0 && (now & 0xffffffffU) < (then & 0xffffffffU)) ||
+      ((mode & 128U) != 0 && now >> 32 < then >> 32))
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, "bias or auxiliary buffer are aligned less than when the algorithm was chosen");
   return CUBLAS_STATUS_SUCCESS;
 }
 
