@@ -41,6 +41,27 @@ TEST_CASE("cuda: attention of bfloat16 on tensor cores, long sentences") {
   compare_variants(packs(padded(), padded(), 2, 24, 40));
 }
 
+TEST_CASE("cuda: attention of bfloat16 on tensor cores with a bias that hides keys by a large number") {
+  if (!device::present()) return;
+  for (const float hidden : {-1e10f, -3.38e38f})
+    for (const index_t rows : {60, 200}) {
+      Setting s = packs(Segments::ragged({rows, 31}), Segments::ragged({rows, 50}), 2, 32, 32);
+      s.bias_rank = 2;
+      Inputs<bfloat16> inputs(s);
+      const index_t columns = inputs.bias.dim(1);
+      for (index_t i = 0; i < inputs.bias.size(); ++i) {  // a query sees the ten keys up to its own, that of number 3 none
+        const index_t query = i / columns, key = i % columns;
+        if (query == 3 || key > query || key + 10 <= query) inputs.bias.data()[i] = static_cast<bfloat16>(hidden);
+      }
+      const auto got = run<bfloat16, Cuda>(s, inputs);
+      const auto expected = run<float, Cpu>(s, Inputs<float>(inputs));
+      CHECK(device::difference(got.out, expected.out) == "");
+      CHECK(device::difference(got.dq, expected.dq) == "");
+      CHECK(device::difference(got.dk, expected.dk) == "");
+      CHECK(device::difference(got.dv, expected.dv) == "");
+    }
+}
+
 TEST_CASE("cuda: attention of bfloat16 on tensor cores computes the gradients that are wanted") {
   if (!device::present()) return;
   for (const bool is_long : {false, true})

@@ -24,7 +24,7 @@ struct WeightRows {
       const bool inside = query + r * 8 < b.queries;
       const index_t at = b.kept_at(query + r * 8, a.heads);
       end[r] = inside ? b.seen_before(query + r * 8 + 1) : 0;
-      shift[r] = inside ? in.kept.shift[at] * log2_of_e : 0.0f;
+      shift[r] = inside ? in.kept.shift[at] : 0.0f;
       inverse[r] = inside ? in.kept.inverse[at] : 0.0f;
     }
   }
@@ -45,7 +45,7 @@ __device__ void make_weights(const AttentionSizes<float>& a, const WeightRows& r
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const bool sees = first + n * 8 + lane() % 4 * 2 + i % 2 < rows.end[i / 2];
-        w[n][i] = sees ? exp2_approximate(w[n][i] * log2_of_e - rows.shift[i / 2]) * rows.inverse[i / 2] : 0.0f;
+        w[n][i] = sees ? exp_of_difference(w[n][i], rows.shift[i / 2]) * rows.inverse[i / 2] : 0.0f;
       }
     }
 }

@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
     cp_async_commit();
     for (int i = static_cast<int>(threadIdx.x); i < queries; i += long_warps * warp_threads) {
       const index_t at = b.kept_at(first + i, a.heads);
-      shift[i] = in.kept.shift[at] * log2_of_e, inverse[i] = in.kept.inverse[at], delta[i] = dk ? deltas[at] : 0.0f;
+      shift[i] = in.kept.shift[at], inverse[i] = in.kept.inverse[at], delta[i] = dk ? deltas[at] : 0.0f;
     }
     cp_async_wait<0>();
     __syncthreads();
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
           const float factor = (keep >> (4 * n + i) & 1u) != 0 ? a.kept_scale : 0.0f;
           float score = w[n][i] * a.scale, weight = 0.0f;
           if (biases && sees) score += biases[query * a.bias_query + row];
-          if (sees) weight = exp2_approximate(score * log2_of_e - shift[column]) * inverse[column];
+          if (sees) weight = exp_of_difference(score, shift[column]) * inverse[column];
           dropped[i] = factor * weight;
           dscore[i] = sees ? weight * (factor * dw[n][i] - delta[column]) : 0.0f;
         }

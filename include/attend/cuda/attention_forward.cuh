@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(warps* warp_threads, (width > 64 ? 12 : 16) / 
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       largest[r] = quad_max(largest[r]);
-      shift[r] = largest[r] == -infinity<float>() ? 0.0f : largest[r] * log2_of_e;
-      const float fade = exp2_approximate(top[r] * log2_of_e - shift[r]);
+      shift[r] = largest[r] == -infinity<float>() ? 0.0f : largest[r];
+      const float fade = exp_of_difference(top[r], shift[r]);
       top[r] = largest[r];
       sum[r] *= fade;
 #pragma unroll
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(warps* warp_threads, (width > 64 ? 12 : 16) / 
       if (n / 2 < steps) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const float e = exp2_approximate(s[n][i] * log2_of_e - shift[i / 2]);
+          const float e = exp_of_difference(s[n][i], shift[i / 2]);
           sum[i / 2] += e;
           s[n][i] = (keep >> (4 * n + i) & 1u) != 0 ? e : 0.0f;
         }

@@ -15,7 +15,12 @@ namespace attend::cuda {
 template <int width>
 inline constexpr int tile_pitch = width + 8;
 
-inline constexpr float log2_of_e = 1.4426950408889634f;
+/// exp(x - shift), 1 where they are alike. The difference comes first: log2(e) x - log2(e) shift, which the device takes in one
+/// instruction, would be off by the rounding of the second product, by dozens where a bias of -1e9 hides keys.
+__device__ inline float exp_of_difference(float x, float shift) {
+  constexpr float log2_of_e = 1.4426950408889634f;
+  return exp2_approximate((x - shift) * log2_of_e);
+}
 
 /// Begins to copy rows of `columns` elements to a tile, with zeros beyond up to a whole number of 16 rows. For a whole block.
 template <int width, int warps>

@@ -98,7 +98,7 @@ __device__ void store_pack(T* p, const Pack<T>& pack) {
   memcpy(&words, &pack, sizeof(words));
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
                :
-               : "l"(p), "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
+               : "l"(__cvta_generic_to_global(p)), "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
                : "memory");
 #else
   *reinterpret_cast<Pack<T>*>(p) = pack;
@@ -111,7 +111,7 @@ __device__ void put(E* p, const E& value) {
 }
 template <class T>
 __device__ void put(Pack<T>* p, const Pack<T>& value) {
-  store_pack(reinterpret_cast<T*>(p), value);
+  store_pack(reinterpret_cast<T*>(p), load_pack(value.x));  // at once: nvcc fetches a pack behind a reference byte by byte
 }
 /// True where all these addresses lie on multiples of 16 bytes, null included. For the host, before it chooses a kernel.
 template <class... T>
