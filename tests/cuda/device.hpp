@@ -43,13 +43,14 @@ inline constexpr double tolerance = std::is_same_v<T, attend::bfloat16> ? 2e-2
                                     : std::is_same_v<T, float>          ? 2e-5
                                                                         : 1e-12;
 
-/// Why `got` is not `expected`; empty where it is.
+/// Why `got` is not `expected`; empty where it is. `size`: of the numbers that these are differences of, where that is more than
+/// their own.
 template <class T, class E>
 std::string difference(const attend::Tensor<T, attend::Cuda>& got, const attend::Tensor<E>& expected,
-                       double allowed = tolerance<T>) {
+                       double allowed = tolerance<T>, double size = 1e-30) {
   if (!(got.shape() == expected.shape())) return "shape " + got.shape().text() + ", expected " + expected.shape().text();
   const auto host = got.to_host();
-  double largest = 1e-30;
+  double largest = size;
   for (const E e : expected.span())
     if (std::isfinite(static_cast<double>(e))) largest = std::max(largest, std::abs(static_cast<double>(e)));
   for (attend::index_t i = 0; i < host.size(); ++i) {

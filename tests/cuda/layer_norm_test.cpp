@@ -1,6 +1,5 @@
-#include "attend/cuda/layer_norm.cuh"
-
-#include "attend/cuda/residual_norm.cuh"
+#include "attend/cuda.hpp"
+#include "attend/ops/residual.hpp"
 #include "rows.hpp"
 
 using namespace attend;
@@ -38,9 +37,9 @@ void for_all(F&& body) {
 }
 
 template <class T>
-struct Affine {
+struct AffineWeights {
   Tensor<Wide<T>> gamma, beta;
-  explicit Affine(const LayerNormLayout& norm)
+  explicit AffineWeights(const LayerNormLayout& norm)
       : gamma(device::representable<T>({norm.scalar_affine ? 1 : norm.width}, 1)),
         beta(device::representable<T>({norm.scalar_affine ? 1 : norm.width}, 2)) {}
 };
@@ -58,7 +57,7 @@ TEMPLATE_TEST_CASE("cuda: layer_norm_forward is the processor's", "[cuda]", floa
   using T = TestType;
   using W = Wide<T>;
   for_all([](const LayerNormLayout& norm, index_t rows, index_t offset) {
-    const Affine<T> affine(norm);
+    const AffineWeights<T> affine(norm);
     const auto x = device::representable<T>({rows, norm.width}, 3);
     const Tensor<W> y(x.shape()), mean({rows}), rstd({rows});
     layer_norm_forward(Cpu{}, norm, rows, x.data(), affine.gamma.data(), affine.beta.data(), y.data(), mean.data(), rstd.data());
@@ -91,7 +90,7 @@ TEMPLATE_TEST_CASE("cuda: layer_norm_backward is the processor's", "[cuda]", flo
   using T = TestType;
   using W = Wide<T>;
   for_all([](const LayerNormLayout& norm, index_t rows, index_t offset) {
-    const Affine<T> affine(norm);
+    const AffineWeights<T> affine(norm);
     const auto x = device::representable<T>({rows, norm.width}, 3), dy = device::representable<T>(x.shape(), 4);
     const auto old_dx = device::representable<T>(x.shape(), 5), old = device::representable<T>(affine.gamma.shape(), 6);
     const Tensor<W> y(x.shape()), mean({rows}), rstd({rows});
@@ -131,7 +130,7 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
   using W = Wide<T>;
   const DropoutMask drops{Generator::Stream{7, (std::uint64_t{3} << 32) + 5}, 1u << 30, 4.0 / 3}, nothing{};
   for_all([&](const LayerNormLayout& norm, index_t rows, index_t offset) {
-    const Affine<T> affine(norm);
+    const AffineWeights<T> affine(norm);
     const auto x = device::representable<T>({rows, norm.width}, 3), branch = device::representable<T>(x.shape(), 4),
                dy = device::representable<T>(x.shape(), 5), old = device::representable<T>(affine.gamma.shape(), 6);
     const auto device_x = device::upload<T>(x, offset), device_branch = device::upload<T>(branch, offset),
@@ -166,13 +165,53 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
       REQUIRE(device::difference(got_dgamma, dgamma, sums<T>) == "");
       REQUIRE(device::difference(got_dbeta, dbeta, sums<T>) == "");
 
+      // What is added to a gradient of the sum is what layer norm adds, and what the branch gets is the mask's part of both.
+      const auto norm_alone = device::before<T>(dy, 1, offset), added = device::before<T>(dy, 1, offset),
+                 masked = device::before<T>(x, 0, offset), expected_masked = device::placed<T>(x.shape(), offset);
       T* const none = nullptr;
+      layer_norm_backward(Cuda{}, norm, rows, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
+                          got_rstd.data(), W(1), norm_alone.data(), W(0), none, W(0), none);
+      add_dropout_norm_backward(Cuda{}, norm, rows, mask, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
+                                got_rstd.data(), W(1), added.data(), masked.data(), W(0), none, W(0), none);
+      dropout_apply(Cuda{}, x.size(), mask.stream, mask.threshold, static_cast<W>(mask.scale), added.data(), W(0),
+                    expected_masked.data());
+      REQUIRE(device::difference(added, device::converted<W>(norm_alone.to_host())) == "");
+      REQUIRE(device::difference(masked, device::converted<W>(expected_masked.to_host()), 0) == "");
+
       const auto alone = device::before<T>(x, 0, offset);
       add_dropout_norm_backward(Cuda{}, norm, rows, mask, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
                                 got_rstd.data(), alone.data(), none, W(0), none, W(0), none);
       REQUIRE(device::difference(alone, device::converted<W>(got_dsum.to_host()), 0) == "");
     }
   });
+}
+
+TEMPLATE_TEST_CASE("cuda: add_dropout_and_norm is the processor's, whatever of it is read", "[cuda]", float, double, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  const index_t rows = 9, width = 40;
+  const auto x = device::random<T>({rows, width}, 1), branch = device::random<T>({rows, width}, 2),
+             gamma = device::random<T>({width}, 3), beta = device::random<T>({width}, 4), dy = device::random<T>(x.shape(), 5);
+  for (const double p : {0.0, 0.3})
+    for (const int read : {0, 1, 2}) {  // the sum, the norm, both
+      INFO("p " << p << ", read " << read);
+      const auto run = [&](const auto& in, const auto& seed) {
+        Generator generator(4);
+        const auto both = add_dropout_and_norm(in[0], in[1], p, in[2], in[3], {}, generator);
+        const auto y = read == 0 ? both.sum : read == 1 ? both.norm : both.sum * both.norm;
+        y.backward(seed);
+        return y;
+      };
+      std::vector<Var<double>> here;
+      std::vector<Var<T, Cuda>> there;
+      for (const auto& numbers : {x, branch, gamma, beta})
+        here.emplace_back(device::converted<double>(numbers), true), there.emplace_back(numbers.template to<Cuda>(), true);
+      const auto expected = run(here, device::converted<double>(dy));
+      const auto got = run(there, dy.template to<Cuda>());
+      CHECK(device::difference(got.value(), expected.value()) == "");
+      for (std::size_t i = 0; i < here.size(); ++i)
+        if (!here[i].grad().empty()) CHECK(device::difference(there[i].grad(), here[i].grad(), sums<T>) == "");
+    }
 }
 
 TEST_CASE("cuda: layer_norm gives the same bits each time", "[cuda]") {

@@ -119,7 +119,7 @@ void loss_scale(Cpu, index_t rows, index_t /*classes*/, const CrossEntropyOption
 
 /// Rows whose logits exist at a time in `linear_cross_entropy`: few, so that they are near when their gradient is computed;
 /// enough that copying the weight into the order of products, for each chunk anew, costs little beside it.
-inline index_t logits_chunk(Cpu, index_t classes) {
+inline index_t logits_chunk(Cpu, index_t /*rows*/, index_t classes) {
   return std::clamp<index_t>((index_t{1} << 22) / std::max<index_t>(1, classes), 64, 1024);
 }
 

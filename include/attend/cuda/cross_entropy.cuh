@@ -185,10 +185,15 @@ void cross_entropy_in_place(Cuda, index_t rows, index_t classes, const CrossEntr
   else run(cross_entropy_kernel<T, ReadRow<T, threads>, true>);
 }
 
-/// Rows whose logits exist at a time in `linear_cross_entropy`: enough to keep the device busy with a product, few enough that
-/// their memory does not count beside a model's, and few pieces, since the weight's gradient is rounded after each.
-inline index_t logits_chunk(Cuda, index_t classes) {
-  return std::clamp<index_t>((index_t{1} << 27) / std::max<index_t>(1, classes), 256, 8192);
+/// Of `rows` rows, those whose logits exist at a time in `linear_cross_entropy`. Some thousand: x's gradient is a product with
+/// few columns, whose tiles would else not fill a device, and the weight's gradient is read, added to and rounded after each
+/// chunk. About 512 MiB of bfloat16 at most. All chunks of about one size and of whole tiles, so that no small one comes last.
+inline index_t logits_chunk(Cuda, index_t rows, index_t classes) {
+  constexpr index_t tile = 128;
+  const auto whole_tiles = [](index_t n) { return (std::max<index_t>(1, n) + tile - 1) / tile * tile; };
+  const index_t most = whole_tiles((index_t{1} << 28) / std::max<index_t>(1, classes));
+  const index_t chunks = std::max<index_t>(1, (rows + most - 1) / most);
+  return whole_tiles((rows + chunks - 1) / chunks);
 }
 
 }  // namespace attend

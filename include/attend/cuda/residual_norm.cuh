@@ -52,21 +52,26 @@ struct ResidualInput {
   [[nodiscard]] __device__ Wide<T> again(index_t i) const { return static_cast<Wide<T>>(sum[i]); }
 };
 
-/// dsum = the gradient, dbranch = mask * dsum; dbranch may be null, both may.
+/// dsum = keep * dsum + the gradient, dbranch = mask * dsum; dbranch may be null, both may.
 template <class T>
 struct ResidualGradient {
   T *dsum, *dbranch;
+  Wide<T> keep;
   DropoutFactors<Wide<T>> mask;
 
   __device__ bool wanted() const { return dsum != nullptr; }
   template <int V>
   __device__ void store(index_t i, const Wide<T> (&d)[V]) const {
-    store_narrow<V>(dsum + i, d);
+    Wide<T> sum[V] = {};
+    if (keep != Wide<T>(0)) load_wide<V>(dsum + i, sum);
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum[j] = keep * sum[j] + d[j];
+    store_narrow<V>(dsum + i, sum);
     if (dbranch == nullptr) return;
     Wide<T> m[V];
     mask_factors<V>(mask, i, m);
 #pragma unroll
-    for (int j = 0; j < V; ++j) m[j] *= static_cast<Wide<T>>(static_cast<T>(d[j]));
+    for (int j = 0; j < V; ++j) m[j] *= static_cast<Wide<T>>(static_cast<T>(sum[j]));
     store_narrow<V>(dbranch + i, m);
   }
 };
@@ -81,16 +86,25 @@ void add_dropout_norm_forward(Cuda, const LayerNormLayout& norm, index_t rows, c
   cuda::layer_norm_rows("add_dropout_norm", norm, rows, input, gamma, beta, y, mean, rstd, cuda::aligned(x, branch, sum));
 }
 
-/// dsum: the gradient of the sum, see `layer_norm_backward`; dbranch = mask * dsum. dbranch, dgamma and dbeta may be null, and
-/// dsum where dbranch is.
+/// dsum = keep * dsum + the gradient of the sum by the norm, see `layer_norm_backward`; dbranch = mask * dsum. dbranch, dgamma
+/// and dbeta may be null, and dsum where dbranch is. keep is 0 (dsum need not hold anything yet) or 1.
+template <class T>
+void add_dropout_norm_backward(Cuda, const LayerNormLayout& norm, index_t rows, const DropoutMask& mask, const T* dy,
+                               const T* sum, const T* gamma, const Wide<T>* mean, const Wide<T>* rstd,
+                               std::type_identity_t<Wide<T>> keep, T* dsum, T* dbranch, std::type_identity_t<Wide<T>> gamma_keep,
+                               T* dgamma, std::type_identity_t<Wide<T>> beta_keep, T* dbeta) {
+  const cuda::ResidualGradient<T> output{dsum, dbranch, keep, cuda::dropout_factors<T>(mask)};
+  cuda::layer_norm_rows_backward("add_dropout_norm", norm, rows, dy, sum, gamma, mean, rstd, output, cuda::aligned(dsum, dbranch),
+                                 gamma_keep, dgamma, beta_keep, dbeta);
+}
+/// The same where the sum has no other gradient.
 template <class T>
 void add_dropout_norm_backward(Cuda, const LayerNormLayout& norm, index_t rows, const DropoutMask& mask, const T* dy,
                                const T* sum, const T* gamma, const Wide<T>* mean, const Wide<T>* rstd, T* dsum, T* dbranch,
                                std::type_identity_t<Wide<T>> gamma_keep, T* dgamma, std::type_identity_t<Wide<T>> beta_keep,
                                T* dbeta) {
-  const cuda::ResidualGradient<T> output{dsum, dbranch, cuda::dropout_factors<T>(mask)};
-  cuda::layer_norm_rows_backward("add_dropout_norm", norm, rows, dy, sum, gamma, mean, rstd, output, cuda::aligned(dsum, dbranch),
-                                 gamma_keep, dgamma, beta_keep, dbeta);
+  add_dropout_norm_backward(Cuda{}, norm, rows, mask, dy, sum, gamma, mean, rstd, Wide<T>(0), dsum, dbranch, gamma_keep, dgamma,
+                            beta_keep, dbeta);
 }
 
 }  // namespace attend

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/nn/encoder.hpp"
@@ -62,23 +63,30 @@ struct DecoderLayer {
   /// Throws ShapeError for another number of memories.
   Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, std::span<const Memory<T, D>> memories,
                        const DecoderLayerCall<T, D>& call = {}) const {
+    return run({x}, segments, memories, call).value();
+  }
+  /// The same on what the block before has left.
+  ResidualStream<T, D> run(ResidualStream<T, D> stream, const Segments& segments, std::span<const Memory<T, D>> memories,
+                           const DecoderLayerCall<T, D>& call = {}) const {
     check_memories(memories.size());
-    auto y = around_self_attn(x, [&](const Var<T, D>& z) {
+    stream = around_self_attn.run(std::move(stream), [&](const Var<T, D>& z) {
       return self_attn(z, segments, {.causal = causal, .bias = call.self_bias, .weights = call.self_weights});
     });
     for (std::size_t i = 0; i < cross.size(); ++i) {
       const auto& memory = memories[memories.size() == 1 ? 0 : i];
-      y = cross[i].around(y, [&](const Var<T, D>& z) {
+      stream = cross[i].around.run(std::move(stream), [&](const Var<T, D>& z) {
         return cross[i].attention(z, segments, memory.x, memory.segments,
                                   {.bias = call.cross_bias, .weights = detail::next_weights(call.cross_weights)});
       });
     }
-    return finish(y);
+    return finish(std::move(stream));
   }
   /// The last part of the block, from the last attention's output on.
-  [[nodiscard]] Var<T, D> finish(const Var<T, D>& y) const {
-    return apply(block_dropout,
-                 around_feed_forward(y, [&](const Var<T, D>& z) { return apply(feed_forward_dropout, feed_forward(z)); }));
+  [[nodiscard]] Var<T, D> finish(const Var<T, D>& y) const { return finish(ResidualStream<T, D>{y}).value(); }
+  [[nodiscard]] ResidualStream<T, D> finish(ResidualStream<T, D> stream) const {
+    stream = around_feed_forward.run(std::move(stream),
+                                     [&](const Var<T, D>& z) { return apply(feed_forward_dropout, feed_forward(z)); });
+    return apply(block_dropout, std::move(stream));
   }
   void check_memories(std::size_t count) const {
     if (count != cross.size() && !(count == 1 && !cross.empty()))
@@ -135,17 +143,17 @@ struct Decoder {
   /// The same from vectors in the place of embedded tokens, x [rows, d_model].
   Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, std::span<const Memory<T, D>> memories,
                        const StackCall<T, D>& call = {}) const {
-    auto y = apply(embedding_dropout, positions(x, segments));
+    ResidualStream<T, D> stream{apply(embedding_dropout, positions(x, segments))};
     for (const auto& layer : layers) {
       std::vector<AttentionWeights<T, D>> cross;
-      y = layer(y, segments, memories,
-                {.self_bias = call.self_bias,
-                 .cross_bias = call.cross_bias,
-                 .self_weights = detail::next_weights(call.self_weights),
-                 .cross_weights = call.cross_weights ? &cross : nullptr});
+      stream = layer.run(std::move(stream), segments, memories,
+                         {.self_bias = call.self_bias,
+                          .cross_bias = call.cross_bias,
+                          .self_weights = detail::next_weights(call.self_weights),
+                          .cross_weights = call.cross_weights ? &cross : nullptr});
       if (call.cross_weights && !cross.empty()) call.cross_weights->push_back(cross.front());
     }
-    return layer_norm ? (*layer_norm)(y) : y;
+    return layer_norm ? stream.normed(*layer_norm) : stream.value();
   }
   template <class F>
   void fields(F&& field) {

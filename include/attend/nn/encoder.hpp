@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "attend/nn/embedding.hpp"
@@ -30,9 +31,14 @@ struct EncoderLayer {
 
   /// x [rows, d_model] -> [rows, d_model].
   Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, const AttentionCall<T, D>& call = {}) const {
-    const auto y = around_self_attn(x, [&](const Var<T, D>& z) { return self_attn(z, segments, call); });
-    return apply(block_dropout,
-                 around_feed_forward(y, [&](const Var<T, D>& z) { return apply(feed_forward_dropout, feed_forward(z)); }));
+    return run({x}, segments, call).value();
+  }
+  /// The same on what the block before has left.
+  ResidualStream<T, D> run(ResidualStream<T, D> stream, const Segments& segments, const AttentionCall<T, D>& call = {}) const {
+    stream = around_self_attn.run(std::move(stream), [&](const Var<T, D>& z) { return self_attn(z, segments, call); });
+    stream = around_feed_forward.run(std::move(stream),
+                                     [&](const Var<T, D>& z) { return apply(feed_forward_dropout, feed_forward(z)); });
+    return apply(block_dropout, std::move(stream));
   }
   template <class F>
   void fields(F&& field) {
@@ -99,10 +105,11 @@ struct Encoder {
   }
   /// The same from vectors in the place of embedded tokens, x [rows, d_model].
   Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, const StackCall<T, D>& call = {}) const {
-    auto y = apply(embedding_dropout, positions(x, segments));
+    ResidualStream<T, D> stream{apply(embedding_dropout, positions(x, segments))};
     for (const auto& layer : layers)
-      y = layer(y, segments, {.bias = call.self_bias, .weights = detail::next_weights(call.self_weights)});
-    return layer_norm ? (*layer_norm)(y) : y;
+      stream =
+          layer.run(std::move(stream), segments, {.bias = call.self_bias, .weights = detail::next_weights(call.self_weights)});
+    return layer_norm ? stream.normed(*layer_norm) : stream.value();
   }
   template <class F>
   void fields(F&& field) {

@@ -58,9 +58,10 @@ Var<Wide<T>, D> cross_entropy(const Var<T, D>& logits, const Tensor<token_t, D>&
 
 namespace detail {
 
+/// `chunk`: rows whose logits exist at a time; 0 leaves it to the device.
 template <class T, Device D>
 Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
-                                     const Tensor<token_t, D>& labels, const CrossEntropyOptions& options) {
+                                     const Tensor<token_t, D>& labels, const CrossEntropyOptions& options, index_t chunk = 0) {
   detail::linear_shape("linear_cross_entropy", x, weight, bias);
   const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1), classes = weight.dim(0);
   const auto scale = checked_scale<Wide<T>>("linear_cross_entropy", labels, rows, classes, options);
@@ -68,7 +69,7 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return v.requires_grad(); });
 
-  const index_t chunk = logits_chunk(D{}, classes);
+  if (chunk == 0) chunk = logits_chunk(D{}, rows, classes);
   Tensor<Wide<T>, D> losses({rows}), loss({1});
   Tensor<T, D> logits({std::min(chunk, rows), classes}), dx, dweight, dbias;
   if (need && x.requires_grad()) dx = Tensor<T, D>(x.shape());
@@ -87,8 +88,10 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
     }
     cross_entropy_in_place(D{}, n, classes, options, part_labels, scale.data(), logits.data(), losses.data() + first);
     if (!dx.empty()) linear_backward_input(D{}, n, in, classes, logits.data(), weight.data(), T(0), dx.data() + first * in);
-    if (!dweight.empty()) linear_backward_weight(D{}, n, in, classes, logits.data(), part, keep, dweight.data());
-    if (!dbias.empty()) linear_backward_bias(D{}, n, classes, logits.data(), keep, dbias.data());
+    if (!dweight.empty() && !dbias.empty())
+      linear_backward_weight_bias(D{}, n, in, classes, logits.data(), part, keep, dweight.data(), keep, dbias.data());
+    else if (!dweight.empty()) linear_backward_weight(D{}, n, in, classes, logits.data(), part, keep, dweight.data());
+    else if (!dbias.empty()) linear_backward_bias(D{}, n, classes, logits.data(), keep, dbias.data());
   }
   sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
   if (rows == 0) return Var<Wide<T>, D>(std::move(loss));

@@ -39,8 +39,7 @@ std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>&
     Tensor<T, D> dh(h.shape()), db1({hidden});
     linear_backward_input_activation(D{}, rows, hidden, out, dy.data(), w2.data(), gelu, h.data(), aux.data(), dh.data(),
                                      db1.data());
-    w2.accumulate_with([&](T* g, T keep) { linear_backward_weight(D{}, rows, hidden, out, dy.data(), h.data(), keep, g); });
-    b2.accumulate_with([&](T* g, T keep) { linear_backward_bias(D{}, rows, out, dy.data(), keep, g); });
+    accumulate_parameters(dy, h, w2, &b2, 0);
     w1.accumulate_with([&](T* g, T keep) { linear_backward_weight(D{}, rows, in, hidden, dh.data(), x.data(), keep, g); });
     b1.accumulate(std::move(db1));
     x.accumulate_with([&](T* g, T keep) { linear_backward_input(D{}, rows, in, hidden, dh.data(), w1.data(), keep, g); });

@@ -19,6 +19,36 @@ Shape linear_shape(const char* operation, const Var<T, D>& x, const Var<T, D>& w
   return x.shape().with(-1, weight.dim(0));
 }
 
+/// Hands rows `first` to `first + dy's width` of weight and bias what they get from dy of a product with x. The bias's gradient
+/// is summed up along with the weight's where both are wanted. `bias` may be null.
+template <class T, Device D>
+void accumulate_parameters(const Tensor<T, D>& dy, const Tensor<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
+                           index_t first) {
+  const index_t in = weight.dim(1), out = dy.dim(-1), rows = rows_and_width(dy.shape()).rows;
+  // A fresh gradient of which only some rows are written starts from zeros.
+  const auto start = [&](const Var<T, D>& v, T* g, T keep) {
+    if (out == weight.dim(0) || keep != T(0)) return keep;
+    fill(D{}, v.size(), T(0), g);
+    return T(1);
+  };
+  const bool biased = bias && bias->requires_grad();
+  const auto with_bias = [&](auto&& write) {
+    bias->accumulate_with([&](T* db, T keep) { write(start(*bias, db, keep), db + first); });
+  };
+  if (!weight.requires_grad()) {
+    if (biased) with_bias([&](T keep, T* db) { linear_backward_bias(D{}, rows, out, dy.data(), keep, db); });
+    return;
+  }
+  weight.accumulate_with([&](T* dw, T keep) {
+    keep = start(weight, dw, keep);
+    dw += first * in;
+    if (!biased) return linear_backward_weight(D{}, rows, in, out, dy.data(), x.data(), keep, dw);
+    with_bias([&](T bias_keep, T* db) {
+      linear_backward_weight_bias(D{}, rows, in, out, dy.data(), x.data(), keep, dw, bias_keep, db);
+    });
+  });
+}
+
 /// The product with rows `first` to `first + out` of weight and bias.
 template <class T, Device D>
 Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias, index_t first, index_t out) {
@@ -28,7 +58,6 @@ Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* b
                      weight.shape().text());
   Tensor<T, D> y(shape.with(-1, out));
   const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1);
-  const bool whole = out == weight.dim(0);
   if constexpr (std::same_as<D, Cpu>)
     if (const auto* packed = grad_enabled() || in == 0 ? nullptr : PackedWeights<T, D>::current()) {
       packed->linear(rows, in, out, x.data(), weight.value(), first, bias ? bias->data() + first : nullptr, y.data());
@@ -38,30 +67,9 @@ Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* b
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   return record(std::move(y), inputs, [=](const Tensor<T, D>& dy) {
-    // A fresh gradient of which only some rows are written starts from zeros.
-    const auto start = [&](const Var<T, D>& v, T* g, T keep) {
-      if (whole || keep != T(0)) return keep;
-      fill(D{}, v.size(), T(0), g);
-      return T(1);
-    };
     x.accumulate_with(
         [&](T* dx, T keep) { linear_backward_input(D{}, rows, in, out, dy.data(), weight.data() + first * in, keep, dx); });
-    const bool biased = inputs.size() == 3 && inputs[2].requires_grad();
-    const auto with_bias = [&](auto&& write) {
-      inputs[2].accumulate_with([&](T* db, T keep) { write(start(inputs[2], db, keep), db + first); });
-    };
-    if (!weight.requires_grad()) {
-      if (biased) with_bias([&](T keep, T* db) { linear_backward_bias(D{}, rows, out, dy.data(), keep, db); });
-      return;
-    }
-    weight.accumulate_with([&](T* dw, T keep) {
-      keep = start(weight, dw, keep);
-      dw += first * in;
-      if (!biased) return linear_backward_weight(D{}, rows, in, out, dy.data(), x.data(), keep, dw);
-      with_bias([&](T bias_keep, T* db) {
-        linear_backward_weight_bias(D{}, rows, in, out, dy.data(), x.data(), keep, dw, bias_keep, db);
-      });
-    });
+    accumulate_parameters(dy, x.value(), inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr, first);
   });
 }
 
