@@ -21,12 +21,7 @@ Results<T, D> run(const Segments& queries, const Segments& keys, index_t width, 
                   const std::vector<Tensor<T>>& inputs) {
   AttentionLayout a;
   a.queries = queries, a.keys = keys, a.d_k = width, a.d_v = d_v;
-  index_t size = 0;
-  for (index_t s = 0; s < queries.count(); ++s) {
-    a.weight_offset.push_back(size);
-    size += queries.length(s) * keys.keys(s);
-  }
-  a.weight_offset.push_back(size);
+  const index_t size = a.lay_out_weights();
   const auto q = inputs[0].template to<D>(), k = inputs[1].template to<D>(), score = inputs[2].template to<D>();
   const auto v = inputs[3].template to<D>(), dout = inputs[4].template to<D>();
   const T untouched(7);
@@ -78,6 +73,32 @@ TEMPLATE_TEST_CASE("cuda: additive attention leaves padding alone", "", float, b
   if (!device::present()) return;
   const std::vector<index_t> keys{4, 0, 9};
   compare<TestType>(Segments::dense(3, 5), Segments::dense(3, 9, keys), 6, 4);
+}
+
+/// These sentences where the host knows no more than that there is room for them.
+Segments within(const Segments& sentences, index_t longest) {
+  const auto room = make_tables(Cuda{}, sentences.count());
+  write_tables(Cuda{}, sentences, room);
+  return Segments::room(sentences.count(), sentences.rows(), longest, room);
+}
+
+TEMPLATE_TEST_CASE("cuda: additive attention goes by the tables on the device", "", float, bfloat16) {
+  if (!device::present()) return;
+  const Segments queries = Segments::ragged({3, 0, 40, 1}), keys = Segments::ragged({20, 7, 30, 2});
+  const std::vector<Tensor<TestType>> inputs{device::random<TestType>({44, 6}, 1), device::random<TestType>({59, 6}, 2),
+                                             device::random<TestType>({6}, 3), device::random<TestType>({59, 5}, 4),
+                                             device::random<TestType>({44, 5}, 5)};
+  const auto expected = run<TestType, Cuda>(queries, keys, 6, 5, inputs);
+  const auto got = run<TestType, Cuda>(within(queries, 48), within(keys, 50), 6, 5, inputs);
+  const index_t weights = expected.weights.size();
+  CHECK(got.weights.size() == 44 * 50);
+  CHECK(device::difference(got.weights.rows(0, weights), expected.weights.to_host(), 0) == "");
+  CHECK(device::difference(got.weights.rows(weights, 1), Tensor<TestType>({1}, TestType(7)), 0) == "");
+  CHECK(device::difference(got.out, expected.out.to_host(), 0) == "");
+  CHECK(device::difference(got.dq, expected.dq.to_host(), 0) == "");
+  CHECK(device::difference(got.dk, expected.dk.to_host(), 0) == "");
+  CHECK(device::difference(got.dv, expected.dv.to_host(), 0) == "");
+  CHECK(device::difference(got.dscores, expected.dscores.to_host(), 0) == "");
 }
 
 TEST_CASE("cuda: additive attention over nothing") {

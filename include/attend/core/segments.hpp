@@ -68,6 +68,8 @@ class Segments {
   [[nodiscard]] index_t longest() const { return tables_->longest; }
   /// The most keys that a sentence has.
   [[nodiscard]] index_t most_keys() const { return tables_->most_keys; }
+  /// True of a `room`: where its sentences stand only the tables on the device say.
+  [[nodiscard]] bool is_room() const { return tables_->room; }
 
   /// What a device's kernels read in place of these tables; `make(*this)` makes it at first use, and it lives as long as they do.
   template <class Make>
@@ -77,11 +79,12 @@ class Segments {
     return tables_->device;
   }
   /// Room for `count` sentences of up to `longest` rows each, `rows` in all, whose tables lie on a device and may change between
-  /// two uses: for work that is recorded once and repeated with other sentences. The host knows no more of them than that.
+  /// two uses: for work that is recorded once and repeated with other sentences. The host knows no more of them than that; each
+  /// seems to be the longest and to begin at row 0.
   static Segments room(index_t count, index_t rows, index_t longest, std::shared_ptr<const void> device) {
     const std::vector<index_t> lengths(static_cast<std::size_t>(count), longest);
     Segments s(std::vector<index_t>(lengths.size(), 0), lengths, lengths, rows);
-    s.tables_->device = std::move(device);
+    s.tables_->device = std::move(device), s.tables_->room = true;
     return s;
   }
 
@@ -101,6 +104,7 @@ class Segments {
   struct Tables {
     std::vector<index_t> begin, length, keys;
     index_t rows = 0, longest = 0, most_keys = 0;
+    mutable bool room = false;
     mutable std::mutex mutex;
     mutable std::shared_ptr<const void> device;
   };

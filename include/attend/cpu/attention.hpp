@@ -27,8 +27,25 @@ struct AttentionLayout {
   index_t bias_sentence = 0, bias_head = 0, bias_query = 0;
   double dropout = 0;
   Generator::Stream random{};
-  /// weight_offset[s]: where the weights of sentence s begin, which are [heads, queries, keys]; one more entry for the end.
+  /// weight_offset[s]: where the weights of sentence s begin, which are [heads, queries, keys]; one more entry for the end. Of
+  /// sentences in a room (Segments::room) only the end holds, as the most that they can have; where each begins, kernels find
+  /// out from the tables on the device.
   std::vector<index_t> weight_offset;
+
+  /// Sets `weight_offset` by the sentences and heads, and gives its last entry: how many weights there are.
+  index_t lay_out_weights() {
+    weight_offset.clear();
+    index_t size = 0;
+    for (index_t s = 0; s < queries.count(); ++s) {
+      weight_offset.push_back(size);
+      size += heads * queries.length(s) * keys.keys(s);
+    }
+    // Any sentence of a room may be the longest, but not all of them: together they have no more rows than there are. Elsewhere
+    // the sum is never more than this.
+    const index_t most = heads * std::min(queries.rows() * keys.most_keys(), queries.longest() * keys.rows());
+    weight_offset.push_back(std::min(size, most));
+    return weight_offset.back();
+  }
 };
 
 /// How the softmax of a row was made, so that the backward can make the same weights again, bit for bit:

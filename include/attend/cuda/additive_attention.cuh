@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attend/cuda/attention_sizes.cuh"
+#include "attend/cuda/attention_weights.cuh"
 #include "attend/cuda/launch.cuh"
 #include "attend/cuda/memory.cuh"
 
@@ -151,7 +152,7 @@ void additive_attention_forward(Cuda, const AttentionLayout& a, const T* q, cons
                                 T* out) {
   const index_t blocks = a.queries.count() * a.queries.longest();
   if (blocks == 0) return;
-  const auto offsets = cuda::upload(a.weight_offset);
+  const auto offsets = cuda::weight_offsets(a);
   const cuda::Buffer<Wide<T>> scores(a.weight_offset.back());
   cuda::launch("additive_attention", cuda::additive_forward_kernel<T>, static_cast<unsigned>(blocks), cuda::additive_threads, 0,
                cuda::additive_sizes(a, offsets, a.queries.longest()), q, k, score, v, scores.data(), weights, out);
@@ -164,7 +165,7 @@ void additive_attention_backward(Cuda, const AttentionLayout& a, const T* dout, 
                                  const T* v, const T* weights, T* dq, T* dk, T* dv, T* dscores) {
   const index_t sentences = a.queries.count(), queries = a.queries.longest(), keys = a.keys.most_keys();
   if (sentences == 0) return;
-  const auto offsets = cuda::upload(a.weight_offset);
+  const auto offsets = cuda::weight_offsets(a);
   const cuda::Buffer<Wide<T>> ds(a.weight_offset.back());
   const Wide<T>* const made = ds.data();
   if (queries > 0)

@@ -7,6 +7,7 @@
 #include "attend/cuda/attention_forward.cuh"
 #include "attend/cuda/attention_general.cuh"
 #include "attend/cuda/attention_general_backward.cuh"
+#include "attend/cuda/attention_weights.cuh"
 #include "attend/cuda/launch.cuh"
 #include "attend/cuda/memory.cuh"
 
@@ -103,7 +104,7 @@ void attention_forward(Cuda, const AttentionLayout& a, const T* q, const T* k, c
       return;
     }
   cuda::Buffer<index_t> offsets;
-  if (weights) offsets = cuda::upload(a.weight_offset);
+  if (weights) offsets = cuda::weight_offsets(a);
   const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.queries.longest(), cuda::general_tile);
   cuda::launch("attention", cuda::attention_forward_general<T>, cuda::general_grid(a, sizes, a.d_v), cuda::general_threads, 0,
                sizes, q, k, v, bias, weights, offsets.data(), rows, out);
@@ -122,7 +123,7 @@ void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const T* 
       return;
     }
   cuda::Buffer<index_t> offsets;
-  if (ds_out) offsets = cuda::upload(a.weight_offset);
+  if (ds_out) offsets = cuda::weight_offsets(a);
   cuda::Buffer<Wide<T>> deltas;
   if ((dq || dk || ds_out) && a.queries.longest() > 0) {
     deltas = cuda::Buffer<Wide<T>>(a.queries.rows() * a.heads);
@@ -144,7 +145,7 @@ template <class T>
 void attention_backward_bias(Cuda, const AttentionLayout& a, index_t size, const T* ds, std::type_identity_t<Wide<T>> keep,
                              T* dbias) {
   if (size == 0) return;
-  const auto offsets = cuda::upload(a.weight_offset);
+  const auto offsets = cuda::weight_offsets(a);
   const auto sizes = cuda::attention_sizes<Wide<T>>(a, 0, 1);
   cuda::launch("attention", cuda::attention_bias_kernel<T>, cuda::blocks_for(size), cuda::block_threads, 0, sizes,
                static_cast<int>(a.queries.count()), size, ds, static_cast<const index_t*>(offsets.data()), keep, dbias);

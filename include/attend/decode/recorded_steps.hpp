@@ -78,7 +78,7 @@ class RecordedSteps {
 
   explicit RecordedSteps(const StepOptions& options) : options_(options) {}
 
-  /// The head, a shortlist, makes nothing shorter here: the product of all tokens takes little of a step's time.
+  /// The head, a shortlist, makes nothing shorter here: each would want a recording of its own for its number of tokens.
   State begin(const nn::Transformer<T, D>& model, const Var<T, D>& memory, const Segments& segments,
               std::span<const token_t> /*head*/) const {
     const index_t longest = segments.longest();

@@ -27,13 +27,7 @@ Var<T, D> additive_attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T
                      std::to_string(keys.count()));
   AttentionLayout a;
   a.queries = queries, a.keys = keys, a.d_k = width, a.d_v = v.dim(-1);
-  index_t size = 0;
-  for (index_t s = 0; s < queries.count(); ++s) {
-    a.weight_offset.push_back(size);
-    size += queries.length(s) * keys.keys(s);
-  }
-  a.weight_offset.push_back(size);
-  Tensor<T, D> weights({size}), out(q.shape().with(-1, a.d_v));
+  Tensor<T, D> weights({a.lay_out_weights()}), out(q.shape().with(-1, a.d_v));
   additive_attention_forward(D{}, a, q.data(), k.data(), score.data(), v.data(), weights.data(), out.data());
   if (weights_out) *weights_out = AttentionWeights<T, D>(weights, a);
   return record(std::move(out), {q, k, score, v}, [=](const Tensor<T, D>& dout) {

@@ -19,21 +19,25 @@ class AttentionWeights {
 
   [[nodiscard]] index_t sentences() const { return layout_.queries.count(); }
   [[nodiscard]] index_t heads() const { return layout_.heads; }
-  /// The weights of one head in one sentence, [queries, keys]. Throws IndexError.
+  /// The weights of one head in one sentence, [queries, keys]. Throws IndexError, and ValueError where the sentences were in a
+  /// room (Segments::room), whose lengths only the device knows.
   [[nodiscard]] Tensor<T, D> matrix(index_t sentence, index_t head) const {
     if (sentence < 0 || sentence >= sentences() || head < 0 || head >= heads())
       throw IndexError("attention weights: sentence " + std::to_string(sentence) + ", head " + std::to_string(head) + " of " +
                        std::to_string(sentences()) + " sentences with " + std::to_string(heads()) + " heads");
+    check_value(!layout_.queries.is_room() && !layout_.keys.is_room(), "attention weights",
+                "the sentences are in a room, of their lengths the host knows only the most");
     const index_t queries = layout_.queries.length(sentence), keys = layout_.keys.keys(sentence), n = queries * keys;
     return packed_.rows(layout_.weight_offset[static_cast<std::size_t>(sentence)] + head * n, n).reshape({queries, keys});
   }
   /// All of them, [sentences, heads, longest query, longest sentence of keys], with 0 beyond a sentence's end.
   [[nodiscard]] Tensor<T, Cpu> dense() const {
     const index_t rows = layout_.queries.longest(), width = layout_.keys.longest();
+    const AttentionWeights<T, Cpu> here(packed_.to_host(), layout_);
     Tensor<T, Cpu> all({sentences(), heads(), rows, width}, T(0));
     for (index_t s = 0; s < sentences(); ++s)
       for (index_t h = 0; h < heads(); ++h) {
-        const auto part = matrix(s, h).to_host();
+        const auto part = here.matrix(s, h);
         for (index_t i = 0; i < part.dim(0); ++i)
           copy(Cpu{}, part.dim(1), part.data() + i * part.dim(1), all.data() + ((s * heads() + h) * rows + i) * width);
       }
@@ -65,7 +69,9 @@ struct Columns {
   Var<T, D> x;
   index_t first;
   [[nodiscard]] index_t stride() const { return x.dim(-1); }
-  [[nodiscard]] const T* data() const { return x.data() + first; }
+  [[nodiscard]] const T* data() const { return at(x.value()); }
+  /// The same columns of a tensor like x; null where it is empty.
+  [[nodiscard]] T* at(const Tensor<T, D>& tensor) const { return tensor.empty() ? nullptr : tensor.data() + first; }
 };
 
 /// What the forward keeps of each row's softmax; rows [2, query rows * heads], or empty.
@@ -107,12 +113,7 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
   a.q_stride = q.stride(), a.k_stride = k.stride(), a.v_stride = v.stride(), a.out_stride = options.heads * d_v;
   if (options.bias) set_bias_strides<T, D>(a, options.bias->shape());
   if (options.dropout > 0) a.dropout = options.dropout, a.random = default_generator().next();
-  index_t size = 0;
-  for (index_t s = 0; s < queries.count(); ++s) {
-    a.weight_offset.push_back(size);
-    size += options.heads * queries.length(s) * keys.keys(s);
-  }
-  a.weight_offset.push_back(size);
+  const index_t size = a.lay_out_weights();
 
   const auto bias = options.bias;
   std::vector<Var<T, D>> inputs{q.x, k.x, v.x};
@@ -137,10 +138,10 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
     const auto place = [&](const Columns<T, D>& c, bool all_rows) -> T* {
       if (!c.x.requires_grad()) return nullptr;
       for (const auto& g : gradients)
-        if (g.x.id() == c.x.id()) return g.dx.data() + c.first;
+        if (g.x.id() == c.x.id()) return c.at(g.dx);
       gradients.push_back({c.x, Tensor<T, D>(c.x.shape())});
       if (!all_rows) gradients.back().dx.fill(T(0));  // padding is no key and gets no gradient
-      return gradients.back().dx.data() + c.first;
+      return c.at(gradients.back().dx);
     };
     const auto same = [](const Columns<T, D>& one, const Columns<T, D>& other) {
       return one.x.id() == other.x.id() && one.first == other.first;
@@ -157,9 +158,8 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
         return c.x.requires_grad() ? Tensor<T, D>(c.x.shape(), T(0)) : Tensor<T, D>();
       };
       const auto dq = own(q), dk = own(k), dv = own(v);
-      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), bias_data, softmax_rows(rows),
-                         dq.empty() ? nullptr : dq.data() + q.first, dk.empty() ? nullptr : dk.data() + k.first,
-                         dv.empty() ? nullptr : dv.data() + v.first, ds_out);
+      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), bias_data, softmax_rows(rows), q.at(dq), k.at(dk),
+                         v.at(dv), ds_out);
       for (const auto& [c, dx] : {std::pair{&q, &dq}, std::pair{&k, &dk}, std::pair{&v, &dv}})
         if (c->x.requires_grad()) c->x.accumulate(*dx);
     } else {
