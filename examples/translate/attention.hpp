@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,22 +16,44 @@ struct Looks {
   attend::Tensor<float> log_probabilities{attend::Shape{0, 0}};  // [target pieces, vocabulary]
 };
 
+/// The weights of one sentence by each layer, on the processor in float.
+template <class T, attend::Device D>
+std::vector<attend::AttentionWeights<float>> on_host(const std::vector<attend::AttentionWeights<T, D>>& layers) {
+  using namespace attend;
+  std::vector<AttentionWeights<float>> all;
+  for (const auto& layer : layers) {
+    std::vector<float> values;
+    for (index_t h = 0; h < layer.heads(); ++h)
+      for (const T value : layer.matrix(0, h).values()) values.push_back(static_cast<float>(value));
+    const Shape shape = layer.matrix(0, 0).shape();
+    AttentionLayout layout;
+    layout.queries = Segments::ragged({shape[0]}), layout.keys = Segments::ragged({shape[1]}), layout.heads = layer.heads();
+    const index_t size = layout.lay_out_weights();
+    all.emplace_back(Tensor<float>({size}, std::span<const float>(values)), layout);
+  }
+  return all;
+}
+
 /// `source` is what the encoder reads, its end included, `inputs` what the decoder reads: the begin token and the translation.
 /// Row j of what the decoder looks at predicts the piece after inputs[j].
-inline Looks look(attend::nn::Transformer<float>& model, const std::vector<attend::token_t>& source,
-                  const std::vector<attend::token_t>& inputs) {
+template <class T, attend::Device D>
+Looks look(attend::nn::Transformer<T, D>& model, const std::vector<attend::token_t>& source,
+           const std::vector<attend::token_t>& inputs) {
   using namespace attend;
   const NoGrad no_grad;
   const nn::EvaluationScope evaluation(model);
   const auto tensor = [](const std::vector<token_t>& ids) {
-    return Tensor<token_t>({static_cast<index_t>(ids.size())}, std::span<const token_t>(ids));
+    return Tensor<token_t>({static_cast<index_t>(ids.size())}, std::span<const token_t>(ids)).template to<D>();
   };
   const auto alone = [](const std::vector<token_t>& ids) { return Segments::ragged({static_cast<index_t>(ids.size())}); };
-  Looks looks;
-  const auto memory = model.encode(tensor(source), alone(source), {.self_weights = &looks.encoder});
-  const auto x =
-      model.decode(tensor(inputs), alone(inputs), memory, {.self_weights = &looks.decoder, .cross_weights = &looks.cross});
-  looks.log_probabilities = log_softmax(model.logits(x)).value();
+  std::vector<AttentionWeights<T, D>> encoder, decoder, cross;
+  const auto memory = model.encode(tensor(source), alone(source), {.self_weights = &encoder});
+  const auto x = model.decode(tensor(inputs), alone(inputs), memory, {.self_weights = &decoder, .cross_weights = &cross});
+  const auto logits = model.logits(x).value();
+  const Tensor<Wide<T>, D> log_probabilities(logits.shape());
+  log_softmax_forward(D{}, logits.dim(0), logits.dim(1), logits.data(), log_probabilities.data());
+  Looks looks{on_host(encoder), on_host(decoder), on_host(cross)};
+  looks.log_probabilities = log_probabilities.to_host();
   return looks;
 }
 

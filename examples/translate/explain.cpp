@@ -13,14 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "any_translator.hpp"
 #include "attend/decode/beam.hpp"
 #include "attend/decode/beam_trace.hpp"
 #include "attend/decode/translator_options.hpp"
-#include "attend/load.hpp"
-#include "attention.hpp"
 #include "commands.hpp"
+#include "explain_model.hpp"
 #include "markup.hpp"
+#include "place.hpp"
 #include "search_flags.hpp"
 
 namespace translate {
@@ -34,6 +33,7 @@ struct Flags {
   std::string sentence, model, target, out = "explain.html";
   bool given = false, listed = false;  // whether there is a --target, and an --n-best
   SearchFlags search;
+  Place place;
 
   /// One search, one page, and a list to look at.
   void adjust(decode::TranslatorOptions& o) const {
@@ -47,9 +47,10 @@ class Explainer {
  public:
   explicit Explainer(const Flags& flags)
       : flags_(flags),
-        loaded_(load<float>(flags.model)),
-        tokenizer_(loaded_.tokenizer),
-        options_(flags.search.over(loaded_.search)) {
+        model_(load_explained(flags.model, flags.place)),
+        tokenizer_(model_->tokenizer()),
+        options_(flags.search.over(model_->search())) {
+    flags.adjust(options_);
     check_value(tokenizer_.eos() >= 0, "explain", "the tokenizer has no end token");
     begin_ = tokenizer_.bos() >= 0 ? tokenizer_.bos() : tokenizer_.eos();
   }
@@ -61,7 +62,7 @@ class Explainer {
     source_ = tokenizer_.encode(flags_.sentence);
     check_value(!source_.empty(), "explain", "the sentence is empty");
     source_.push_back(tokenizer_.eos());
-    check_length("the sentence", source_, loaded_.model.encoder.options.max_length);
+    check_length("the sentence", source_, model_->sizes().encoder.max_length);
     for (const token_t id : source_) data.source_pieces.push_back(piece(id, false));
     show_unknown(data.source_pieces, flags_.sentence);
 
@@ -71,8 +72,8 @@ class Explainer {
     else found = {tokenizer_.encode_target(flags_.target)};
     auto inputs = found.front();
     inputs.insert(inputs.begin(), begin_);
-    check_length("the translation", inputs, loaded_.model.decoder.options.max_length);
-    const auto looks = look(loaded_.model, source_, inputs);
+    check_length("the translation", inputs, model_->sizes().decoder.max_length);
+    const auto looks = model_->look(source_, inputs);
     auto outputs = found.front();
     if (flags_.given || data.translations.front().finished) outputs.push_back(tokenizer_.eos());
     if (flags_.given) data.translations = {rated(outputs, looks)};
@@ -121,16 +122,10 @@ class Explainer {
 
   /// Fills in the translations that a search finds, and gives their tokens.
   std::vector<Tokens> search(report::Explanation& data, decode::BeamTrace& trace) {
-    ModelsFlags models;
-    models.folders = {flags_.model};
-    const auto translator = make_translator(models, flags_.search, [&](decode::TranslatorOptions& o) {
-      flags_.adjust(o);
-      o.trace = &trace;
-      options_ = o;
-    });
+    auto options = options_;
+    options.trace = &trace;
     std::vector<Tokens> found;  // of each
-    auto lists = translator->translate({&flags_.sentence, 1}, 0, {});
-    for (auto& best : lists.front()) {
+    for (auto& best : model_->translate(flags_.sentence, options)) {
       auto outputs = best.tokens;
       if (best.finished) outputs.push_back(tokenizer_.eos());
       report::ScoredTranslation translation{std::move(best.text), target_pieces(outputs), {}, best.log_probability,
@@ -225,14 +220,15 @@ class Explainer {
   }
 
   void add_settings(report::Explanation& data) const {
-    const auto& encoder = loaded_.model.encoder;
-    const auto& decoder = loaded_.model.decoder;
+    const auto &encoder = model_->sizes().encoder, &decoder = model_->sizes().decoder;
     const auto add = [&](const char* name, const std::string& value) { data.settings.push_back({name, value}); };
     add("model", flags_.model);
-    add("layers", std::to_string(encoder.layers.size()) + " + " + std::to_string(decoder.layers.size()));
-    add("heads", std::to_string(decoder.options.heads));
-    add("d_model", std::to_string(decoder.options.d_model));
-    add("vocabulary", report::grouped(decoder.options.vocabulary));
+    add("layers", std::to_string(encoder.layers) + " + " + std::to_string(decoder.layers));
+    add("heads", std::to_string(decoder.heads));
+    add("d_model", std::to_string(decoder.d_model));
+    add("vocabulary", report::grouped(decoder.vocabulary));
+    if (flags_.place.device != "cpu" || flags_.place.precision != "float32")
+      add("computed", flags_.place.device + ", " + flags_.place.precision);
     if (flags_.given) add("search", "none: the translation was given");
     else if (options_.sample) add("search", "sampling, temperature " + report::general(options_.temperature, 4));
     else add("search", options_.beam == 1 ? "greedy" : "beam of " + std::to_string(options_.beam));
@@ -242,7 +238,7 @@ class Explainer {
   }
 
   const Flags& flags_;
-  TranslationModel<float> loaded_;
+  std::unique_ptr<ExplainedModel> model_;
   const text::AnyTokenizer& tokenizer_;
   decode::TranslatorOptions options_;
   token_t begin_ = 0;
@@ -268,6 +264,7 @@ void add_explain(CLI::App& app) {
   auto* target = command->add_option("--target", flags->target, "Explain this translation instead of searching one");
   target->type_name("TEXT");
   command->add_option("--out", flags->out, "Where the page goes")->type_name("FILE")->capture_default_str();
+  flags->place.add_to(*command, true);
   flags->search.add_to(*command);
   auto* n_best = command->get_option("--n-best");
   n_best->default_str("the beam, at most 4");

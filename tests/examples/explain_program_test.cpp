@@ -8,6 +8,7 @@
 
 #include "../../examples/translate/attention.hpp"
 #include "../../examples/translate/markup.hpp"
+#include "attend/decode/transformer.hpp"
 #include "attend/io/file.hpp"
 #include "attend/io/model.hpp"
 #include "catch.hpp"
@@ -176,6 +177,34 @@ TEST_CASE("translate explain: shows the search that `translate run` makes", "[ex
   CHECK(unbalanced(page({"\xff\xC3( <b>&", "--target", ""})) == "");
 }
 
+TEST_CASE("translate explain: search and attention are computed in the precision that is asked for", "[explain]") {
+  using namespace attend;
+  const std::string sentence = "she sees books.", target = "ella ve libros.";
+  const auto found = run({"run", "--model", model(), "--n-best", "4", "--precision", "int8"}, sentence + "\n");
+  const std::string score = between(found.output, "\t", "\t"), searched = page({sentence, "--precision", "int8"});
+  CHECK(has(searched, "score <b>" + with_minus(std::stod(score), 4) + "</b>"));
+  CHECK(has(searched, "cpu, int8"));
+  CHECK_FALSE(has(page({sentence}), "cpu, "));
+
+  const auto transformer = io::load_model<float>(model() + "/last");
+  const auto tokenizer = io::load_tokenizer<text::SentencePiece>(model() + "/last");
+  auto source = tokenizer.encode(sentence), outputs = tokenizer.encode(target), inputs = outputs;
+  source.push_back(tokenizer.eos()), outputs.push_back(tokenizer.eos());
+  inputs.insert(inputs.begin(), tokenizer.bos());
+  const auto sum = [&](Precision precision) {
+    return decode::TransformerModel<float>(transformer, precision).evaluate([&](nn::Transformer<float> m) {
+      const auto looks = translate::look(m, source, inputs);
+      double total = 0;
+      for (std::size_t i = 0; i < outputs.size(); ++i)
+        total += static_cast<double>(looks.log_probabilities(static_cast<index_t>(i), outputs[i]));
+      return "log-probability <b>" + with_minus(total, 4) + "</b>";
+    });
+  };
+  CHECK(sum(Precision::full) != sum(Precision::int8));
+  CHECK(has(page({sentence, "--target", target}), sum(Precision::full)));
+  CHECK(has(page({sentence, "--target", target, "--precision", "int8"}), sum(Precision::int8)));
+}
+
 TEST_CASE("translate explain: what cannot be done ends with one line that names it", "[explain]") {
   const auto fails = [](Words words, int code, const std::string& message) {
     words.insert(words.begin(), "explain");
@@ -199,4 +228,8 @@ TEST_CASE("translate explain: what cannot be done ends with one line that names 
   fails({"tea", "--model", model(), "--out", file("no") + "/page.html"}, 1, "No such file");
   fails({"tea", "--model", model(), "--out", files().path().string()}, 1, "is a folder");
   fails({"tea", "--model", model(), "--out", out, "--n-best", "9"}, 1, "n_best is 9");
+  fails({"tea", "--model", model(), "--out", out, "--precision", "bf16"}, 1, "--precision bf16 is for a GPU: add --device cuda");
+  fails({"tea", "--model", model(), "--out", out, "--device", "cuda", "--precision", "int8"}, 1,
+        "--precision int8 is for the CPU");
+  fails({"tea", "--model", model(), "--out", out, "--device", "tpu"}, 2, "--device");
 }
