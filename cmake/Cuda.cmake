@@ -1,6 +1,6 @@
 # The CUDA language and toolkit. Programs are built for Ampere and Hopper, and for the GPU of this machine where there is one,
-# unless CMAKE_CUDA_ARCHITECTURES says otherwise.
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+# unless CMAKE_CUDA_ARCHITECTURES or CUDAARCHS in the environment says otherwise.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   set(CMAKE_CUDA_ARCHITECTURES 80 90)
   find_program(ATTEND_NVIDIA_SMI nvidia-smi)
   mark_as_advanced(ATTEND_NVIDIA_SMI)
