@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -47,10 +48,10 @@ inline constexpr double tolerance = std::is_same_v<T, attend::bfloat16> ? 2e-2
 /// their own.
 template <class T, class E>
 std::string difference(const attend::Tensor<T, attend::Cuda>& got, const attend::Tensor<E>& expected,
-                       double allowed = tolerance<T>, double size = 1e-30) {
+                       double allowed = tolerance<T>, double size = 0) {
   if (!(got.shape() == expected.shape())) return "shape " + got.shape().text() + ", expected " + expected.shape().text();
   const auto host = got.to_host();
-  double largest = size;
+  double largest = std::max(size, 1e-30);
   for (const E e : expected.span())
     if (std::isfinite(static_cast<double>(e))) largest = std::max(largest, std::abs(static_cast<double>(e)));
   for (attend::index_t i = 0; i < host.size(); ++i) {

@@ -1,11 +1,13 @@
 #include <limits>
 
 #include "modules.hpp"
+#include "nn/dropout_places.hpp"
 
 using namespace attend;
 using modules::check_refused;
 using nn::NormOrder;
 using nn::StackOptions;
+using test::dropout_places;
 
 namespace {
 
@@ -24,24 +26,6 @@ StackOptions small(NormOrder order = NormOrder::post, bool wide = true) {
                  .max_length = 5};
   o.final_norm = order == NormOrder::pre;
   return o;
-}
-
-/// Rates at each of the places, one after the other, and at all of them.
-std::vector<nn::DropoutRates> dropout_places() {
-  return {{.embedding = 0.3},
-          {.attention = 0.3},
-          {.activation = 0.3},
-          {.feed_forward = 0.3},
-          {.residual = 0.3},
-          {.norm = 0.3},
-          {.block = 0.3},
-          {.embedding = 0.1,
-           .attention = 0.15,
-           .activation = 0.2,
-           .feed_forward = 0.25,
-           .residual = 0.3,
-           .norm = 0.35,
-           .block = 0.4}};
 }
 
 auto encoder(const StackOptions& o, bool training = true) {

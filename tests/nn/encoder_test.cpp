@@ -1,10 +1,12 @@
 #include "attend/nn/encoder.hpp"
 
 #include "check.hpp"
+#include "dropout_places.hpp"
 
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
 using nn::NormOrder;
+using test::dropout_places;
 
 namespace {
 
@@ -20,24 +22,6 @@ nn::StackOptions small(NormOrder order = NormOrder::post) {
           .activation = Activation::gelu,
           .norm_order = order,
           .max_length = 5};
-}
-
-/// Rates at each of the places, one after the other, and at all of them.
-std::vector<nn::DropoutRates> dropout_places() {
-  return {{.embedding = 0.3},
-          {.attention = 0.3},
-          {.activation = 0.3},
-          {.feed_forward = 0.3},
-          {.residual = 0.3},
-          {.norm = 0.3},
-          {.block = 0.3},
-          {.embedding = 0.1,
-           .attention = 0.15,
-           .activation = 0.2,
-           .feed_forward = 0.25,
-           .residual = 0.3,
-           .norm = 0.35,
-           .block = 0.4}};
 }
 
 /// The encoder written out, operation by operation.

@@ -16,6 +16,7 @@
 namespace attend::decode {
 
 namespace detail {
+/// m.begin(arguments...) is there. By name, because CUDA 12's compiler loses the pack in a requires-expression of its own.
 template <class M, class... Arguments>
 concept BeginsWith = requires(const M& m, const Arguments&... arguments) {
   m.begin(arguments...);
