@@ -51,6 +51,11 @@ TEST_CASE("cuda: a seed gives the model that it gives on the processor, bit for 
     o.share_embeddings = o.tie_head = tied, o.scale_embedding = !tied, o.d_v = tied ? 5 : 0;
     check_start([=]<class T, class D>() { return nn::Transformer<T, D>(o); });
   }
+  for (const auto& [kind, name] : nn::initialisations) {
+    auto o = options();
+    o.initialisation = kind;
+    check_start([=]<class T, class D>() { return nn::Transformer<T, D>(o); });
+  }
   check_start([]<class T, class D>() {
     nn::MultiHeadAttention<T, D> m({.d_model = 8, .heads = 2, .d_k = 4, .d_v = 32, .d_memory = 5});
     nn::xavier_uniform_all(m);

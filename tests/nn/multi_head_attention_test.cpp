@@ -130,14 +130,17 @@ TEST_CASE("MultiHeadAttention: names and counts") {
   CHECK(own.weight.value()(20, 0) != 3);
 }
 
-TEST_CASE("MultiHeadAttention: q, k and v begin by Xavier's rule for each by itself") {
+TEST_CASE("MultiHeadAttention: q, k and v each begin within Xavier's bound of all three as one matrix, or of each by itself") {
   seed(2);
-  const Attention attention({.d_model = 24, .heads = 4});
-  const double bound = std::sqrt(6.0 / 48);
-  double largest = 0;
-  for (const double w : attention.weight.value().span()) largest = std::max(largest, std::abs(w));
-  CHECK(largest <= bound);
-  CHECK(largest > 0.95 * bound);
+  for (const bool apart : {false, true}) {
+    const Attention attention(
+        {.d_model = 24, .heads = 4, .initial = {apart ? nn::Initialisation::xavier : nn::Initialisation::residual_scaled}});
+    const double bound = std::sqrt(apart ? 6.0 / 48 : 6.0 / 96);
+    double largest = 0;
+    for (const double w : attention.weight.value().span()) largest = std::max(largest, std::abs(w));
+    CHECK(largest <= bound);
+    CHECK(largest > 0.95 * bound);
+  }
 }
 
 TEST_CASE("MultiHeadAttention names what does not fit") {

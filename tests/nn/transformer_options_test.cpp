@@ -103,7 +103,8 @@ TEST_CASE("model_options: what is given apart goes to its side, all else to both
                                     .max_length = 13,
                                     .tie_head = true,
                                     .head_bias = false,
-                                    .output = nn::Output::probabilities});
+                                    .output = nn::Output::probabilities,
+                                    .initialisation = nn::Initialisation::fairseq});
   CHECK(m.encoder.vocabulary == 7);
   CHECK(m.decoder.vocabulary == 9);
   CHECK(m.encoder.layers == 0);
@@ -129,6 +130,7 @@ TEST_CASE("model_options: what is given apart goes to its side, all else to both
     CHECK(s.positions == nn::PositionKind::learned);
     CHECK(s.position_base == 77);
     CHECK(s.max_length == 13);
+    CHECK(s.initialisation == nn::Initialisation::fairseq);
   }
   CHECK(m.tie_head);
   CHECK_FALSE(m.head_bias);

@@ -40,14 +40,18 @@ std::string to_name(E value, const Names<E, N>& names) {
 }
 
 template <class E, std::size_t N>
-E from_name(const io::JsonObject& json, const char* key, const Names<E, N>& names) {
-  const auto text = json.get<std::string>(key);
+E from_name(const io::JsonObject& json, const char* key, const Names<E, N>& names, const std::string& text) {
   std::string expected;
   for (const auto& [v, name] : names) {
     if (text == name) return v;
     expected += (expected.empty() ? "" : ", ") + std::string(name);
   }
   throw FormatError(json.name() + ": " + key + " is \"" + printable(text) + "\", expected one of " + expected);
+}
+
+template <class E, std::size_t N>
+E from_name(const io::JsonObject& json, const char* key, const Names<E, N>& names) {
+  return from_name(json, key, names, json.get<std::string>(key));
 }
 
 /// A size from a file: a bound keeps a damaged file from asking for more memory than any model has.
@@ -106,6 +110,7 @@ inline io::Json to_json(const nn::StackOptions& o) {
   json["cross_attentions"] = o.cross_attentions;
   json["d_memory"] = o.d_memory;
   json["causal"] = o.causal;
+  json["initialisation"] = to_name(o.initialisation, nn::initialisations);
   return json;
 }
 
@@ -132,7 +137,10 @@ inline nn::StackOptions stack_from(const io::JsonObject& json) {
           .dropout = dropout_from(json.object("dropout")),
           .cross_attentions = size_from(json, "cross_attentions"),
           .d_memory = size_from(json, "d_memory"),
-          .causal = json.get<bool>("causal")};
+          .causal = json.get<bool>("causal"),
+          // Files of before this option are of models that began so.
+          .initialisation =
+              from_name(json, "initialisation", nn::initialisations, json.get<std::string>("initialisation", "xavier"))};
 }
 
 }  // namespace attend::detail

@@ -22,7 +22,8 @@ template <class T, Device D = Cpu>
 struct CrossAttention {
   MultiHeadAttention<T, D> attention;
   Sublayer<T, D> around;
-  explicit CrossAttention(const StackOptions& o) : attention(detail::attention_options(o, true)), around(o) {}
+  CrossAttention(const StackOptions& o, const SublayerPlace& place)
+      : attention(detail::attention_options(o, true, place)), around(o) {}
 };
 
 /// What one call of a decoder block may ask for besides its inputs. A bias is added to the scores, as a mask of any shape; see
@@ -47,16 +48,19 @@ struct DecoderLayer {
   Dropout feed_forward_dropout, block_dropout;
   bool causal;
 
-  explicit DecoderLayer(const StackOptions& o)
-      : self_attn(detail::attention_options(o, false)),
+  /// Layer `layer` of the stack, from 0, which some initial values depend on.
+  explicit DecoderLayer(const StackOptions& o, index_t layer = 0)
+      : self_attn(detail::attention_options(o, false, {layer, o.layers, 0, 2 + o.cross_attentions})),
         around_self_attn(o),
-        feed_forward(o.d_model, o.d_ff, o.activation, o.dropout.activation),
+        feed_forward(o.d_model, o.d_ff, o.activation, o.dropout.activation,
+                     {o.initialisation, {layer, o.layers, 1 + o.cross_attentions, 2 + o.cross_attentions}}),
         around_feed_forward(o),
         feed_forward_dropout(make_dropout("feed-forward dropout", o.dropout.feed_forward)),
         block_dropout(make_dropout("block dropout", o.dropout.block)),
         causal(o.causal) {
     cross.reserve(static_cast<std::size_t>(o.cross_attentions));
-    for (index_t i = 0; i < o.cross_attentions; ++i) cross.emplace_back(o);
+    for (index_t i = 0; i < o.cross_attentions; ++i)
+      cross.emplace_back(o, SublayerPlace{layer, o.layers, 1 + i, 2 + o.cross_attentions});
   }
 
   /// x [rows, d_model] -> [rows, d_model]. One memory serves all cross-attentions; else there is one for each.
@@ -128,7 +132,7 @@ struct Decoder {
         embedding_dropout(make_dropout("embedding dropout", o.dropout.embedding)) {
     if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, o.scale_embedding);
     layers.reserve(static_cast<std::size_t>(o.layers));
-    for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o);
+    for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o, i);
     if (o.final_norm) layer_norm.emplace(o.d_model, o.norm);
   }
 

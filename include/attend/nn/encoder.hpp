@@ -21,10 +21,11 @@ struct EncoderLayer {
   Sublayer<T, D> around_feed_forward;
   Dropout feed_forward_dropout, block_dropout;
 
-  explicit EncoderLayer(const StackOptions& o)
-      : self_attn(detail::attention_options(o, false)),
+  /// Layer `layer` of the stack, from 0, which some initial values depend on.
+  explicit EncoderLayer(const StackOptions& o, index_t layer = 0)
+      : self_attn(detail::attention_options(o, false, {layer, o.layers, 0, 2})),
         around_self_attn(o),
-        feed_forward(o.d_model, o.d_ff, o.activation, o.dropout.activation),
+        feed_forward(o.d_model, o.d_ff, o.activation, o.dropout.activation, {o.initialisation, {layer, o.layers, 1, 2}}),
         around_feed_forward(o),
         feed_forward_dropout(make_dropout("feed-forward dropout", o.dropout.feed_forward)),
         block_dropout(make_dropout("block dropout", o.dropout.block)) {}
@@ -92,7 +93,7 @@ struct Encoder {
         embedding_dropout(make_dropout("embedding dropout", o.dropout.embedding)) {
     if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, o.scale_embedding);
     layers.reserve(static_cast<std::size_t>(o.layers));
-    for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o);
+    for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o, i);
     if (o.final_norm) layer_norm.emplace(o.d_model, o.norm);
   }
 

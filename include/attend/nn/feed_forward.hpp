@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/nn/dropout.hpp"
+#include "attend/nn/initialisation.hpp"
 #include "attend/nn/linear.hpp"
 #include "attend/ops/feed_forward.hpp"
 
@@ -15,8 +16,12 @@ struct FeedForward {
   Activation activation;
   Dropout dropout;  // between the two
 
-  FeedForward(index_t d_model, index_t d_ff, Activation f = Activation::relu, double activation_dropout = 0)
-      : fc1(d_model, d_ff), fc2(d_ff, d_model), activation(f), dropout(make_dropout("activation dropout", activation_dropout)) {}
+  FeedForward(index_t d_model, index_t d_ff, Activation f = Activation::relu, double activation_dropout = 0,
+              const InitialValues& initial = {})
+      : fc1(d_model, d_ff, true, initial.gain(MatrixRole::inner, d_model, d_ff)),
+        fc2(d_ff, d_model, true, initial.gain(MatrixRole::outer, d_ff, d_model)),
+        activation(f),
+        dropout(make_dropout("activation dropout", activation_dropout)) {}
   Var<T, D> operator()(const Var<T, D>& x) const {
     if (rate(dropout) == 0) return feed_forward(x, fc1.weight, *fc1.bias, fc2.weight, *fc2.bias, activation);
     return fc2(activate_dropout(fc1(x), activation, rate(dropout)));

@@ -7,19 +7,20 @@
 
 namespace attend::nn {
 
-/// y = x W^T + b. Weights by Xavier, bias 0.
+/// y = x W^T + b. Weights by Xavier, times `gain`; bias 0.
 template <class T, Device D = Cpu>
 struct Linear {
   using value_type = T;
   using device_type = D;
+  static constexpr bool maps_vectors = true;
   Var<T, D> weight;               // [out, in]
   std::optional<Var<T, D>> bias;  // [out]
 
   /// Throws ValueError where a width is not positive.
-  Linear(index_t in, index_t out, bool with_bias = true) {
+  Linear(index_t in, index_t out, bool with_bias = true, double gain = 1) {
     check_value(in > 0 && out > 0, "Linear", "widths " + std::to_string(in) + " to " + std::to_string(out) + " are not positive");
     weight = constant_parameter<T, D>({out, in}, 0);
-    xavier_uniform(weight.value());
+    xavier_uniform(weight.value(), gain);
     if (with_bias) bias = constant_parameter<T, D>({out}, 0);
   }
   Var<T, D> operator()(const Var<T, D>& x) const { return bias ? linear(x, weight, *bias) : linear(x, weight); }

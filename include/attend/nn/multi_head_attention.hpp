@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "attend/nn/dropout.hpp"
+#include "attend/nn/initialisation.hpp"
 #include "attend/nn/linear.hpp"
 #include "attend/ops/attention.hpp"
 
@@ -17,6 +18,7 @@ struct MultiHeadAttentionOptions {
   bool bias = true;      ///< of the q, k and v projections
   bool out_bias = true;
   double dropout = 0;  ///< on the attention weights
+  InitialValues initial = {};
 };
 
 /// What one call of an attention may ask for besides its inputs.
@@ -36,6 +38,7 @@ template <class T, Device D = Cpu>
 struct MultiHeadAttention {
   using value_type = T;
   using device_type = D;
+  static constexpr bool maps_vectors = true;
   index_t heads, d_k, d_v;
   Var<T, D> weight;                        // [heads * (2 d_k + d_v), d_model], or [heads * d_k, d_model] with a memory_weight
   std::optional<Var<T, D>> bias;           // as many
@@ -49,7 +52,7 @@ struct MultiHeadAttention {
       : heads(o.heads),
         d_k(head_width(o)),
         d_v(o.d_v ? o.d_v : d_k),
-        out_proj(heads * d_v, o.d_model, o.out_bias),
+        out_proj(heads * d_v, o.d_model, o.out_bias, o.initial.gain(MatrixRole::attention_out, heads * d_v, o.d_model)),
         dropout(make_dropout("attention dropout", o.dropout)) {
     check_value(d_v > 0 && o.d_memory >= 0, "MultiHeadAttention", "d_v and d_memory must be positive");
     const bool own_memory = o.d_memory != 0 && o.d_memory != o.d_model;
@@ -60,8 +63,12 @@ struct MultiHeadAttention {
       memory_weight = constant_parameter<T, D>({kv_rows, o.d_memory}, 0);
       if (o.bias) memory_bias = constant_parameter<T, D>({kv_rows}, 0);
     }
-    for (const auto& rows : {weight_rows(0), weight_rows(1), weight_rows(2)})
-      xavier_uniform(rows.packed.value().rows(rows.first, rows.count));
+    for (const int part : {0, 1, 2}) {
+      const auto rows = weight_rows(part);
+      const auto matrix = rows.packed.value().rows(rows.first, rows.count);
+      const auto role = part == 2 ? MatrixRole::value : MatrixRole::query_key;
+      xavier_uniform(matrix, o.initial.gain(role, matrix.dim(1), matrix.dim(0)));
+    }
   }
 
   /// Self-attention over the sentences of x, [rows, d_model].

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "attend/nn/initialisation.hpp"
 #include "attend/nn/layer_norm.hpp"
 #include "attend/nn/multi_head_attention.hpp"
 #include "attend/nn/positions.hpp"
@@ -47,6 +48,7 @@ struct StackOptions {
   index_t cross_attentions = 1;  ///< of a decoder layer, one for each source
   index_t d_memory = 0;          ///< width of what a decoder attends to; 0 stands for d_model
   bool causal = true;            ///< a decoder's token sees itself and those before it
+  Initialisation initialisation = InitialValues{}.kind;
 };
 
 /// What the head of a model gives.
@@ -78,14 +80,15 @@ inline void check(const StackOptions& o, const char* stack) {
 
 namespace detail {
 
-inline MultiHeadAttentionOptions attention_options(const StackOptions& o, bool cross) {
+inline MultiHeadAttentionOptions attention_options(const StackOptions& o, bool cross, const SublayerPlace& place) {
   return {.d_model = o.d_model,
           .heads = o.heads,
           .d_k = o.d_k,
           .d_v = o.d_v,
           .d_memory = cross ? o.d_memory : 0,
           .bias = o.attention_bias,
-          .dropout = o.dropout.attention};
+          .dropout = o.dropout.attention,
+          .initial = {o.initialisation, place}};
 }
 
 }  // namespace detail

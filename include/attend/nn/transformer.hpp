@@ -80,7 +80,8 @@ Transformer<T, D>::Transformer(const ModelOptions& o) : options((check(o), o)), 
   if (o.share_embeddings) decoder.embed_tokens->weight = encoder.embed_tokens->weight;
   if (!o.tie_head) {
     head_weight = constant_parameter<T, D>({o.decoder.vocabulary, o.decoder.d_model}, 0);
-    xavier_uniform(head_weight->value());
+    const InitialValues initial{o.decoder.initialisation};
+    xavier_uniform(head_weight->value(), initial.gain(MatrixRole::head, o.decoder.d_model, o.decoder.vocabulary));
   } else if (!o.decoder.scale_embedding) {
     // Rows of size 1 make a good unscaled embedding and far too large logits.
     normal(decoder.embed_tokens->weight.value(), 1 / std::sqrt(static_cast<double>(o.decoder.d_model)));

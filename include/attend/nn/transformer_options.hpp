@@ -43,6 +43,7 @@ struct TransformerOptions {
   bool tie_head = false;
   bool head_bias = true;
   Output output = Output::logits;
+  Initialisation initialisation = InitialValues{}.kind;
 
   /// 4 + 4 layers, 128 / 256, 4 heads: for some ten thousand sentence pairs. Source: Wu et al. 2021, "Good for Misconceived
   /// Reasons", table 1.
@@ -94,7 +95,8 @@ inline ModelOptions model_options(const TransformerOptions& o) {
                      .scale_embedding = o.scale_embedding,
                      .positions = o.positions,
                      .position_base = o.position_base,
-                     .max_length = o.max_length};
+                     .max_length = o.max_length,
+                     .initialisation = o.initialisation};
   stack.dropout.embedding = stack.dropout.residual = o.dropout;
   stack.dropout.attention = o.attention_dropout;
   stack.dropout.activation = o.activation_dropout;
