@@ -30,6 +30,7 @@
 #include "attend/cuda/map.cuh"
 #include "attend/cuda/map_dropout.cuh"
 #include "attend/cuda/memory.cuh"
+#include "attend/cuda/muon.cuh"
 #include "attend/cuda/optimizer.cuh"
 #include "attend/cuda/positions.cuh"
 #include "attend/cuda/rearrange.cuh"

@@ -26,22 +26,6 @@ struct AdamWOptions {
 /// What Adam and AdamW share: Adam with either kind of weight decay.
 template <class T, Device D>
 class AdamBase : public OptimizerBase<T, D> {
- public:
-  /// One step with the learning rate set last. False where it was left out, see `grad_norm`.
-  bool step() { return step(this->learning_rate()); }
-  /// One step with that learning rate; the gradients count `gradient_scale` times what they are. Throws ValueError.
-  bool step(double learning_rate, double gradient_scale = 1) {
-    if (!this->begin_step(learning_rate, gradient_scale)) return false;
-    apply(learning_rate);
-    return true;
-  }
-  /// One step with that learning rate, the gradients cut down to a norm of `max_norm` (0: as they are), left out where their norm
-  /// is not finite. Waits for no device: what came of it stands in `record()`. Throws ValueError.
-  void update(double learning_rate, double max_norm = 0) {
-    this->begin_update_clipped(learning_rate, max_norm);
-    apply(learning_rate);
-  }
-
  protected:
   template <class Options>
   AdamBase(const char* name, bool decoupled, FlatParameters<T, D> parameters, const Options& o)
@@ -60,7 +44,7 @@ class AdamBase : public OptimizerBase<T, D> {
   }
 
  private:
-  void apply(double learning_rate) {
+  void apply(double learning_rate) override {
     const AdamStep step{.learning_rate = learning_rate,
                         .l2 = decoupled_ ? 0.0 : weight_decay_,
                         .shrink = decoupled_ ? 1 - learning_rate * weight_decay_ : 1.0,

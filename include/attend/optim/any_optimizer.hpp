@@ -6,16 +6,17 @@
 #include <variant>
 
 #include "attend/optim/adam.hpp"
+#include "attend/optim/muon.hpp"
 #include "attend/optim/sgd.hpp"
 
 namespace attend::optim {
 
 /// Which optimizer, and with what options: `AdamWOptions{.weight_decay = 0.05}`.
-using OptimizerOptions = std::variant<AdamOptions, AdamWOptions, SgdOptions>;
+using OptimizerOptions = std::variant<AdamOptions, AdamWOptions, SgdOptions, MuonOptions>;
 
-/// `adam`, `adamw` or `sgd`.
+/// `adam`, `adamw`, `sgd` or `muon`.
 inline std::string_view optimizer_name(const OptimizerOptions& options) {
-  constexpr std::array<std::string_view, 3> names = {"adam", "adamw", "sgd"};
+  constexpr std::array<std::string_view, 4> names = {"adam", "adamw", "sgd", "muon"};
   return names[options.index()];
 }
 
@@ -48,12 +49,13 @@ class AnyOptimizer {
   void restore(const OptimizerState<T, D>& state) { base().restore(state); }
 
  private:
-  using Variant = std::variant<Adam<T, D>, AdamW<T, D>, Sgd<T, D>>;
+  using Variant = std::variant<Adam<T, D>, AdamW<T, D>, Sgd<T, D>, Muon<T, D>>;
   using Base = OptimizerBase<T, D>;
 
   static Variant make(FlatParameters<T, D> p, const AdamOptions& o) { return Adam<T, D>(std::move(p), o); }
   static Variant make(FlatParameters<T, D> p, const AdamWOptions& o) { return AdamW<T, D>(std::move(p), o); }
   static Variant make(FlatParameters<T, D> p, const SgdOptions& o) { return Sgd<T, D>(std::move(p), o); }
+  static Variant make(FlatParameters<T, D> p, const MuonOptions& o) { return Muon<T, D>(std::move(p), o); }
   Base& base() {
     return std::visit([](auto& o) -> Base& { return o; }, optimizer_);
   }
@@ -64,6 +66,7 @@ class AnyOptimizer {
   Variant optimizer_;
 };
 
-static_assert(Optimizer<Adam<float>> && Optimizer<AdamW<float>> && Optimizer<Sgd<float>> && Optimizer<AnyOptimizer<float>>);
+static_assert(Optimizer<Adam<float>> && Optimizer<AdamW<float>> && Optimizer<Sgd<float>> && Optimizer<Muon<float>> &&
+              Optimizer<AnyOptimizer<float>>);
 
 }  // namespace attend::optim

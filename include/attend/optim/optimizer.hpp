@@ -35,11 +35,29 @@ concept Optimizer = requires(O& optimizer, double number) {
   optimizer.restore(optimizer.state());
 };
 
-/// What all optimizers share: the parameters, the learning rate, the record of the updates. Of parameters in bfloat16 they keep
-/// float copies, so that small updates are not lost in rounding; a parameter that somebody else changed counts as it is then.
+/// What all optimizers share: the parameters, the learning rate, the record of the updates, and all of a step but its rule. Of
+/// parameters in bfloat16 they keep float copies, so that small updates are not lost in rounding; a parameter that somebody else
+/// changed counts as it is then.
 template <class T, Device D>
 class OptimizerBase {
  public:
+  virtual ~OptimizerBase() = default;
+
+  /// One step with the learning rate set last. False where it was left out, see `grad_norm`.
+  bool step() { return step(learning_rate()); }
+  /// One step with that learning rate; the gradients count `gradient_scale` times what they are. Throws ValueError.
+  bool step(double learning_rate, double gradient_scale = 1) {
+    if (!begin_step(learning_rate, gradient_scale)) return false;
+    apply(learning_rate);
+    return true;
+  }
+  /// One step with that learning rate, the gradients cut down to a norm of `max_norm` (0: as they are), left out where their norm
+  /// is not finite. Waits for no device: what came of it stands in `record()`. Throws ValueError.
+  void update(double learning_rate, double max_norm = 0) {
+    begin_update_clipped(learning_rate, max_norm);
+    apply(learning_rate);
+  }
+
   void zero_grad() { parameters_.zero_grad(); }
   [[nodiscard]] const FlatParameters<T, D>& parameters() const { return parameters_; }
 
@@ -81,6 +99,14 @@ class OptimizerBase {
   }
 
  protected:
+  OptimizerBase(const OptimizerBase&) = default;
+  OptimizerBase(OptimizerBase&&) noexcept = default;
+  OptimizerBase& operator=(const OptimizerBase&) = default;
+  OptimizerBase& operator=(OptimizerBase&&) noexcept = default;
+
+  /// The rule: moves the values by the gradients, unless `record()` says that the update is left out.
+  virtual void apply(double learning_rate) = 0;
+
   OptimizerBase(FlatParameters<T, D> parameters, double learning_rate, const std::vector<const char*>& names)
       : parameters_(std::move(parameters)) {
     set_learning_rate(learning_rate);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,20 @@ namespace attend::optim {
 template <class T, Device D = Cpu>
 class FlatParameters {
  public:
-  /// Throws ValueError where nothing is left to train, or where a Var is the result of a computation and no parameter.
-  explicit FlatParameters(const std::vector<Var<T, D>>& parameters) : state_(std::make_shared<State>()) {
+  /// A matrix [rows, columns] that begins at that element of the buffers.
+  struct Matrix {
+    index_t begin, rows, columns;
+  };
+  /// A part of the buffers.
+  struct Range {
+    index_t begin, size;
+  };
+
+  /// `matrices` are views of those parameters, or of rows of them, that an optimizer may treat as matrices: see
+  /// `nn::hidden_matrices`. Throws ValueError where nothing is left to train, where a Var is the result of a computation and no
+  /// parameter, and where a parameter is made of matrices in part.
+  explicit FlatParameters(const std::vector<Var<T, D>>& parameters, const std::vector<Tensor<T, D>>& matrices = {})
+      : state_(std::make_shared<State>()) {
     State& s = *state_;
     for (const auto& p : parameters) {
       check_value(p.is_leaf(), "FlatParameters", "a Var of shape " + p.shape().text() + " was computed and is no parameter");
@@ -33,6 +46,7 @@ class FlatParameters {
       s.count += p.size();
     }
     check_value(!s.slots.empty(), "FlatParameters", "none of " + std::to_string(parameters.size()) + " parameters is trainable");
+    for (const Slot& slot : s.slots) find_matrices(slot, matrices);
     s.values = Tensor<T, D>({s.size}, T(0));
     s.gradients = Tensor<T, D>({s.size}, T(0));
     gather();
@@ -48,6 +62,10 @@ class FlatParameters {
   [[nodiscard]] index_t size() const { return state_->size; }
   /// Elements of the parameters alone.
   [[nodiscard]] index_t count() const { return state_->count; }
+  /// The matrices that were named and are trained.
+  [[nodiscard]] const std::vector<Matrix>& matrices() const { return state_->matrices; }
+  /// The parameters that hold none of them, each part a whole number of cache lines.
+  [[nodiscard]] const std::vector<Range>& others() const { return state_->others; }
   /// `[512, 512] [512] ...`: the shapes in their order. Buffers of an equal layout may be copied into each other.
   [[nodiscard]] std::string layout() const {
     std::string text;
@@ -96,10 +114,33 @@ class FlatParameters {
   };
   struct State {
     std::vector<Slot> slots;
+    std::vector<Matrix> matrices;
+    std::vector<Range> others;
     Tensor<T, D> values, gradients;
     index_t size = 0, count = 0;
     bool finite = true;
   };
+
+  /// Sorts a parameter, which is not in the buffer yet: what matrices it is made of, or that it is made of none.
+  void find_matrices(const Slot& slot, const std::vector<Tensor<T, D>>& matrices) const {
+    State& s = *state_;
+    const T* first = slot.var.data();
+    index_t covered = 0;
+    for (const auto& matrix : matrices) {
+      const std::less<const T*> before;
+      if (matrix.rank() != 2 || before(matrix.data(), first) || !before(matrix.data(), first + slot.var.size())) continue;
+      s.matrices.push_back({slot.begin + (matrix.data() - first), matrix.dim(0), matrix.dim(1)});
+      covered += matrix.size();
+    }
+    check_value(
+        covered == 0 || covered == slot.var.size(), "FlatParameters",
+        "matrices of " + std::to_string(covered) + " numbers make up a part of a parameter of shape " + slot.var.shape().text());
+    if (covered > 0) return;
+    const index_t size = (slot.var.size() + unit - 1) / unit * unit;
+    if (!s.others.empty() && s.others.back().begin + s.others.back().size == slot.begin) s.others.back().size += size;
+    else s.others.push_back({slot.begin, size});
+  }
+
   std::shared_ptr<State> state_;
 };
 

@@ -32,23 +32,8 @@ class Sgd : public OptimizerBase<T, D> {
   explicit Sgd(const std::vector<Var<T, D>>& parameters, const SgdOptions& options = {})
       : Sgd(FlatParameters<T, D>(parameters), options) {}
 
-  /// One step with the learning rate set last. False where it was left out, see `grad_norm`.
-  bool step() { return step(this->learning_rate()); }
-  /// One step with that learning rate; the gradients count `gradient_scale` times what they are. Throws ValueError.
-  bool step(double learning_rate, double gradient_scale = 1) {
-    if (!this->begin_step(learning_rate, gradient_scale)) return false;
-    apply(learning_rate);
-    return true;
-  }
-  /// One step with that learning rate, the gradients cut down to a norm of `max_norm` (0: as they are), left out where their norm
-  /// is not finite. Waits for no device: what came of it stands in `record()`. Throws ValueError.
-  void update(double learning_rate, double max_norm = 0) {
-    this->begin_update_clipped(learning_rate, max_norm);
-    apply(learning_rate);
-  }
-
  private:
-  void apply(double learning_rate) {
+  void apply(double learning_rate) override {
     const SgdStep step{.learning_rate = learning_rate,
                        .l2 = options_.weight_decay,
                        .momentum = options_.momentum,

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "attend/cpu/optimizer.hpp"
+
+/// What Muon does to matrices besides multiplying them.
+namespace attend {
+
+/// g = record's gradient_scale * gradient, velocity = momentum * velocity + g, direction = g + momentum * velocity (Nesterov's).
+/// Does nothing where the record says that the update is left out.
+template <class T>
+void muon_momentum(Cpu, index_t n, double momentum, const UpdateRecord* record, const T* gradient, T* velocity, T* direction) {
+  if (!record->taken) return;
+  const T scale = static_cast<T>(record->gradient_scale), keep = static_cast<T>(momentum);
+  cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) {
+    const cpu::Vector<T> g = scale * at.of(gradient), v = keep * at.of(velocity) + g;
+    at.set(velocity, v);
+    at.set(direction, g + keep * v);
+  });
+}
+
+/// Divides each of `count` matrices of n numbers, which lie end to end, by its Frobenius norm, or by 1e-7 where that is less.
+template <class T>
+void unit_norm(Cpu, index_t count, index_t n, T* x) {
+  parallel_rows(count, n, [=](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      T* matrix = x + i * n;
+      const double squares = cpu::sum_over<double>(n, [=](index_t j) {
+        const auto v = static_cast<double>(matrix[j]);
+        return v * v;
+      });
+      const T factor = static_cast<T>(1 / std::max(std::sqrt(squares), 1e-7));
+      for (index_t j = 0; j < n; ++j) matrix[j] *= factor;
+    }
+  });
+}
+
+/// y = a * I + b * x for `count` square matrices [size, size].
+template <class T>
+void scaled_plus_identity(Cpu, index_t count, index_t size, T a, T b, const T* x, T* y) {
+  parallel_rows(count * size, size, [=](index_t begin, index_t end) {
+    for (index_t row = begin; row < end; ++row) {
+      for (index_t j = 0; j < size; ++j) y[row * size + j] = b * x[row * size + j];
+      y[row * size + row % size] += a;
+    }
+  });
+}
+
+/// value = shrink * value - rate * direction. Does nothing where the record says that the update is left out. `rounded` as for
+/// adam_step.
+template <class T>
+void muon_apply(Cpu, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, T* value,
+                T* /*rounded*/) {
+  if (!record->taken) return;
+  const T step = static_cast<T>(rate), keep = static_cast<T>(shrink);
+  cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) { at.set(value, keep * at.of(value) - step * at.of(direction)); });
+}
+
+}  // namespace attend
