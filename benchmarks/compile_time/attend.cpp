@@ -4,9 +4,10 @@ using namespace attend;
 
 int main() {
   auto corpus = text::read_tsv("en-es.tsv");
-  auto tokenizer = text::SentencePiece::train(corpus, {.vocabulary = 8000});
-  nn::Transformer<float> model({.vocabulary = tokenizer.size(), .d_model = 256, .heads = 4, .layers = 3});
-  train::fit(model, corpus, tokenizer, {.epochs = 10, .tokens_per_batch = 4096});
+  auto recipe = train::recipe(corpus.size());  // sizes that suit so many pairs
+  auto tokenizer = text::SentencePiece::train(corpus, {.vocabulary = recipe.vocabulary});
+  nn::Transformer<float> model(recipe.model(tokenizer.size()));
+  train::fit(model, corpus, tokenizer);
   io::save("model", model, tokenizer);
 
   auto translate = decode::Translator(model, tokenizer, {.beam = 4});

@@ -29,6 +29,8 @@ struct Flags {
   ModelFlags model;
   Place place;
   index_t vocabulary = 10000, tokens = 2048, length = 20, rounds = 5;
+
+  Flags() { model.preset = "tiny"; }
 };
 
 /// Sentences of `length` random tokens, some more and some fewer, `tokens` in all.
@@ -112,7 +114,7 @@ void bench_decoding(const Flags& flags, const nn::Transformer<typename Types::T,
 template <class Types>
 void bench(const Flags& flags) {
   seed(1);
-  nn::Transformer<typename Types::T, typename Types::D> model(flags.model.options(flags.vocabulary));
+  nn::Transformer<typename Types::T, typename Types::D> model(flags.model.options(flags.vocabulary, {}));
   std::printf("%s parameters, vocabulary %lld, sentences of about %lld tokens, %d threads, median of %lld rounds\n",
               train::count_text(static_cast<double>(nn::parameter_count(model))).c_str(),
               static_cast<long long>(flags.vocabulary), static_cast<long long>(flags.length), threads(),
@@ -143,6 +145,7 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   flags->model.add_to(*command);
+  command->get_option("--preset")->capture_default_str();
   flags->place.add_to(*command, true);
   command->callback([flags] { flags->place.with_types([&](auto types) { bench<decltype(types)>(*flags); }); });
 }

@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 struct Flags {
   std::string pairs, source, target, validation_pairs, out, init;
   std::vector<std::string> freeze;
-  index_t validation_size = 1000, test_size = 0, vocabulary = 8000, max_characters = 1000;
+  index_t validation_size = 1000, test_size = 0, vocabulary = 0, max_characters = 1000;
   bool reverse = false, resume = false, overwrite = false;
   ModelFlags model;
   TrainFlags train;
@@ -73,10 +73,27 @@ text::Split split(const Flags& flags) {
   return parts;
 }
 
+/// `3 + 3 layers of 256 / 1024, 4 heads, dropout 0.15, one matrix for embeddings and head, begun by residual_scaled`.
+std::string size_text(const nn::ModelOptions& o) {
+  const auto both = [](const auto& a, const auto& b) {
+    return a == b ? number_text(a) : number_text(a) + " and " + number_text(b);
+  };
+  const auto &e = o.encoder, &d = o.decoder;
+  std::string text = number_text(e.layers) + " + " + number_text(d.layers) + " layers of " + both(e.d_model, d.d_model) + " / " +
+                     both(e.d_ff, d.d_ff) + ", " + both(e.heads, d.heads) + " heads";
+  text += std::string(d.norm_order == nn::NormOrder::pre ? ", pre-norm" : "") + ", dropout " +
+          both(e.dropout.residual, d.dropout.residual);
+  if (o.tie_head)
+    text += o.share_embeddings ? ", one matrix for embeddings and head" : ", one matrix for target embedding and head";
+  return text + ", begun by " + nn::initialisation_name(d.initialisation);
+}
+
 /// What is wanted of `fit`. Without validation pairs nothing can be judged by them, unless the command line insists.
-train::FitOptions fit_options(const CLI::App& command, const Flags& flags, const nn::ModelOptions& model,
-                              const text::Corpus& validation) {
-  auto o = flags.train.options(model.decoder.d_model);
+template <class Model>
+train::FitOptions fit_options(const CLI::App& command, const Flags& flags, const Model& network, const text::Split& parts) {
+  const nn::ModelOptions& model = network.options;
+  const text::Corpus& validation = parts.validation;
+  auto o = flags.train.options(train::run_facts(network, parts.train.size()), !flags.init.empty());
   o.validation = validation;
   if (validation.empty()) {
     if (command.get_option("--patience")->count() == 0) o.patience = 0;
@@ -125,9 +142,9 @@ void check_options(const CLI::App& command, const Flags& flags) {
     check_init(command);
     if (!flags.resume) (void)train::model_folder(flags.init);
   } else {
-    nn::check(nn::model_options(flags.model.options(flags.vocabulary)));
+    nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }
-  (void)flags.train.options(1);
+  flags.train.check();
 }
 
 /// The model and the tokenizer to begin with: those of the run that is resumed, of `--init`, or new ones.
@@ -137,9 +154,11 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const Flags& fl
     const auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
     return {flags.resume ? loaded.model : with_dropout(loaded.model, flags.model), loaded.tokenizer};
   }
+  const auto recipe = train::recipe(pairs.size(), flags.train.minutes);
   std::fprintf(stderr, "train: learning subwords\n");
-  text::AnyTokenizer tokenizer = text::SentencePiece::train(pairs, {.vocabulary = flags.vocabulary});
-  nn::Transformer<T, D> model(flags.model.options(tokenizer.size()));
+  text::AnyTokenizer tokenizer =
+      text::SentencePiece::train(pairs, {.vocabulary = flags.vocabulary > 0 ? flags.vocabulary : recipe.vocabulary});
+  nn::Transformer<T, D> model(flags.model.options(tokenizer.size(), recipe));
   return {std::move(model), std::move(tokenizer)};
 }
 
@@ -155,15 +174,18 @@ void train_model(const CLI::App& command, const Flags& flags) {
   }
   auto [model, tokenizer] = first_model<T, D>(flags, parts.train);
   freeze(model, flags.freeze);
-  auto options = fit_options(command, flags, model.options, parts.validation);
+  auto options = fit_options(command, flags, model, parts);
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
   if (!parts.validation.empty())
     options.translate = [&greedy](const std::vector<std::string>& sources) { return greedy(sources); };
   std::fprintf(stderr,
                "train: %lld pairs to learn from, %lld for validation, %lld for test; %lld subwords, %d threads\n"
-               "train: Ctrl-C stops and saves; checkpoints are in %s\n",
+               "train: Ctrl-C stops and saves; checkpoints are in %s\n"
+               "train: what follows has an option for each of its numbers, see translate train --help\n"
+               "%s\n",
                static_cast<long long>(parts.train.size()), static_cast<long long>(parts.validation.size()),
-               static_cast<long long>(parts.test.size()), static_cast<long long>(tokenizer.size()), threads(), flags.out.c_str());
+               static_cast<long long>(parts.test.size()), static_cast<long long>(tokenizer.size()), threads(), flags.out.c_str(),
+               train::setting_line("model", size_text(model.options)).c_str());
 
   // The settings of a run that is refused must not take the place of those of the run that is there.
   bool save_at_first_step = flags.resume;
@@ -234,9 +256,10 @@ void add_train(CLI::App& app) {
   command->add_option("--test-size", flags->test_size, "Pairs to hold out and score the best model with at the end")
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
-  command->add_option("--vocabulary", flags->vocabulary, "Subwords of both languages together; a small corpus gives fewer")
-      ->check(CLI::Range(8, 1 << 20))
-      ->capture_default_str();
+  command
+      ->add_option("--vocabulary", flags->vocabulary,
+                   "Subwords of both languages together, by the number of pairs; a small corpus gives fewer")
+      ->check(CLI::Range(8, 1 << 20));
   command->add_option("--max-characters", flags->max_characters, "Pairs with a longer side are left out")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();

@@ -3,29 +3,25 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <variant>
 
-#include "attend/train/options.hpp"
+#include "attend/train/completed.hpp"
 
 namespace translate {
 
 /// The options of training on the command line.
 struct TrainFlags {
   attend::train::FitOptions fit;
-  std::string optimizer = "adam", schedule = "inverse_sqrt", best_by = "bleu";
-  std::optional<double> learning_rate, weight_decay, momentum;  // where not given, those of `options`
+  std::string optimizer, schedule, best_by = "bleu";
+  std::optional<double> learning_rate, weight_decay, momentum;
+  std::optional<attend::index_t> warmup;
   double minutes = 0;
-  attend::index_t warmup = 1000;
-
-  TrainFlags() {
-    fit.epochs = 20;
-    fit.patience = 10;
-  }
 
   void add_to(CLI::App& app) {
     const std::string group = "Training";
-    app.add_option("--epochs", fit.epochs, "Passes over the pairs; 0: no limit")
+    app.add_option("--epochs", fit.epochs,
+                   "Passes over the pairs; 0: no limit. By the number of pairs where nothing else ends it")
         ->check(CLI::Range(0, 1 << 30))
-        ->capture_default_str()
         ->group(group);
     app.add_option("--max-steps", fit.max_steps, "Updates; 0: no limit")
         ->check(CLI::Range(0, 1 << 30))
@@ -35,9 +31,9 @@ struct TrainFlags {
         ->check(CLI::Range(0.0, 1e9))
         ->capture_default_str()
         ->group(group);
-    app.add_option("--tokens-per-batch", fit.tokens_per_batch, "The most tokens of a batch on either side")
+    app.add_option("--tokens-per-batch", fit.tokens_per_batch,
+                   "The most tokens of a batch on either side, by the number of pairs")
         ->check(CLI::Range(1, 1 << 24))
-        ->capture_default_str()
         ->group(group);
     app.add_option("--accumulate", fit.accumulate, "Batches per update")
         ->check(CLI::Range(1, 1 << 16))
@@ -47,22 +43,24 @@ struct TrainFlags {
         ->check(CLI::Range(0.0, 0.99))
         ->capture_default_str()
         ->group(group);
-    app.add_option("--optimizer", optimizer, "How the gradient moves the weights")
-        ->check(CLI::IsMember({"adam", "adamw", "sgd"}))
-        ->capture_default_str()
+    app.add_option("--optimizer", optimizer,
+                   "How the gradient moves the weights: muon, or adam where the model is too wide for it")
+        ->check(CLI::IsMember({"muon", "adam", "adamw", "sgd"}))
         ->group(group);
-    app.add_option("--learning-rate", learning_rate, "The highest, at the end of the warm-up; not with noam (0.001)")
+    app.add_option("--learning-rate", learning_rate, "The highest, at the end of the warm-up, by the width; not with noam")
         ->check(CLI::Range(1e-12, 1e3))
         ->group(group);
-    app.add_option("--weight-decay", weight_decay, "Of adamw and sgd (0.01 and 0)")->check(CLI::Range(0.0, 1e9))->group(group);
-    app.add_option("--momentum", momentum, "Of sgd (0.9)")->check(CLI::Range(0.0, 0.9999))->group(group);
-    app.add_option("--schedule", schedule, "How the learning rate goes on after the warm-up")
-        ->check(CLI::IsMember({"inverse_sqrt", "cosine", "linear", "constant", "noam"}))
-        ->capture_default_str()
+    app.add_option("--weight-decay", weight_decay, "Of muon, adamw and sgd (0, 0.01 and 0)")
+        ->check(CLI::Range(0.0, 1e9))
         ->group(group);
-    app.add_option("--warmup", warmup, "Steps in which the learning rate rises")
+    app.add_option("--momentum", momentum, "Of muon and sgd (0.95 and 0.9)")->check(CLI::Range(0.0, 0.9999))->group(group);
+    app.add_option("--schedule", schedule,
+                   "How the learning rate goes on after the warm-up; linear and cosine fall to 0 at the end of the run (linear)")
+        ->check(CLI::IsMember({"inverse_sqrt", "cosine", "linear", "constant", "noam"}))
+        ->group(group);
+    app.add_option("--warmup", warmup,
+                   "Steps in which the learning rate rises (100 with muon, else 400, at most half of the run)")
         ->check(CLI::Range(0, 1 << 30))
-        ->capture_default_str()
         ->group(group);
     app.add_option("--clip-norm", fit.clip_norm, "Gradients are cut down to this norm; 0: not at all")
         ->check(CLI::Range(0.0, 1e9))
@@ -74,9 +72,9 @@ struct TrainFlags {
         ->capture_default_str()
         ->group(group);
     app.add_option("--seed", fit.seed, "Of weights, order and dropout")->capture_default_str()->group(group);
-    app.add_option("--validate-every", fit.validate_every, "Steps; 0: at the end of each epoch")
+    app.add_option("--validate-every", fit.validate_every,
+                   "Steps; 0: at the end of each epoch. Up to twenty times where not given")
         ->check(CLI::Range(0, 1 << 30))
-        ->capture_default_str()
         ->group(group);
     app.add_option("--best-by", best_by, "What the best model is best by, on the validation pairs")
         ->check(CLI::IsMember({"bleu", "loss"}))
@@ -104,30 +102,46 @@ struct TrainFlags {
         ->group(group);
   }
 
-  /// What `fit` is to do with a model of this width. Throws ValueError where an option does not go with the others.
-  [[nodiscard]] attend::train::FitOptions options(attend::index_t d_model) const {
-    using namespace attend;
+  /// Throws ValueError where an option does not go with the others.
+  void check() const {
+    using attend::check_value;
     const auto goes_with = [](bool given, const char* option, bool fits, const char* with) {
       check_value(!given || fits, "train", std::string(option) + " goes with " + with);
     };
-    const bool noam = schedule == "noam";
-    goes_with(learning_rate.has_value(), "--learning-rate", !noam, "every --schedule but noam, which has a rate of its own");
-    goes_with(weight_decay.has_value(), "--weight-decay", optimizer != "adam", "--optimizer adamw or sgd");
+    goes_with(learning_rate.has_value(), "--learning-rate", schedule != "noam",
+              "every --schedule but noam, which has a rate of its own");
+    goes_with(weight_decay.has_value(), "--weight-decay", optimizer != "adam", "--optimizer muon, adamw or sgd");
     goes_with(fit.keep_checkpoints > 0, "--keep-checkpoints", fit.checkpoint_every > 0, "--checkpoint-every");
-    goes_with(momentum.has_value(), "--momentum", optimizer == "sgd", "--optimizer sgd");
-    const double rate = learning_rate.value_or(1e-3);
+    goes_with(momentum.has_value(), "--momentum", optimizer == "sgd" || optimizer == "muon", "--optimizer muon or sgd");
+  }
+
+  /// What `fit` is to do with such a model and corpus. Throws ValueError where an option does not go with the others.
+  /// A model that has learnt already is trained on by Adam, gently, where nothing else is said.
+  [[nodiscard]] attend::train::FitOptions options(const attend::train::RunFacts& facts, bool has_learnt) const {
+    using namespace attend;
+    check();
     train::FitOptions o = fit;
     o.max_seconds = minutes * 60;
     o.best_by = best_by == "bleu" ? train::Metric::bleu : train::Metric::loss;
-    if (optimizer == "sgd")
-      o.optimizer =
-          optim::SgdOptions{.learning_rate = rate, .momentum = momentum.value_or(0.9), .weight_decay = weight_decay.value_or(0)};
-    else if (optimizer == "adamw")
-      o.optimizer =
-          optim::AdamWOptions{.learning_rate = rate, .beta2 = 0.98, .eps = 1e-9, .weight_decay = weight_decay.value_or(0.01)};
-    else o.optimizer = optim::AdamOptions{.learning_rate = rate, .beta2 = 0.98, .eps = 1e-9};
-    o.schedule =
-        optim::Schedule({.kind = optim::Schedule::kind(schedule), .learning_rate = rate, .warmup = warmup, .d_model = d_model});
+    if (optimizer == "sgd") o.optimizer = optim::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9};
+    if (optimizer == "adamw") o.optimizer = optim::AdamWOptions{.learning_rate = 1e-3, .beta2 = 0.98, .eps = 1e-9};
+    if (optimizer == "adam" || (optimizer.empty() && has_learnt)) o.optimizer = train::automatic_adam(facts);
+    if (optimizer == "muon") o.optimizer = train::automatic_muon(facts);
+    o = train::completed(o, facts);
+    std::visit(
+        [&](auto& chosen) {
+          chosen.learning_rate = learning_rate.value_or(chosen.learning_rate * (has_learnt ? 0.2 : 1.0));
+          if constexpr (requires { chosen.weight_decay; }) chosen.weight_decay = weight_decay.value_or(chosen.weight_decay);
+          if constexpr (requires { chosen.momentum; }) chosen.momentum = momentum.value_or(chosen.momentum);
+        },
+        *o.optimizer);
+    if (!schedule.empty() || warmup) {
+      auto how = train::automatic_schedule(*o.optimizer);
+      if (!schedule.empty()) how.kind = optim::Schedule::kind(schedule);
+      how.warmup = warmup.value_or(how.warmup);
+      how.d_model = facts.width;
+      o.schedule = how;
+    }
     return o;
   }
 };

@@ -61,6 +61,7 @@
 #include "attend/text/sentencepiece.hpp"
 #include "attend/text/split_sentences.hpp"
 #include "attend/train/fit.hpp"
+#include "attend/train/recipe.hpp"
 #include "attend/train/interrupt.hpp"
 #include "attend/version.hpp"
 

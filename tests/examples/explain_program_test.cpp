@@ -58,7 +58,7 @@ const std::string& model() {
                               "--validation-size",
                               "0",
                               "--max-steps",
-                              "10",
+                              "40",
                               "--patience",
                               "0",
                               "--tokens-per-batch",

@@ -46,10 +46,37 @@ std::string pairs() {
 
 /// The command line of a training that takes a moment.
 Words training(const std::string& out, const Words& more = {}) {
-  Words words{"train", "--pairs",  pairs(), "--out",        out,  "--d-model",          "16",  "--heads",
-              "2",     "--layers", "1",     "--vocabulary", "60", "--tokens-per-batch", "120", "--validation-size",
-              "6",     "--epochs", "0",     "--patience",   "0",  "--validate-every",   "7",   "--warmup",
-              "10"};
+  Words words{"train",
+              "--pairs",
+              pairs(),
+              "--out",
+              out,
+              "--d-model",
+              "16",
+              "--heads",
+              "2",
+              "--layers",
+              "1",
+              "--vocabulary",
+              "60",
+              "--tokens-per-batch",
+              "120",
+              "--validation-size",
+              "6",
+              "--epochs",
+              "0",
+              "--patience",
+              "0",
+              "--validate-every",
+              "7",
+              "--warmup",
+              "10",
+              "--optimizer",
+              "adam",
+              "--schedule",
+              "inverse_sqrt",
+              "--learning-rate",
+              "0.003"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -59,7 +86,7 @@ std::string out(const std::string& name) { return (files() / name).string(); }
 /// A model that was trained once for all tests.
 const std::string& model() {
   static const std::string folder = [] {
-    const auto trained = run(training(out("model"), {"--max-steps", "12"}));
+    const auto trained = run(training(out("model"), {"--max-steps", "42"}));
     if (trained.code != 0) throw std::runtime_error(trained.errors);
     return out("model");
   }();

@@ -1,6 +1,9 @@
 #include "attend/train/fit.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include "../catch.hpp"
@@ -227,20 +230,114 @@ TEST_CASE("fit: a fall with an open end ends with the training", "[train]") {
   options.on_step = [&](const CurvePoint& point) { rate = point.learning_rate; };
   const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
   CHECK(rate <= 0.01 / static_cast<double>(report.steps));
+  // By the clock where that ends it: what has passed of the time is what has gone of the rate.
   options.epochs = 0;
-  options.max_seconds = 1;
-  CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), ValueError);
+  options.max_seconds = 0.2;
+  double before = 1;
+  options.on_step = [&](const CurvePoint& point) {
+    CHECK(point.learning_rate <= before);
+    before = point.learning_rate;
+  };
+  const auto timed = fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(timed.stopped == StopReason::max_seconds);
+  CHECK(before < 0.01);
+  // Nothing to fall towards.
+  options.max_seconds = 0;
+  const std::atomic<bool> stop = true;
+  options.stop = &stop;
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("has no end; give its steps, or epochs"));
 }
 
-TEST_CASE("fit: without a schedule the optimizer's learning rate is reached after 500 steps", "[train]") {
+TEST_CASE("fit: without a schedule the optimizer's learning rate is reached, and falls to 0 by the end", "[train]") {
   auto model = toy::model();
   auto options = toy::options(0);
   options.schedule = {};
-  options.max_steps = 3;
-  double rate = 0;
-  options.on_step = [&](const CurvePoint& point) { rate = point.learning_rate; };
+  std::vector<double> rates;
+  options.on_step = [&](const CurvePoint& point) { rates.push_back(point.learning_rate); };
+  options.max_steps = 100;  // a tenth is warm-up
   fit(model, toy::corpus(100), toy::Letters(), options);
-  CHECK(rate == Approx(0.02 * 3 / 500));
+  CHECK(rates[0] == Approx(0.02 / 10));
+  CHECK(rates[4] == Approx(0.02 / 2));
+  CHECK(rates[9] == Approx(0.02));
+  CHECK(rates[54] == Approx(0.02 / 2));
+  CHECK(rates[99] == Approx(0).margin(1e-12));
+  rates.clear();
+  options.max_steps = 10'000;
+  std::atomic<bool> stop = false;
+  options.stop = &stop;
+  options.on_step = [&](const CurvePoint& point) {
+    rates.push_back(point.learning_rate);
+    stop = point.step == 3;
+  };
+  fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(rates.back() == Approx(0.02 * 3 / 400));  // of Adam
+}
+
+TEST_CASE("fit: a warm-up longer than half of the run is cut down, and said so", "[train]") {
+  auto model = toy::model();
+  auto options = toy::options(0);
+  options.max_steps = 20;
+  std::vector<double> rates;
+  options.on_step = [&](const CurvePoint& point) { rates.push_back(point.learning_rate); };
+  for (const auto kind : {optim::ScheduleKind::linear, optim::ScheduleKind::inverse_sqrt, optim::ScheduleKind::constant}) {
+    rates.clear();
+    options.schedule = optim::Schedule({.kind = kind, .learning_rate = 0.02, .warmup = 1000});
+    std::FILE* file = std::tmpfile();
+    options.progress = {.mode = ProgressMode::lines, .stream = file};
+    fit(model, toy::corpus(100), toy::Letters(), options);
+    CHECK(*std::max_element(rates.begin(), rates.end()) == Approx(0.02));
+    std::rewind(file);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+    CHECK_THAT(text, Contains("a warm-up of 1000 steps is more than half of the run, so it has 10"));
+  }
+}
+
+TEST_CASE("fit: validates at each twentieth of the run where nothing else is said", "[train]") {
+  auto model = toy::model();
+  auto options = toy::options(0);
+  options.max_steps = 60;
+  options.validate_every = automatic;
+  options.validation = toy::corpus(10, 2);
+  const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
+  REQUIRE(report.validations.size() == 20);
+  for (std::size_t i = 0; i < 20; ++i) CHECK(report.validations[i].step == static_cast<index_t>(3 * (i + 1)));
+}
+
+TEST_CASE("fit: what is automatic follows from the pairs and the width", "[train]") {
+  struct Row {
+    index_t pairs, tokens, steps;
+  };
+  for (const auto& [pairs, tokens, steps] :
+       {Row{1'000, 512, 1'300}, Row{30'000, 2'048, 6'900}, Row{120'000, 4'160, 13'900}, Row{1'000'000, 8'192, 40'000}}) {
+    const auto o = completed({}, {.pairs = pairs, .width = 256});
+    CHECK(o.tokens_per_batch == tokens);
+    CHECK(o.max_steps == steps);
+    CHECK(o.epochs == 0);
+    CHECK(o.optimizer.has_value());
+    CHECK(run_schedule(o, steps).at(steps) == Approx(0).margin(1e-12));
+  }
+  // What is given stays.
+  const auto o = completed({.epochs = 3, .tokens_per_batch = 77, .optimizer = optim::SgdOptions{}}, {.pairs = 1000});
+  CHECK(o.epochs == 3);
+  CHECK(o.max_steps == 0);
+  CHECK(o.tokens_per_batch == 77);
+  CHECK(optim::optimizer_name(*o.optimizer) == "sgd");
+  CHECK(completed({.max_seconds = 5}, {.pairs = 1000}).max_steps == 0);
+  CHECK(completed({}, {.pairs = 1'000'000, .on_device = true}).tokens_per_batch == 25'000);
+}
+
+TEST_CASE("fit: a corpus that cannot be learnt from is remarked on before the work begins", "[train]") {
+  auto model = toy::model();
+  auto options = toy::options(1);
+  text::Corpus corpus;
+  for (int i = 0; i < 100; ++i) corpus.pairs.push_back({"abc", "abc"});
+  const auto report = fit(model, corpus, toy::Letters(), options);
+  REQUIRE(report.warnings.size() == 4);
+  CHECK_THAT(report.warnings[0], Contains("only 100 pairs"));
+  CHECK_THAT(report.warnings[1], Contains("source and target are the same in 100 % (100 of 100)"));
+  CHECK_THAT(report.warnings[2], Contains("only 1 different sources, \"abc\" 100 times"));
 }
 
 TEST_CASE("fit: options that are out of range or do not fit each other are refused", "[train]") {

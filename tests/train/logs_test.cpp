@@ -84,7 +84,8 @@ TEST_CASE("fit: the curve and the validations come to TensorBoard and to the CSV
   const auto options = logged(folder.path());
   auto model = toy::model();
   const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
-  CHECK(report.warnings.empty());
+  REQUIRE(report.warnings.size() == 1);  // of the corpus, which is small
+  CHECK_THAT(report.warnings[0], Contains("only 100 pairs"));
 
   const auto files = event_files(options.tensorboard);
   REQUIRE(files.size() == 1);
@@ -201,9 +202,10 @@ TEST_CASE("fit: what cannot be written costs a warning and nothing of the traini
   auto model = toy::model();
   auto report = fit(model, toy::corpus(100), toy::Letters(), options);
   CHECK(toy::weights(model) == toy::weights(plain));
-  REQUIRE(report.warnings.size() == 2);
+  REQUIRE(report.warnings.size() == 3);
   CHECK_THAT(report.warnings[0], Contains("curve.csv") && Contains("training goes on without it"));
   CHECK_THAT(report.warnings[1], Contains("board"));
+  CHECK_THAT(report.warnings[2], Contains("only 100 pairs"));
   std::string said(static_cast<std::size_t>(std::ftell(log)), ' ');
   std::rewind(log);
   CHECK(std::fread(said.data(), 1, said.size(), log) == said.size());
@@ -221,6 +223,6 @@ TEST_CASE("fit: what cannot be written costs a warning and nothing of the traini
   report = fit(model, toy::corpus(100), toy::Letters(), options);
   full.reset();
   CHECK(toy::weights(model) == toy::weights(plain));
-  CHECK(report.warnings.size() == 2);
+  CHECK(report.warnings.size() == 3);
   CHECK(rows(options.csv).back()[0] == "12");
 }

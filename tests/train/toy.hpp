@@ -108,6 +108,7 @@ inline attend::train::FitOptions options(index_t epochs = 3) {
           .optimizer = attend::optim::AdamOptions{.learning_rate = 0.02},
           .schedule =
               attend::optim::Schedule({.kind = attend::optim::ScheduleKind::inverse_sqrt, .learning_rate = 0.02, .warmup = 10}),
+          .validate_every = 0,
           .progress = {.mode = attend::train::ProgressMode::off}};
 }
 

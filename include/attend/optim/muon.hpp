@@ -14,24 +14,24 @@
 namespace attend::optim {
 
 struct MuonOptions {
-  double learning_rate = 1e-2;
+  double learning_rate = 1e-2;          ///< of what is no hidden matrix
+  double matrix_rate = 0.4;             ///< times learning_rate is that of the matrices
   double momentum = 0.95;               ///< of the matrices' gradients, in [0, 1)
   double beta1 = 0.9, beta2 = 0.98;     ///< Adam's, for all that is no hidden matrix, in [0, 1)
   double eps = 1e-9;                    ///< Adam's, more than 0
-  double weight_decay = 0;              ///< learning_rate times this times the weight is taken off the weight, everywhere
+  double weight_decay = 0;              ///< the rate times this times the weight is taken off the weight, everywhere
   static constexpr int iterations = 5;  ///< of Newton and Schulz
 };
 
 /// Muon for the hidden matrices (see `FlatParameters::matrices`, `nn::hidden_matrices`), Adam for all else. A matrix W [out, in]
 /// moves against the nearest semi-orthogonal matrix to its gradients' momentum, so that every direction moves alike:
 ///
-///     v = momentum v + g,  u = g + momentum v,  W = (1 - learning_rate weight_decay) W - learning_rate 0.2 sqrt(max(out, in))
-///     O(u)
+///     v = momentum v + g,  u = g + momentum v,  W = (1 - rate weight_decay) W - rate 0.2 sqrt(max(out, in)) O(u)
 ///
-/// where O(u) is u = A S B^T with singular values S of about 1, by five steps X <- a X + b X X^T X + c X X^T X X^T X from u /
-/// |u|, (a, b, c) = (3.4445, -4.7750, 2.0315). The factor makes a number of the update about as large as one of Adam's, so both
-/// share a learning rate. It learns from a batch about twice what Adam does, and costs 30 min(out, in) multiply-adds a weight and
-/// update: worth it where a batch has more tokens than some ten times the model's width.
+/// with rate = learning_rate matrix_rate, and O(u) = A S B^T, u's singular vectors with singular values S of about 1, by five
+/// steps X <- a X + b X X^T X + c X X^T X X^T X from u / |u|, (a, b, c) = (3.4445, -4.7750, 2.0315). The factor makes a number of
+/// the update about as large as one of Adam's. It costs 30 min(out, in) additions and multiplications a weight and update: worth
+/// it where a batch has many more tokens than the model has channels.
 ///
 /// Throws ValueError for options out of range, and where no matrix is known. Source: Jordan et al. 2024, "Muon: An optimizer for
 /// hidden layers in neural networks"; the factor: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2.
@@ -43,6 +43,8 @@ class Muon : public OptimizerBase<T, D> {
     const auto share = [](double value, const char* name) {
       check_value(value >= 0 && value < 1, "Muon", std::string(name) + " is " + std::to_string(value) + ", expected [0, 1)");
     };
+    check_value(o_.matrix_rate > 0 && std::isfinite(o_.matrix_rate), "Muon",
+                "matrix_rate is " + std::to_string(o_.matrix_rate) + ", expected more than 0");
     share(o_.momentum, "momentum"), share(o_.beta1, "beta1"), share(o_.beta2, "beta2");
     check_value(static_cast<Wide<T>>(o_.eps) > 0 && std::isfinite(o_.eps), "Muon",
                 "eps is " + std::to_string(o_.eps) + ", expected more than 0");
@@ -104,10 +106,11 @@ class Muon : public OptimizerBase<T, D> {
                      next.data(), columns, n);
       std::swap(x, next);
     }
-    const double rate = learning_rate * 0.2 * std::sqrt(static_cast<double>(std::max(rows, columns)));
+    const double rate = learning_rate * o_.matrix_rate,
+                 step = rate * 0.2 * std::sqrt(static_cast<double>(std::max(rows, columns)));
     for (index_t i = 0; i < count; ++i)
-      muon_apply(D{}, n, rate, 1 - learning_rate * o_.weight_decay, this->record().data(), x.data() + i * n,
-                 this->values() + begins[i], this->rounded() ? this->rounded() + begins[i] : nullptr);
+      muon_apply(D{}, n, step, 1 - rate * o_.weight_decay, this->record().data(), x.data() + i * n, this->values() + begins[i],
+                 this->rounded() ? this->rounded() + begins[i] : nullptr);
   }
 
   MuonOptions o_;

@@ -70,10 +70,21 @@ class Schedule {
   /// The learning rate of that step, counted from 1. Throws ValueError for a step before the first, and while `open`.
   [[nodiscard]] double at(index_t step) const {
     check_value(!open(), "schedule", std::string(name(o_.kind)) + " has no steps, expected the step at which it ends");
-    check_value(step >= 1, "schedule", "step is " + std::to_string(step) + ", expected 1 or more");
+    check_step(step);
     const auto s = static_cast<double>(step), warmup = static_cast<double>(o_.warmup);
     if (step < o_.warmup) return after_warmup(warmup) * s / warmup;
     return after_warmup(s);
+  }
+  /// The same in a run of which the share `done`, 0 to 1, is over, by the clock for instance: an open fall ends with the run (p
+  /// in the table is `done`), and a warm-up that is not over by half of the run ends there. Throws ValueError for a step before
+  /// the first.
+  [[nodiscard]] double at(index_t step, double done) const {
+    check_step(step);
+    done = std::clamp(done, 0.0, 1.0);
+    const auto s = static_cast<double>(step), warmup = static_cast<double>(o_.warmup);
+    const double risen = step < o_.warmup ? std::min(1.0, std::max(s / warmup, 2 * done)) : 1.0;
+    if (!falls()) return risen * after_warmup(std::max(s, warmup));
+    return risen * (open() ? fallen(done) : fallen(progress(std::max(s, warmup))));
   }
 
   /// `cosine:learning_rate=0.001,warmup=4000,steps=100000,final_rate=0`: what `parse` reads back to an equal schedule.
@@ -128,16 +139,29 @@ class Schedule {
 
   [[nodiscard]] bool falls() const { return o_.kind == ScheduleKind::linear || o_.kind == ScheduleKind::cosine; }
 
-  [[nodiscard]] double after_warmup(double step) const {
+  static void check_step(index_t step) {
+    check_value(step >= 1, "schedule", "step is " + std::to_string(step) + ", expected 1 or more");
+  }
+
+  /// p of the table, of a fall whose end is set.
+  [[nodiscard]] double progress(double step) const {
     const auto warmup = static_cast<double>(o_.warmup), steps = static_cast<double>(o_.steps);
-    const double progress = falls() ? std::min(1.0, (step - warmup) / (steps - warmup)) : 0.0;
+    return std::min(1.0, (step - warmup) / (steps - warmup));
+  }
+  /// The rate of a fall at p.
+  [[nodiscard]] double fallen(double p) const {
+    if (o_.kind == ScheduleKind::linear) return o_.learning_rate + (o_.final_rate - o_.learning_rate) * p;
+    return o_.final_rate + (o_.learning_rate - o_.final_rate) * (1 + std::cos(std::numbers::pi * p)) / 2;
+  }
+
+  [[nodiscard]] double after_warmup(double step) const {
+    const auto warmup = static_cast<double>(o_.warmup);
     switch (o_.kind) {
       case ScheduleKind::constant:
         return o_.learning_rate;
       case ScheduleKind::linear:
-        return o_.learning_rate + (o_.final_rate - o_.learning_rate) * progress;
       case ScheduleKind::cosine:
-        return o_.final_rate + (o_.learning_rate - o_.final_rate) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+        return fallen(progress(step));
       case ScheduleKind::inverse_sqrt:
         return o_.learning_rate * std::sqrt(std::max(warmup, 1.0) / step);
       case ScheduleKind::noam:

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -19,22 +20,26 @@
 
 namespace attend::train {
 
+/// For an option that is to follow from the corpus, the model and the other options: see `completed`.
+inline constexpr index_t automatic = std::numeric_limits<index_t>::min();
+
 /// What `fit` does. A limit of 0 is none; training ends at whichever limit comes first.
 struct FitOptions {
-  index_t epochs = 10;     ///< passes over the corpus
-  index_t max_steps = 0;   ///< updates of the weights
-  double max_seconds = 0;  ///< time, with that of the runs that this one resumes
+  index_t epochs = automatic;  ///< passes over the corpus; automatic: no limit where there is another, else as `completed` says
+  index_t max_steps = 0;       ///< updates of the weights
+  double max_seconds = 0;      ///< time, with that of the runs that this one resumes
 
   /// See `BatchOptions`.
-  index_t tokens_per_batch = 4096;
+  index_t tokens_per_batch = automatic;
   index_t accumulate = 1;
   index_t max_length = 256;
   index_t bucket_width = 8;
 
-  double label_smoothing = 0.1;  ///< in training; the validation loss is without
-  optim::OptimizerOptions optimizer = optim::AdamOptions{.beta2 = 0.98, .eps = 1e-9};
-  /// The learning rate of each update, in place of the optimizer's. Without one, that of the optimizer is what an
-  /// inverse-square-root schedule reaches after 500 steps. A fall with an open end ends with the training.
+  double label_smoothing = 0.1;                           ///< in training; the validation loss is without
+  std::optional<optim::OptimizerOptions> optimizer = {};  ///< without one, as `completed` says
+  /// The learning rate of each update, in place of the optimizer's. Without one, that of the optimizer is what a warm-up as
+  /// `completed` says reaches, and then falls to 0 in a line. A fall with an open end ends with the training, by whichever limit;
+  /// a warm-up takes at most half of it.
   std::optional<optim::Schedule> schedule = {};
   /// Of a moving average of the weights, 0.999 say; 0: none. The average is then what is validated, saved as the best and left in
   /// the model at the end. See `optim::WeightAverage`.
@@ -44,7 +49,9 @@ struct FitOptions {
 
   /// Pairs to measure progress with; training never sees them. Empty: no validation.
   text::Corpus validation = {};
-  index_t validate_every = 0;  ///< steps; 0: at the end of each epoch
+  /// Steps; 0: at the end of each epoch; automatic: at each twentieth of the run, but where the clock ends it no more often than
+  /// lets validation take a tenth of the time, and where nothing ends it at the end of each epoch.
+  index_t validate_every = automatic;
   /// Translates sentences with the model as it is at that moment, for the validation BLEU: `decode::Translator(model, tokenizer,
   /// {.beam = 1})` fits. Empty: no BLEU is computed.
   std::function<std::vector<std::string>(const std::vector<std::string>& sources)> translate = {};
@@ -83,11 +90,14 @@ inline const FitOptions& check(const FitOptions& o) {
   const auto at_least_0 = [](double value, const char* name) {
     check_value(value >= 0, "fit", std::string(name) + " is " + number_text(value) + ", expected 0 or more");
   };
-  at_least_0(static_cast<double>(o.epochs), "epochs");
+  const auto at_least_0_or_automatic = [&](index_t value, const char* name) {
+    if (value != automatic) at_least_0(static_cast<double>(value), name);
+  };
+  at_least_0_or_automatic(o.epochs, "epochs");
   at_least_0(static_cast<double>(o.max_steps), "max_steps");
   at_least_0(o.max_seconds, "max_seconds");
   at_least_0(o.clip_norm, "clip_norm");
-  at_least_0(static_cast<double>(o.validate_every), "validate_every");
+  at_least_0_or_automatic(o.validate_every, "validate_every");
   at_least_0(static_cast<double>(o.patience), "patience");
   at_least_0(static_cast<double>(o.checkpoint_every), "checkpoint_every");
   at_least_0(o.checkpoint_seconds, "checkpoint_seconds");
@@ -104,7 +114,7 @@ inline const FitOptions& check(const FitOptions& o) {
   check_value(o.best_by == Metric::loss || o.translate, "fit", "best_by BLEU needs `translate`");
   check_value(!o.resume || !o.output.empty(), "fit", "resume needs the output folder of the run to go on with");
   check_value(!o.resume || !o.overwrite, "fit", "resume and overwrite exclude each other");
-  check_value(o.epochs > 0 || o.max_steps > 0 || o.max_seconds > 0 || o.patience > 0 || o.stop != nullptr, "fit",
+  check_value(o.epochs != 0 || o.max_steps > 0 || o.max_seconds > 0 || o.patience > 0 || o.stop != nullptr, "fit",
               "nothing would ever end it: give epochs, max_steps, max_seconds, patience or stop");
   std::error_code ignored;
   check_value(o.csv.empty() || o.resume || o.overwrite || !std::filesystem::exists(o.csv, ignored), "fit",

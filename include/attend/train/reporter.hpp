@@ -15,6 +15,7 @@
 #include "attend/train/options.hpp"
 #include "attend/train/progress.hpp"
 #include "attend/train/run_clock.hpp"
+#include "attend/train/settings_text.hpp"
 #include "attend/train/tensorboard.hpp"
 
 namespace attend::train {
@@ -33,9 +34,15 @@ class Reporter {
     if (!o_.tensorboard.empty()) attempt(tensorboard_, [&] { tensorboard_.emplace(o_.tensorboard, state.step); });
   }
   void message(const std::string& text) { progress_.message(text); }
-  /// What is to be trained, on what, and from which step on.
+  /// Something that does not end the run.
+  void warn(const std::string& text) {
+    warnings_.push_back(text);
+    progress_.message("warning: " + text);
+  }
+  /// What is to be trained, on what, how, and from which step on.
   template <class Model>
-  void opening(const Model& model, const Batches& batches, index_t steps_an_epoch, index_t from) {
+  void opening(const Model& model, const Batches& batches, index_t steps_an_epoch, index_t from, const optim::Schedule& schedule,
+               index_t validation_pairs) {
     const index_t trained = nn::parameter_count(model);
     index_t frozen = -trained;
     for (const auto& p : nn::parameters(model)) frozen += p.size();
@@ -47,6 +54,7 @@ class Reporter {
     if (frozen > 0) text += " and " + std::to_string(frozen) + " frozen ones";
     if (o_.resume) text += "; going on from step " + std::to_string(from);
     progress_.message(text);
+    for (const auto& line : settings_text(o_, schedule, validation_pairs)) progress_.message(line);
   }
 
   /// A step was taken, of `steps` in all (0: not known).
@@ -98,8 +106,7 @@ class Reporter {
       write();
     } catch (const std::exception& e) {
       log.reset();
-      warnings_.push_back(std::string(e.what()) + "; training goes on without it");
-      progress_.message("warning: " + warnings_.back());
+      warn(std::string(e.what()) + "; training goes on without it");
     }
   }
 

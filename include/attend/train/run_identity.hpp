@@ -27,7 +27,7 @@ RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const 
           {"bucket_width", number_text(o.bucket_width)},
           {"seed", number_text(o.seed)},
           {"average_decay", number_text(o.average_decay)},
-          {"optimizer", std::string(optim::optimizer_name(o.optimizer))},
+          {"optimizer", std::string(optim::optimizer_name(o.optimizer.value()))},
           {"validation", validation ? number_text(validation->fingerprint()) : "none"},
           {"best_by", o.best_by == Metric::loss ? "loss" : "bleu"}};
 }

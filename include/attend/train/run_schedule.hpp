@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "attend/train/options.hpp"
+#include "attend/train/completed.hpp"
 
 namespace attend::train {
 
@@ -15,15 +15,25 @@ inline index_t total_steps(const FitOptions& o, index_t batches_per_epoch) {
   return std::min(by_epochs, o.max_steps);
 }
 
-/// The learning rates of a run of that many steps (0: not known). Throws ValueError for a fall that has no end.
+/// The learning rates of a run of that many steps (0: not known), of complete options. Without a schedule `automatic_schedule`,
+/// with a warm-up of at most a tenth of the run. A warm-up of more than half of the run is cut
+/// down to that. A fall with an open end is left open where a clock may end it; see `Schedule::at`. Throws ValueError for one
+/// that nothing ends.
 inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
-  if (!o.schedule) {
-    const double rate = std::visit([](const auto& options) { return options.learning_rate; }, o.optimizer);
-    return optim::Schedule({.kind = optim::ScheduleKind::inverse_sqrt, .learning_rate = rate, .warmup = 500});
+  optim::ScheduleOptions schedule;
+  if (o.schedule) {
+    schedule = o.schedule->options();
+  } else {
+    schedule = automatic_schedule(o.optimizer.value());
+    if (steps == 0 && o.max_seconds == 0) schedule.kind = optim::ScheduleKind::inverse_sqrt;  // nothing to fall towards
+    if (steps > 0) schedule.warmup = std::min(schedule.warmup, steps / 10);
   }
-  if (!o.schedule->open()) return *o.schedule;
-  check_value(steps > 0, "fit", "the schedule `" + o.schedule->text() + "` has no end; give its steps, or epochs or max_steps");
-  return o.schedule->ending_at(steps);
+  if (steps > 0) schedule.warmup = std::min(schedule.warmup, steps / 2);
+  const optim::Schedule result(schedule);
+  if (!result.open() || o.max_seconds > 0) return result;
+  check_value(steps > 0, "fit",
+              "the schedule `" + result.text() + "` has no end; give its steps, or epochs, max_steps or max_seconds");
+  return result.ending_at(steps);
 }
 
 }  // namespace attend::train

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "attend/nn/freeze.hpp"
+#include "attend/nn/hidden_matrices.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/average.hpp"
+#include "attend/text/suspicions.hpp"
 #include "attend/train/batches.hpp"
+#include "attend/train/completed.hpp"
 #include "attend/train/options.hpp"
 #include "attend/train/pending_updates.hpp"
 #include "attend/train/reporter.hpp"
@@ -33,15 +36,19 @@ class Trainer {
   /// Throws ValueError for options out of range, and where tokenizer or sentences do not fit the model.
   template <class Corpus>
   Trainer(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options)
+      : Trainer(model, encode_pairs(corpus, tokenizer), tokenizer, options) {
+    suspicions_ = text::suspicions(corpus);
+  }
+  Trainer(Model& model, EncodedPairs pairs, const Tokenizer& tokenizer, const FitOptions& options)
       : model_(model),
         tokenizer_(tokenizer),
-        o_(check(options)),
-        batches_(encode_pairs(corpus, tokenizer), tokenizer.bos(), tokenizer.eos(), batch_options(options.accumulate)),
+        o_(completed(check(options), run_facts(model, pairs.size()))),
+        batches_(std::move(pairs), tokenizer.bos(), tokenizer.eos(), batch_options(o_.accumulate)),
         epoch_(batches_.epoch(0)),
-        optimizer_(optim::FlatParameters<T, D>(nn::parameters(model)), options.optimizer),
+        optimizer_(optim::FlatParameters<T, D>(nn::parameters(model), nn::hidden_matrices(model)), *o_.optimizer),
         schedule_(run_schedule(o_, total_steps())),
-        folder_(options.output),
-        reporter_(options) {
+        folder_(o_.output),
+        reporter_(o_) {
     if (o_.average_decay > 0) average_.emplace(optimizer_.parameters(), o_.average_decay);
     if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));
     check_fits(model, tokenizer, std::max(batches_.longest(), validation_ ? validation_->batches().longest() : 0));
@@ -98,7 +105,10 @@ class Trainer {
     clock_.start(state_.seconds);
     checkpoint_time_ = state_.seconds;
     reporter_.begin(state_);
-    reporter_.opening(model_, batches_, epoch_.size(), state_.step);
+    for (const auto& suspicion : suspicions_) reporter_.warn(suspicion);
+    reporter_.opening(model_, batches_, epoch_.size(), state_.step, schedule_, validation_ ? validation_->batches().size() : 0);
+    say_warmup();
+    validated_slice_ = slice();
   }
 
   void load() {
@@ -127,7 +137,7 @@ class Trainer {
   void step() {
     const auto batch = epoch_[state_.position];
     const index_t labels = batches_.labels(batch);
-    const double rate = schedule_.at(state_.step + 1);
+    const double rate = rate_ = schedule_.at(state_.step + 1, done());
     std::vector<typename PendingUpdates<T, D>::PartLoss> losses;
     optimizer_.zero_grad();
     for (const auto& part : batches_.parts(batch)) {
@@ -175,10 +185,16 @@ class Trainer {
 
   [[nodiscard]] bool validation_due() const {
     if (!validation_ || state_.step == 0 || state_.validated == state_.step) return false;
-    return o_.validate_every > 0 ? state_.step % o_.validate_every == 0 : state_.position == 0;
+    if (o_.validate_every > 0) return state_.step % o_.validate_every == 0;
+    if (o_.validate_every == 0 || !ends()) return state_.position == 0;
+    // Where the clock ends the run, it also says how much of it validation may have.
+    const bool affordable = o_.max_seconds == 0 || clock_.seconds() - validation_end_ >= 9 * validation_seconds_;
+    return slice() > validated_slice_ && affordable;
   }
   void validate() {
     conclude_but(0);
+    validated_slice_ = slice();
+    const double begin = clock_.seconds();
     typename optim::WeightAverage<T, D>::Scope averaged(average_ ? &*average_ : nullptr);
     const auto loss = validation_->loss(model_, o_.stop);
     if (!loss) return;  // interrupted; the run that resumes this one begins with this validation
@@ -199,6 +215,7 @@ class Trainer {
     state_.validated = state_.step;
     state_.validations.push_back(point);
     reporter_.validation(point, translations);
+    validation_end_ = point.seconds, validation_seconds_ = point.seconds - begin;
     saved_step_ = -1;  // what was saved does not know of this
     if (point.best && folder_.used()) {
       folder_.save_best(model_, tokenizer_);
@@ -265,9 +282,24 @@ class Trainer {
                                               .epoch = epochs_done(),
                                               .seconds = state_.seconds,
                                               .tokens = state_.tokens,
-                                              .learning_rate = schedule_.at(state_.step)}));
+                                              .learning_rate = rate_}));
     reporter_.message("train: " + report.text());
     return report;
+  }
+
+  /// The share of the run that is over, 0 to 1; 0 where nothing but patience or an interruption ends it.
+  [[nodiscard]] double done() const { return std::max(0.0, RunClock::fraction(o_, epochs_done(), state_.step, state_.seconds)); }
+  /// Whether anything ends the run but patience or an interruption.
+  [[nodiscard]] bool ends() const { return o_.epochs > 0 || o_.max_steps > 0 || o_.max_seconds > 0; }
+  /// How many twentieths of the run are over.
+  [[nodiscard]] int slice() const { return static_cast<int>(20 * done() + 1e-9); }
+  /// Says where a warm-up is shorter than was asked for.
+  void say_warmup() {
+    if (!o_.schedule) return;
+    const index_t wanted = o_.schedule->options().warmup, given = schedule_.options().warmup;
+    if (given < wanted)
+      reporter_.message("train: a warm-up of " + std::to_string(wanted) + " steps is more than half of the run, so it has " +
+                        std::to_string(given));
   }
 
   [[nodiscard]] double epochs_done() const {
@@ -276,7 +308,7 @@ class Trainer {
 
   Model& model_;
   const Tokenizer& tokenizer_;
-  const FitOptions& o_;
+  const FitOptions o_;
   Batches batches_;
   Batches::Epoch epoch_;
   std::optional<Validation> validation_;
@@ -289,9 +321,13 @@ class Trainer {
   PendingUpdates<T, D> updates_;
 
   TrainingState state_;
-  index_t saved_step_ = -1;  // of the last checkpoint
-  index_t kept_step_ = -1;   // of the last one that is kept
-  index_t nan_steps_ = 0;    // skipped in a row
+  std::vector<std::string> suspicions_;                 // of the corpus
+  double rate_ = 0;                                     // of the last update
+  int validated_slice_ = 0;                             // twentieths of the run that were over at the last validation
+  double validation_end_ = 0, validation_seconds_ = 0;  // when the last one was done, and what it took
+  index_t saved_step_ = -1;                             // of the last checkpoint
+  index_t kept_step_ = -1;                              // of the last one that is kept
+  index_t nan_steps_ = 0;                               // skipped in a row
   RunClock clock_;
   double checkpoint_time_ = 0;
 };

@@ -1,0 +1,341 @@
+"""The whole job: from pairs to a translator, attend beside PyTorch and Marian."""
+
+import argparse
+import csv
+import json
+import os
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import curves, machine, report
+from .worker import environment
+
+VALIDATIONS = 12  # of a run, evenly over its time
+
+
+@dataclass
+class Point:
+    """A validation."""
+
+    minutes: float
+    updates: int
+    bleu: float
+
+
+@dataclass
+class Learnt:
+    """What one side did."""
+
+    name: str
+    curve: list[Point] = field(default_factory=list)
+    tokens: float = 0.0  # target tokens in all
+    seconds: float = 0.0  # of training
+    memory: float = 0.0  # bytes, the most that the process had
+    test: list[str] = field(default_factory=list)  # translations of the test part
+    note: str = ""
+
+    def best(self) -> float:
+        return max((p.bleu for p in self.curve), default=float("nan"))
+
+    def minutes_to(self, bleu: float) -> float | None:
+        """When a validation first had that BLEU."""
+        return next((p.minutes for p in self.curve if p.bleu >= bleu), None)
+
+
+def read_pairs(file: Path) -> tuple[list[str], list[str]]:
+    lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if "\t" in line]
+    return [x[0].strip() for x in lines], [x[1].strip() for x in lines]
+
+
+def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
+    """sacreBLEU's, 13a tokens, as the case is."""
+    import sacrebleu
+
+    return sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score
+
+
+def peak_memory(process: subprocess.Popen) -> float:
+    """Of a process that this waits for, in bytes."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_maxrss * 1024.0
+
+
+class Comparison:
+    def __init__(self, given: argparse.Namespace, program: Path, folder: Path):
+        self.given, self.program, self.folder = given, program, folder
+        self.test_sources, self.test_references = read_pairs(given.test)
+        self.failures: list[str] = []
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def all(self, sides: Sequence[str], results: Path) -> int:
+        """Runs all sides and writes the result after each. 1 where one of them failed."""
+        jobs: list[tuple[str, Callable[[], Learnt]]] = []
+        if "attend" in sides:
+            jobs.append(("attend", lambda: self.attend("attend", ["--minutes", str(self.given.minutes)])))
+        if "pytorch" in sides:
+            jobs.append(("PyTorch", self.pytorch))
+        if "marian" in sides:
+            jobs.append(("Marian", self.marian))
+        if self.given.updates and "attend" in sides:
+            jobs.append(("attend, updates", self.attend_updates))
+        if self.given.updates and "pytorch" in sides:
+            jobs.append(("PyTorch, updates", self.pytorch_updates))
+        learnt: list[Learnt] = []
+        load = machine.load()
+        for name, job in jobs:
+            self.say(f"quality: {name}")
+            try:
+                learnt.append(job())
+            except (OSError, subprocess.SubprocessError, ValueError) as e:
+                self.say(f"quality: {name}: {e}")
+                self.failures.append(f"{name}: {e}")
+            self.write(results, learnt, load)
+        return 1 if self.failures or not learnt else 0
+
+    # attend
+
+    def train(self, name: str, options: Sequence[str]) -> Learnt:
+        """`translate train` with these options."""
+        out, table = self.folder / name, self.folder / f"{name}.csv"
+        command = [self.program, "train", "--pairs", self.given.train, "--validation-pairs", self.given.validation]
+        command += ["--out", out, "--overwrite", "--csv", table, "--seed", self.given.seed, *options]
+        command += shlex.split(self.given.attend)
+        log = (self.folder / f"{name}.log").open("w")
+        process = subprocess.Popen([str(w) for w in command], stderr=log, env=environment(self.given.threads))
+        learnt = Learnt(name, memory=peak_memory(process))
+        if process.returncode != 0:
+            raise OSError((self.folder / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()[-1])
+        with table.open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["validation_bleu"]:
+                    learnt.curve.append(Point(float(row["seconds"]) / 60, int(row["step"]), float(row["validation_bleu"])))
+                if row["tokens"]:
+                    learnt.tokens = float(row["tokens"])
+                learnt.seconds = float(row["seconds"])
+        return learnt
+
+    def attend(self, name: str, options: Sequence[str]) -> Learnt:
+        learnt = self.train(name, options)
+        learnt.test = self.translate(self.folder / name / "best")
+        learnt.note = " ".join(["translate train", *options, self.given.attend]).strip()
+        return learnt
+
+    def translate(self, model: Path) -> list[str]:
+        done = subprocess.run(
+            [self.program, "run", "--model", model, "--beam", str(self.given.beam)],
+            input="\n".join(self.test_sources) + "\n",
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment(self.given.threads),
+        )
+        return done.stdout.splitlines()
+
+    def attend_updates(self) -> Learnt:
+        """The same recipe as PyTorch's: Adam, the same schedule, as many target tokens in an update."""
+        options = ["--max-steps", self.given.updates, "--optimizer", "adam", "--learning-rate", self.given.rate]
+        options += ["--warmup", self.given.warmup, "--tokens-per-batch", self.given.tokens]
+        return self.attend("attend-updates", [str(o) for o in options])
+
+    # PyTorch
+
+    def worker(self, name: str, way: str, limit: Sequence[str], trial: bool = False) -> Learnt:
+        """Trains in one of PyTorch's ways. A trial stops after some seconds and translates nothing."""
+        model = self.folder / "attend" / "best"
+        if not model.exists():
+            raise ValueError("PyTorch learns on attend's subwords and sizes: run the side attend too, or --keep a folder with it")
+        out = self.folder / f"{name}.json"
+        command = [sys.executable, "-m", "comparison.pytorch_train_worker", model, self.given.train, self.given.validation]
+        command += [self.given.test, out, "--way", way, "--tokens", self.given.tokens, "--rate", self.given.rate, *limit]
+        command += ["--warmup", self.given.warmup, "--beam", self.given.beam, "--seed", self.given.seed]
+        command += ["--validations", 0 if trial else VALIDATIONS] + (["--trial"] if trial else [])
+        log = (self.folder / f"{name}.log").open("w")
+        process = subprocess.Popen([str(w) for w in command], stderr=log, stdout=log, env=environment(self.given.threads))
+        memory = peak_memory(process)
+        if process.returncode != 0:
+            raise OSError((self.folder / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()[-1])
+        told = json.loads(out.read_text(encoding="utf-8"))
+        curve = [Point(p["seconds"] / 60, p["updates"], p["bleu"]) for p in told["curve"]]
+        return Learnt(name, curve, told["tokens"], told["seconds"], memory, told["test"], way)
+
+    def way(self) -> str:
+        """The way with the most tokens a second, from half a minute of each."""
+        ways = self.given.ways.split(",") if self.given.ways else ["eager", "bf16", "compile", "compile-bf16"]
+        if len(ways) == 1:
+            return ways[0]
+        speeds = {}
+        for way in ways:
+            try:
+                trial = self.worker(f"pytorch-trial-{way}", way, ["--minutes", "0.5"], trial=True)
+                speeds[way] = trial.tokens / trial.seconds
+                self.say(f"quality: PyTorch, {way}: {speeds[way]:.0f} target tokens a second")
+            except OSError as e:
+                self.say(f"quality: PyTorch, {way}, left out: {e}")
+        self.speeds = speeds
+        return max(speeds, key=lambda way: speeds[way])
+
+    def pytorch(self) -> Learnt:
+        learnt = self.worker("pytorch", self.way(), ["--minutes", str(self.given.minutes)])
+        tried = ", ".join(f"{way} {speed:.0f}" for way, speed in getattr(self, "speeds", {}).items())
+        learnt.name, learnt.note = "PyTorch", learnt.note + (f" (tokens a second in a trial: {tried})" if tried else "")
+        return learnt
+
+    def pytorch_updates(self) -> Learnt:
+        learnt = self.worker("pytorch-updates", (self.given.ways or "eager").split(",")[0], ["--updates", str(self.given.updates)])
+        learnt.name = "PyTorch, updates"
+        return learnt
+
+    # Marian
+
+    def marian(self) -> Learnt:
+        """Marian saves a checkpoint now and then, and they are translated when its time is over."""
+        model, home = self.folder / "attend" / "best", self.folder / "marian"
+        if not model.exists():
+            raise ValueError("Marian learns on attend's subwords and sizes: run the side attend too, or --keep a folder with it")
+        home.mkdir(exist_ok=True)
+        options = json.loads((model / "config.json").read_text(encoding="utf-8"))["encoder"]
+        vocabulary = home / "joint.spm"
+        vocabulary.write_bytes((model / "tokenizer.model").read_bytes())
+        for side, lines in zip(("source", "target"), read_pairs(self.given.train)):
+            (home / f"train.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        every = max(1.0, 60 * self.given.minutes / VALIDATIONS)
+        command = ["train", "--type", "transformer", "-t", home / "train.source", home / "train.target"]
+        command += ["-v", vocabulary, vocabulary, "-m", home / "model.npz", "--cpu-threads", self.given.threads]
+        command += ["--enc-depth", options["layers"], "--dec-depth", options["layers"], "--dim-emb", options["d_model"]]
+        command += ["--transformer-dim-ffn", options["d_ff"], "--transformer-heads", options["heads"]]
+        command += ["--transformer-dropout", options["dropout"]["residual"], "--transformer-ffn-activation", "relu"]
+        command += ["--tied-embeddings-all", "--label-smoothing", 0.1, "--max-length", 200, "--sync-sgd"]
+        command += ["--mini-batch-words", self.given.tokens // self.given.threads, "--maxi-batch", 500, "--mini-batch", 1000]
+        command += ["--optimizer-params", 0.9, 0.98, 1e-9, "--learn-rate", self.given.rate, "--clip-norm", 1]
+        command += ["--lr-warmup", self.given.warmup, "--lr-decay-inv-sqrt", self.given.warmup, "--cost-type", "ce-mean-words"]
+        command += ["--disp-freq", 50, "--save-freq", 50, "--seed", self.given.seed, "--overwrite", "--no-reload", "--after", "0e"]
+        command += ["--exponential-smoothing", 1e-3, "--shuffle-in-ram", "-w", 2000, "--log", home / "train.log"]
+        run = [str(w) for w in (Path(sys.executable).with_name("pymarian"), *command)]
+        started, taken = time.time(), []
+        process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(self.given.threads))
+        first: float | None = None  # when the first update was told of: what comes before is reading and packing
+        while process.poll() is None:
+            time.sleep(0.2)
+            log = (home / "train.log").read_text(encoding="utf-8", errors="replace") if (home / "train.log").exists() else ""
+            if first is None and "Up." in log:
+                first = time.time()
+            passed = time.time() - (first or started)
+            saved = home / "model.npz"
+            if saved.exists() and passed >= every * (len(taken) + 1):
+                copy = home / f"taken-{len(taken)}.npz"
+                copy.write_bytes(saved.read_bytes())
+                taken.append((passed, copy, marian_progress(log)[0]))
+            if passed >= 60 * self.given.minutes:
+                break
+        passed = time.time() - (first or started)
+        process.send_signal(signal.SIGKILL)
+        memory = peak_memory(process)
+        updates, tokens = marian_progress((home / "train.log").read_text(encoding="utf-8", errors="replace"))
+        if not taken:
+            raise OSError("Marian saved nothing in that time")
+        learnt = Learnt("Marian", tokens=tokens, seconds=passed, memory=memory, note="pymarian " + marian_options(command, home))
+        sources, references = read_pairs(self.given.validation)
+        for seconds, copy, step in taken:
+            score = bleu(self.marian_translate(copy, vocabulary, sources, 1), references)
+            learnt.curve.append(Point(seconds / 60, step, score))
+        best = max(range(len(taken)), key=lambda i: learnt.curve[i].bleu)
+        learnt.test = self.marian_translate(taken[best][1], vocabulary, self.test_sources, self.given.beam)
+        return learnt
+
+    def marian_translate(self, model: Path, vocabulary: Path, sources: Sequence[str], beam: int) -> list[str]:
+        run = [Path(sys.executable).with_name("pymarian"), "decode", "-m", model, "-v", vocabulary, vocabulary, "-b", beam]
+        run += ["--normalize", 0.6, "--cpu-threads", self.given.threads, "--mini-batch", 32, "--maxi-batch", 100, "--quiet"]
+        run += ["--max-length", 200, "--max-length-factor", 3]
+        done = subprocess.run(
+            [str(w) for w in run], input="\n".join(sources) + "\n", capture_output=True, text=True, check=True,
+            env=environment(self.given.threads),
+        )
+        return done.stdout.splitlines()
+
+    # What came of it
+
+    def write(self, results: Path, learnt: Sequence[Learnt], load: float) -> None:
+        given = self.given
+        results.mkdir(exist_ok=True)
+        here = {"--train", "--validation", "--test", "--build", "--keep"}  # followed by a path of this machine
+        words, skip = [], False
+        for word in sys.argv[1:]:
+            if skip:
+                words.append(Path(word).name)
+                skip = False
+                continue
+            words.append(word)
+            skip = word in here
+        lines = [
+            "# Learning compared",
+            "",
+            f"- {machine.now()}, checkout at {machine.commit()}",
+            f"- {machine.processor()}, {os.cpu_count()} processors, {given.threads} threads each side; load before: {load:.1f}",
+            f"- {machine.compiler(given.build)}",
+            "- " + ", ".join(f"{p} {machine.version(p)}" for p in ("torch", "pymarian", "sacrebleu") if machine.version(p)),
+            f"- {len(read_pairs(given.train)[0])} pairs to learn from, {len(read_pairs(given.validation)[0])} for validation, "
+            f"{len(self.test_sources)} for the test",
+            f"- `{shlex.join(['benchmarks/quality', *words])}`",
+            "",
+            f"Validation BLEU is of greedy translations, test BLEU of beam {given.beam} with the checkpoint that validation chose; "
+            "both sacreBLEU's, 13a tokens.",
+            "",
+        ]
+        rows = []
+        for side in learnt:
+            score = bleu(side.test, self.test_references) if side.test else float("nan")
+            updates = side.curve[-1].updates if side.curve else 0
+            rows.append(
+                [side.name, f"{side.seconds / 60:.1f}", f"{updates:,}", f"{side.tokens / max(side.seconds, 1e-9):,.0f}"]
+                + [f"{side.memory / 1e6:.0f}", f"{side.best():.2f}", f"{score:.2f}"]
+            )
+        lines += report.table(["", "minutes", "updates", "target tokens/s", "peak MB", "validation BLEU", "test BLEU"], rows)
+        lines += ["", "Minutes until a validation had the best BLEU of another side:", ""] + self.overtaken(learnt)
+        lines += ["", f"![validation BLEU over minutes]({given.name}.svg)", "", "| | BLEU (minutes, updates) |", "|---|---|"]
+        for side in learnt:
+            lines.append(f"| {side.name} | " + ", ".join(f"{p.bleu:.1f} ({p.minutes:.1f}, {p.updates:,})" for p in side.curve) + " |")
+        lines += [""] + [f"- {side.name}: {side.note}" for side in learnt if side.note]
+        lines += ["", "## Failed", "", *(f"- {failure}" for failure in self.failures)] if self.failures else []
+        (results / f"{given.name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        timed = [side for side in learnt if "updates" not in side.name]
+        drawing = curves.draw([(s.name, [(p.minutes, p.bleu) for p in s.curve]) for s in timed], "minutes", "BLEU, validation")
+        (results / f"{given.name}.svg").write_text(drawing, encoding="utf-8")
+        (self.folder / f"{given.name}.translations.json").write_text(
+            json.dumps({side.name: side.test for side in learnt}, ensure_ascii=False, indent=0), encoding="utf-8"
+        )
+
+    @staticmethod
+    def overtaken(learnt: Sequence[Learnt]) -> list[str]:
+        timed = [side for side in learnt if "updates" not in side.name]
+        rows = []
+        for other in timed:
+            row = [f"{other.name}'s {other.best():.1f}"]
+            for side in timed:
+                minutes = side.minutes_to(other.best())
+                row.append("–" if minutes is None else f"{minutes:.1f}")
+            rows.append(row)
+        return report.table(["", *(side.name for side in timed)], rows)
+
+
+def marian_progress(log: str) -> tuple[int, float]:
+    """Updates and target tokens of the last line that tells of them: `Up. 100 : Sen. 5,000 : Cost 7.1 * 50,123 @ 500 after 99,000`."""
+    for line in reversed(log.splitlines()):
+        if "Up. " in line and " after " in line:
+            updates = int(line.split("Up. ")[1].split(" ")[0].replace(",", ""))
+            tokens = line.split(" after ")[1].split(" ")[0].replace(",", "")
+            return updates, float(tokens)
+    return 0, 0.0
+
+
+def marian_options(command: Sequence[object], home: Path) -> str:
+    return " ".join(Path(w).name if isinstance(w, Path) else str(w) for w in command)

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <variant>
+
+#include "attend/nn/hidden_matrices.hpp"
+#include "attend/train/options.hpp"
+
+namespace attend::train {
+
+/// What the automatic options of a run follow from.
+struct RunFacts {
+  index_t pairs = 0;       ///< to train on
+  index_t width = 512;     ///< of the model: d_model
+  bool matrices = true;    ///< whether the model has hidden matrices
+  bool on_device = false;  ///< on a GPU, which small batches leave idle
+};
+
+/// The facts of a run that trains `model` on so many pairs.
+template <class Model>
+RunFacts run_facts(const Model& model, index_t pairs) {
+  RunFacts facts{.pairs = pairs, .width = 0, .on_device = !std::same_as<typename Model::device_type, Cpu>};
+  const auto matrices = nn::hidden_matrices(model);
+  for (const auto& m : matrices) facts.width = std::max(facts.width, std::min(m.dim(0), m.dim(1)));
+  facts.matrices = !matrices.empty() && facts.width > 1;
+  facts.width = std::max<index_t>(facts.width, 1);
+  return facts;
+}
+
+/// Updates of a run that nothing else limits: 40 sqrt(pairs), at least 500. 1,300 for 1,000 pairs, 6,900 for 30,000, 40,000 for
+/// 1,000,000.
+inline index_t automatic_steps(index_t pairs) {
+  return std::max<index_t>(500, std::llround(40 * std::sqrt(static_cast<double>(pairs)) / 100) * 100);
+}
+
+/// Tokens of a batch: 12 sqrt(pairs), from 512 to 8,192, in whole 64; on a GPU eight times as many, at most 25,000.
+inline index_t automatic_tokens(const RunFacts& facts) {
+  const auto tokens = std::llround(12 * std::sqrt(static_cast<double>(facts.pairs)) / 64) * 64;
+  const auto bounded = std::clamp<index_t>(tokens, 512, 8192);
+  return facts.on_device ? std::min<index_t>(25000, 8 * bounded) : bounded;
+}
+
+/// Learning rates fall with the square root of the width: this is 1 at 128 channels.
+inline double rate_of_width(index_t width) { return std::sqrt(128 / static_cast<double>(std::max<index_t>(width, 32))); }
+inline optim::MuonOptions automatic_muon(const RunFacts& facts) { return {.learning_rate = 0.012 * rate_of_width(facts.width)}; }
+inline optim::AdamOptions automatic_adam(const RunFacts& facts) {
+  return {.learning_rate = 0.003 * rate_of_width(facts.width), .beta2 = 0.98, .eps = 1e-9};
+}
+
+/// The optimizer where none is given: Muon where a batch has at least eight tokens for each channel of the model, so that what it
+/// costs is little beside a step; else Adam.
+inline optim::OptimizerOptions automatic_optimizer(const RunFacts& facts, index_t tokens) {
+  if (facts.matrices && tokens >= 8 * facts.width) return automatic_muon(facts);
+  return automatic_adam(facts);
+}
+
+/// The learning rate of a run without a schedule: the optimizer's after a warm-up of 100 steps (Muon) or 400 (others), then a
+/// fall to 0 in a line, which ends with the run.
+inline optim::ScheduleOptions automatic_schedule(const optim::OptimizerOptions& optimizer) {
+  return {.kind = optim::ScheduleKind::linear,
+          .learning_rate = std::visit([](const auto& o) { return o.learning_rate; }, optimizer),
+          .warmup = std::holds_alternative<optim::MuonOptions>(optimizer) ? 100 : 400};
+}
+
+/// The options with a value in place of each that is automatic, but for the schedule and the validations, which `run_schedule`
+/// and the run itself see to.
+inline FitOptions completed(FitOptions o, const RunFacts& facts) {
+  if (o.tokens_per_batch == automatic) o.tokens_per_batch = automatic_tokens(facts);
+  if (!o.optimizer) o.optimizer = automatic_optimizer(facts, o.tokens_per_batch * o.accumulate);
+  if (o.epochs == automatic) {
+    o.epochs = 0;
+    if (o.max_steps == 0 && o.max_seconds == 0) o.max_steps = automatic_steps(facts.pairs);
+  }
+  return o;
+}
+
+}  // namespace attend::train

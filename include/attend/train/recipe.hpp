@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "attend/core/threads.hpp"
+#include "attend/nn/transformer_options.hpp"
+
+namespace attend::train {
+
+/// Sizes that suit a corpus and the time that there is. How it is best trained follows from the corpus and the model: see
+/// `completed`.
+struct Recipe {
+  index_t vocabulary;            ///< subwords to learn, of both languages together; a small corpus gives fewer
+  nn::TransformerOptions sizes;  ///< of the network, but for its vocabulary
+
+  /// The options of a network for so many subwords.
+  [[nodiscard]] nn::TransformerOptions model(index_t subwords) const {
+    auto options = sizes;
+    options.vocabulary = subwords;
+    return options;
+  }
+};
+
+/// The recipe for `pairs` sentence pairs and so many minutes of training (0: as many as it takes) on `processors` threads. In
+/// little time a smaller network gets further: it sees the corpus more often. The figures come from Multi30k and Tatoeba; see
+/// benchmarks/results/recipes.md.
+inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads()) {
+  const auto count = static_cast<double>(std::max<index_t>(pairs, 1));
+  const double work = minutes > 0 ? minutes * processors : 1e9;  // processor minutes
+  struct Sizes {
+    double pairs, work;  // from this many pairs and processor minutes for each 10,000 of them
+    index_t layers, d_model, d_ff, heads;
+  };
+  constexpr Sizes ladder[] = {
+      {400'000, 60, 6, 512, 2048, 8},
+      {60'000, 5, 3, 256, 1024, 4},
+      {6'000, 20, 3, 256, 1024, 4},
+      {0, 0, 4, 128, 256, 4},
+  };
+  const Sizes* s = ladder;
+  while (count < s->pairs || work < s->work * count / 10'000) ++s;
+  nn::TransformerOptions sizes{.d_model = s->d_model,
+                               .heads = s->heads,
+                               .d_ff = s->d_ff,
+                               .layers = s->layers,
+                               .max_length = 256,
+                               .share_embeddings = true,
+                               .tie_head = true};
+  // Fewer pairs are seen more often, and need more to keep from being learnt by heart.
+  sizes.dropout = count < 60'000 ? 0.3 : count < 400'000 ? 0.15 : 0.1;
+  const auto subwords = std::llround(30 * std::sqrt(count) / 500) * 500;
+  return {.vocabulary = std::clamp<index_t>(subwords, 500, 16'000), .sizes = sizes};
+}
+
+}  // namespace attend::train
