@@ -69,8 +69,6 @@ train::FitOptions fit_options(const Flags& flags) {
   o.max_seconds = flags.seconds;
   o.tokens_per_batch = 1500;
   o.label_smoothing = 0.05;
-  o.optimizer = optim::AdamOptions{.learning_rate = 2e-3, .beta2 = 0.98, .eps = 1e-9};
-  o.schedule = optim::Schedule({.kind = optim::ScheduleKind::inverse_sqrt, .learning_rate = 2e-3, .warmup = 200});
   o.seed = flags.seed;
   o.validate_every = 100;
   o.best_by = train::Metric::bleu;

@@ -310,7 +310,7 @@ TEST_CASE("fit: what is automatic follows from the pairs and the width", "[train
     index_t pairs, tokens, steps;
   };
   for (const auto& [pairs, tokens, steps] :
-       {Row{1'000, 512, 1'300}, Row{30'000, 2'048, 6'900}, Row{120'000, 4'160, 13'900}, Row{1'000'000, 8'192, 40'000}}) {
+       {Row{1'000, 1'024, 1'300}, Row{30'000, 2'048, 6'900}, Row{120'000, 4'160, 13'900}, Row{1'000'000, 8'192, 40'000}}) {
     const auto o = completed({}, {.pairs = pairs, .width = 256});
     CHECK(o.tokens_per_batch == tokens);
     CHECK(o.max_steps == steps);

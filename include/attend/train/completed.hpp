@@ -35,24 +35,24 @@ inline index_t automatic_steps(index_t pairs) {
   return std::max<index_t>(500, std::llround(40 * std::sqrt(static_cast<double>(pairs)) / 100) * 100);
 }
 
-/// Tokens of a batch: 12 sqrt(pairs), from 512 to 8,192, in whole 64; on a GPU eight times as many, at most 25,000.
+/// Tokens of a batch: 12 sqrt(pairs), from 1,024 to 8,192, in whole 64; on a GPU eight times as many, at most 25,000.
 inline index_t automatic_tokens(const RunFacts& facts) {
   const auto tokens = std::llround(12 * std::sqrt(static_cast<double>(facts.pairs)) / 64) * 64;
-  const auto bounded = std::clamp<index_t>(tokens, 512, 8192);
+  const auto bounded = std::clamp<index_t>(tokens, 1024, 8192);
   return facts.on_device ? std::min<index_t>(25000, 8 * bounded) : bounded;
 }
 
-/// Learning rates fall with the square root of the width: this is 1 at 128 channels.
-inline double rate_of_width(index_t width) { return std::sqrt(128 / static_cast<double>(std::max<index_t>(width, 32))); }
+/// Learning rates are those of 128 channels times this.
+inline double rate_of_width(index_t width) { return 128 / static_cast<double>(std::max<index_t>(width, 64)); }
 inline optim::MuonOptions automatic_muon(const RunFacts& facts) { return {.learning_rate = 0.012 * rate_of_width(facts.width)}; }
 inline optim::AdamOptions automatic_adam(const RunFacts& facts) {
-  return {.learning_rate = 0.003 * rate_of_width(facts.width), .beta2 = 0.98, .eps = 1e-9};
+  return {.learning_rate = 0.004 * rate_of_width(facts.width), .beta2 = 0.98, .eps = 1e-9};
 }
 
 /// The optimizer where none is given: Muon where a batch has at least eight tokens for each channel of the model, so that what it
 /// costs is little beside a step; else Adam.
-inline optim::OptimizerOptions automatic_optimizer(const RunFacts& facts, index_t tokens) {
-  if (facts.matrices && tokens >= 8 * facts.width) return automatic_muon(facts);
+inline optim::OptimizerOptions automatic_optimizer(const RunFacts& facts, double tokens) {
+  if (facts.matrices && tokens >= 8 * static_cast<double>(facts.width)) return automatic_muon(facts);
   return automatic_adam(facts);
 }
 
@@ -68,7 +68,8 @@ inline optim::ScheduleOptions automatic_schedule(const optim::OptimizerOptions& 
 /// and the run itself see to.
 inline FitOptions completed(FitOptions o, const RunFacts& facts) {
   if (o.tokens_per_batch == automatic) o.tokens_per_batch = automatic_tokens(facts);
-  if (!o.optimizer) o.optimizer = automatic_optimizer(facts, o.tokens_per_batch * o.accumulate);
+  if (!o.optimizer)
+    o.optimizer = automatic_optimizer(facts, static_cast<double>(o.tokens_per_batch) * static_cast<double>(o.accumulate));
   if (o.epochs == automatic) {
     o.epochs = 0;
     if (o.max_steps == 0 && o.max_seconds == 0) o.max_steps = automatic_steps(facts.pairs);

@@ -33,10 +33,8 @@ inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads
     index_t layers, d_model, d_ff, heads;
   };
   constexpr Sizes ladder[] = {
-      {400'000, 60, 6, 512, 2048, 8},
-      {60'000, 5, 3, 256, 1024, 4},
-      {6'000, 20, 3, 256, 1024, 4},
-      {0, 0, 4, 128, 256, 4},
+      {400'000, 60, 6, 512, 2048, 8}, {60'000, 5, 3, 256, 1024, 4}, {6'000, 20, 3, 256, 1024, 4},
+      {6'000, 0, 4, 128, 256, 4},     {0, 0, 3, 256, 512, 4},
   };
   const Sizes* s = ladder;
   while (count < s->pairs || work < s->work * count / 10'000) ++s;
@@ -49,8 +47,8 @@ inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads
                                .tie_head = true};
   // Fewer pairs are seen more often, and need more to keep from being learnt by heart.
   sizes.dropout = count < 60'000 ? 0.3 : count < 400'000 ? 0.15 : 0.1;
-  const auto subwords = std::llround(30 * std::sqrt(count) / 500) * 500;
-  return {.vocabulary = std::clamp<index_t>(subwords, 500, 16'000), .sizes = sizes};
+  const auto subwords = std::llround(2000 * std::pow(count / 3000, 0.7) / 500) * 500;
+  return {.vocabulary = count < 400'000 ? std::clamp<index_t>(subwords, 500, 10'000) : 16'000, .sizes = sizes};
 }
 
 }  // namespace attend::train
