@@ -61,8 +61,8 @@
 #include "attend/text/sentencepiece.hpp"
 #include "attend/text/split_sentences.hpp"
 #include "attend/train/fit.hpp"
-#include "attend/train/recipe.hpp"
 #include "attend/train/interrupt.hpp"
+#include "attend/train/recipe.hpp"
 #include "attend/version.hpp"
 
 #ifdef ATTEND_COMPILED
