@@ -4,12 +4,12 @@ import argparse
 import csv
 import json
 import os
-import resource
 import shlex
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,8 +49,19 @@ class Learnt:
         return next((p.minutes for p in self.curve if p.bleu >= bleu), None)
 
 
+def lines_of(text: str) -> list[str]:
+    """Lines as `translate` and Marian have them: str.splitlines knows more ends of lines than they do."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def end_of(log: Path, status: int | None) -> str:
+    """The last line of a log, for a message."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1][:300] if lines else f"ended with status {status}"
+
+
 def read_pairs(file: Path) -> tuple[list[str], list[str]]:
-    lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if "\t" in line]
+    lines = [line.split("\t") for line in lines_of(file.read_text(encoding="utf-8")) if "\t" in line]
     return [x[0].strip() for x in lines], [x[1].strip() for x in lines]
 
 
@@ -96,9 +107,12 @@ class Comparison:
             self.say(f"quality: {name}")
             try:
                 learnt.append(job())
+            except subprocess.CalledProcessError as e:
+                self.failures.append(f"{name}: {Path(str(e.cmd[0])).name} ended with status {e.returncode}: {(e.stderr or '').strip()[-300:]}")
             except (OSError, subprocess.SubprocessError, ValueError) as e:
-                self.say(f"quality: {name}: {e}")
                 self.failures.append(f"{name}: {e}")
+            if self.failures:
+                self.say(f"quality: {self.failures[-1]}")
             self.write(results, learnt, load)
         return 1 if self.failures or not learnt else 0
 
@@ -110,11 +124,12 @@ class Comparison:
         command = [self.program, "train", "--pairs", self.given.train, "--validation-pairs", self.given.validation]
         command += ["--out", out, "--overwrite", "--csv", table, "--seed", self.given.seed, *options]
         command += shlex.split(self.given.attend)
-        log = (self.folder / f"{name}.log").open("w")
-        process = subprocess.Popen([str(w) for w in command], stderr=log, env=environment(self.given.threads))
-        learnt = Learnt(name, memory=peak_memory(process))
+        log = self.folder / f"{name}.log"
+        with log.open("w") as told:
+            process = subprocess.Popen([str(w) for w in command], stderr=told, env=environment(self.given.threads))
+            learnt = Learnt(name, memory=peak_memory(process))
         if process.returncode != 0:
-            raise OSError((self.folder / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()[-1])
+            raise OSError(end_of(log, process.returncode))
         with table.open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 if row["validation_bleu"]:
@@ -139,12 +154,17 @@ class Comparison:
             check=True,
             env=environment(self.given.threads),
         )
-        return done.stdout.splitlines()
+        return lines_of(done.stdout)
 
     def attend_updates(self) -> Learnt:
-        """The same recipe as PyTorch's: Adam, the same schedule, as many target tokens in an update."""
+        """The same network and recipe as PyTorch's: Adam, the same schedule, as many tokens in an update."""
+        config = json.loads((self.folder / "attend" / "best" / "config.json").read_text(encoding="utf-8"))
+        sizes, target = config["encoder"], config["decoder"]
         options = ["--max-steps", self.given.updates, "--optimizer", "adam", "--learning-rate", self.given.rate]
         options += ["--warmup", self.given.warmup, "--tokens-per-batch", self.given.tokens]
+        options += ["--encoder-layers", sizes["layers"], "--decoder-layers", target["layers"], "--d-model", sizes["d_model"]]
+        options += ["--d-ff", sizes["d_ff"], "--heads", sizes["heads"], "--dropout", sizes["dropout"]["residual"]]
+        options += ["--vocabulary", sizes["vocabulary"]]
         return self.attend("attend-updates", [str(o) for o in options])
 
     # PyTorch
@@ -159,11 +179,12 @@ class Comparison:
         command += [self.given.test, out, "--way", way, "--tokens", self.given.tokens, "--rate", self.given.rate, *limit]
         command += ["--warmup", self.given.warmup, "--beam", self.given.beam, "--seed", self.given.seed]
         command += ["--validations", 0 if trial else VALIDATIONS] + (["--trial"] if trial else [])
-        log = (self.folder / f"{name}.log").open("w")
-        process = subprocess.Popen([str(w) for w in command], stderr=log, stdout=log, env=environment(self.given.threads))
-        memory = peak_memory(process)
+        log = self.folder / f"{name}.log"
+        with log.open("w") as told:
+            process = subprocess.Popen([str(w) for w in command], stderr=told, stdout=told, env=environment(self.given.threads))
+            memory = peak_memory(process)
         if process.returncode != 0:
-            raise OSError((self.folder / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()[-1])
+            raise OSError(end_of(log, process.returncode))
         told = json.loads(out.read_text(encoding="utf-8"))
         curve = [Point(p["seconds"] / 60, p["updates"], p["bleu"]) for p in told["curve"]]
         return Learnt(name, curve, told["tokens"], told["seconds"], memory, told["test"], way)
@@ -182,6 +203,8 @@ class Comparison:
             except OSError as e:
                 self.say(f"quality: PyTorch, {way}, left out: {e}")
         self.speeds = speeds
+        if not speeds:
+            raise OSError("PyTorch trains in none of its ways")
         return max(speeds, key=lambda way: speeds[way])
 
     def pytorch(self) -> Learnt:
@@ -215,17 +238,19 @@ class Comparison:
         command += ["--transformer-dim-ffn", options["d_ff"], "--transformer-heads", options["heads"]]
         command += ["--transformer-dropout", options["dropout"]["residual"], "--transformer-ffn-activation", "relu"]
         command += ["--tied-embeddings-all", "--label-smoothing", 0.1, "--max-length", 200, "--sync-sgd"]
-        command += ["--mini-batch-words", self.given.tokens // self.given.threads, "--maxi-batch", 500, "--mini-batch", 1000]
+        command += ["--mini-batch-words", self.given.tokens, "--maxi-batch", 500, "--mini-batch", 1000]
         command += ["--optimizer-params", 0.9, 0.98, 1e-9, "--learn-rate", self.given.rate, "--clip-norm", 1]
         command += ["--lr-warmup", self.given.warmup, "--lr-decay-inv-sqrt", self.given.warmup, "--cost-type", "ce-mean-words"]
-        command += ["--disp-freq", 50, "--save-freq", 50, "--seed", self.given.seed, "--overwrite", "--no-reload", "--after", "0e"]
+        command += ["--disp-freq", 50, "--disp-first", 1, "--save-freq", 50, "--seed", self.given.seed, "--overwrite", "--no-reload", "--after", "0e"]
         command += ["--exponential-smoothing", 1e-3, "--shuffle-in-ram", "-w", 2000, "--log", home / "train.log"]
         run = [str(w) for w in (Path(sys.executable).with_name("pymarian"), *command)]
         started, taken = time.time(), []
         process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(self.given.threads))
         first: float | None = None  # when the first update was told of: what comes before is reading and packing
-        while process.poll() is None:
+        while True:
             time.sleep(0.2)
+            if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                raise OSError(end_of(home / "train.log", None))
             log = (home / "train.log").read_text(encoding="utf-8", errors="replace") if (home / "train.log").exists() else ""
             if first is None and "Up." in log:
                 first = time.time()
@@ -234,7 +259,8 @@ class Comparison:
             if saved.exists() and passed >= every * (len(taken) + 1):
                 copy = home / f"taken-{len(taken)}.npz"
                 copy.write_bytes(saved.read_bytes())
-                taken.append((passed, copy, marian_progress(log)[0]))
+                if zipfile.is_zipfile(copy):  # Marian may be writing it just now: then the next time
+                    taken.append((passed, copy, marian_progress(log)[0]))
             if passed >= 60 * self.given.minutes:
                 break
         passed = time.time() - (first or started)
@@ -260,7 +286,7 @@ class Comparison:
             [str(w) for w in run], input="\n".join(sources) + "\n", capture_output=True, text=True, check=True,
             env=environment(self.given.threads),
         )
-        return done.stdout.splitlines()
+        return lines_of(done.stdout)
 
     # What came of it
 
@@ -270,6 +296,9 @@ class Comparison:
         here = {"--train", "--validation", "--test", "--build", "--keep"}  # followed by a path of this machine
         words, skip = [], False
         for word in sys.argv[1:]:
+            if word.split("=")[0] in here and "=" in word:
+                words.append(f"{word.split('=')[0]}={Path(word.split('=', 1)[1]).name}")
+                continue
             if skip:
                 words.append(Path(word).name)
                 skip = False

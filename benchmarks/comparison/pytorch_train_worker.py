@@ -42,18 +42,19 @@ def begin(model: networks.Transformer) -> None:
 
 
 def cut(pairs: list[Pair], tokens: int, order: random.Random) -> list[list[Pair]]:
-    """An epoch: batches of at most so many target tokens, of similar lengths, in random order, padded as little as that allows."""
+    """An epoch: batches of at most about so many tokens on either side, of similar lengths, in random order, padded as little as that allows."""
     pairs = pairs[:]
     order.shuffle(pairs)
     pairs.sort(key=lambda p: (len(p[1]), len(p[0])))
     batches: list[list[Pair]] = [[]]
     size = 0
     for pair in pairs:
-        if batches[-1] and size + len(pair[1]) + 1 > tokens:
+        longer = max(len(pair[0]), len(pair[1])) + 1
+        if batches[-1] and size + longer > tokens:
             batches.append([])
             size = 0
         batches[-1].append(pair)
-        size += len(pair[1]) + 1
+        size += longer
     order.shuffle(batches)
     return batches
 
@@ -131,20 +132,29 @@ def main() -> None:
     if given.way.startswith("compile"):  # compiling is no training: it happens at a rate of 0
         for batch in cut(pairs, given.tokens, random.Random(0))[:6]:
             step(batch, 0.0)
-    seconds, updates, tokens, curve, done, epoch = 0.0, 0, 0, [], 0.0, []
+        adam.state.clear()
+        torch.manual_seed(given.seed)
+    seconds, updates, tokens, curve, done, epoch, best = 0.0, 0, 0, [], 0.0, [], None
     while done < 1:
         if not epoch:
             epoch = cut(pairs, given.tokens, order)
         batch = epoch.pop()
         began = time.perf_counter()
-        step(batch, given.rate * min(1.0, (updates + 1) / given.warmup) * (1 - done))
+        fallen = done
+        if given.updates:  # as attend falls where the number of updates is known: from the end of the warm-up
+            fallen = max(0.0, (updates + 1 - given.warmup) / max(1, given.updates - given.warmup))
+        step(batch, given.rate * min(1.0, (updates + 1) / given.warmup) * (1 - fallen))
         seconds += time.perf_counter() - began
         updates, tokens = updates + 1, tokens + sum(len(t) + 1 for _, t in batch)
         done = updates / given.updates if given.updates else seconds / (60 * given.minutes)
         if given.validations and done * given.validations >= len(curve) + 1:
             score = sacrebleu.corpus_bleu(translate(validation[0], 1), [validation[1]], force=True).score
+            if not curve or score > max(p["bleu"] for p in curve):
+                best = {name: value.clone() for name, value in model.state_dict().items()}
             curve.append({"seconds": seconds, "updates": updates, "bleu": score})
             print(f"{seconds:.0f} s, {updates} updates, {tokens / seconds:.0f} tokens/s, BLEU {score:.2f}", flush=True)
+    if best:
+        model.load_state_dict(best)
     out = [] if given.trial else translate(test[0], given.beam)
     given.out.write_text(json.dumps({"curve": curve, "seconds": seconds, "tokens": tokens, "test": out}), encoding="utf-8")
 

@@ -93,7 +93,7 @@ template <class Model>
 train::FitOptions fit_options(const CLI::App& command, const Flags& flags, const Model& network, const text::Split& parts) {
   const nn::ModelOptions& model = network.options;
   const text::Corpus& validation = parts.validation;
-  auto o = flags.train.options(train::run_facts(network, parts.train.size()), !flags.init.empty());
+  auto o = flags.train.options(train::run_facts(network, parts.train.size()), !flags.init.empty(), model.decoder.d_model);
   o.validation = validation;
   if (validation.empty()) {
     if (command.get_option("--patience")->count() == 0) o.patience = 0;
@@ -155,6 +155,7 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const Flags& fl
     return {flags.resume ? loaded.model : with_dropout(loaded.model, flags.model), loaded.tokenizer};
   }
   const auto recipe = train::recipe(pairs.size(), flags.train.minutes);
+  nn::check(nn::model_options(flags.model.options(1000, recipe)));  // before minutes are spent on subwords
   std::fprintf(stderr, "train: learning subwords\n");
   text::AnyTokenizer tokenizer =
       text::SentencePiece::train(pairs, {.vocabulary = flags.vocabulary > 0 ? flags.vocabulary : recipe.vocabulary});

@@ -110,14 +110,17 @@ struct TrainFlags {
     };
     goes_with(learning_rate.has_value(), "--learning-rate", schedule != "noam",
               "every --schedule but noam, which has a rate of its own");
-    goes_with(weight_decay.has_value(), "--weight-decay", optimizer != "adam", "--optimizer muon, adamw or sgd");
+    goes_with(weight_decay.has_value(), "--weight-decay", !optimizer.empty() && optimizer != "adam",
+              "--optimizer muon, adamw or sgd");
     goes_with(fit.keep_checkpoints > 0, "--keep-checkpoints", fit.checkpoint_every > 0, "--checkpoint-every");
     goes_with(momentum.has_value(), "--momentum", optimizer == "sgd" || optimizer == "muon", "--optimizer muon or sgd");
   }
 
   /// What `fit` is to do with such a model and corpus. Throws ValueError where an option does not go with the others.
-  /// A model that has learnt already is trained on by Adam, gently, where nothing else is said.
-  [[nodiscard]] attend::train::FitOptions options(const attend::train::RunFacts& facts, bool has_learnt) const {
+  /// A model that has learnt already is trained on by Adam, gently and ten times over the pairs, where nothing else is said.
+  /// `d_model` is what noam goes by.
+  [[nodiscard]] attend::train::FitOptions options(const attend::train::RunFacts& facts, bool has_learnt,
+                                                  attend::index_t d_model) const {
     using namespace attend;
     check();
     train::FitOptions o = fit;
@@ -127,6 +130,7 @@ struct TrainFlags {
     if (optimizer == "adamw") o.optimizer = optim::AdamWOptions{.learning_rate = 1e-3, .beta2 = 0.98, .eps = 1e-9};
     if (optimizer == "adam" || (optimizer.empty() && has_learnt)) o.optimizer = train::automatic_adam(facts);
     if (optimizer == "muon") o.optimizer = train::automatic_muon(facts);
+    if (has_learnt && o.epochs == train::automatic && o.max_steps == 0 && minutes == 0) o.epochs = 10;
     o = train::completed(o, facts);
     std::visit(
         [&](auto& chosen) {
@@ -139,7 +143,7 @@ struct TrainFlags {
       auto how = train::automatic_schedule(*o.optimizer);
       if (!schedule.empty()) how.kind = optim::Schedule::kind(schedule);
       how.warmup = warmup.value_or(how.warmup);
-      how.d_model = facts.width;
+      how.d_model = d_model;
       o.schedule = how;
     }
     return o;

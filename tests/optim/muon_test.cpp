@@ -193,7 +193,7 @@ TEST_CASE("Muon: what does not fit is refused", "[optim]") {
     CHECK_THROWS_AS(Muon<float>(p.all(), p.matrices(), bad), ValueError);
 }
 
-TEST_CASE("hidden_matrices: every matrix between embedding and head, q, k and v apart, frozen ones too", "[optim]") {
+TEST_CASE("hidden_matrices: every matrix between embedding and head, q, k and v apart, but no frozen one", "[optim]") {
   const nn::Transformer<float> model({.vocabulary = 9, .d_model = 8, .heads = 2, .d_ff = 12, .layers = 2});
   const auto matrices = nn::hidden_matrices(model);
   CHECK(matrices.size() == 2 * (4 + 2) + 2 * (8 + 2));
@@ -210,6 +210,8 @@ TEST_CASE("hidden_matrices: every matrix between embedding and head, q, k and v 
   // The views that were named and the places in the buffer are the same numbers.
   for (const auto& m : flat.matrices()) CHECK(flat.values().data()[m.begin] != 0);
 
+  model.encoder.layers[0].feed_forward.fc1.weight.set_requires_grad(false);
+  CHECK(nn::hidden_matrices(model).size() == matrices.size() - 1);
   const nn::Embedding<float> table(5, 4);
   CHECK(nn::hidden_matrices(table).empty());
 }

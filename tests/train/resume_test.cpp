@@ -54,9 +54,11 @@ std::string contents(const std::filesystem::path& path) { return io::read_file(p
 TEST_CASE("resume: stopped at any step and resumed, the bits are those of a run that was not stopped", "[train]") {
   for (const optim::OptimizerOptions& optimizer :
        {optim::OptimizerOptions(optim::AdamOptions{}), optim::OptimizerOptions(optim::AdamWOptions{}),
-        optim::OptimizerOptions(optim::SgdOptions{.momentum = 0.9, .nesterov = true})}) {
+        optim::OptimizerOptions(optim::SgdOptions{.momentum = 0.9, .nesterov = true}),
+        optim::OptimizerOptions(optim::MuonOptions{})}) {
     auto options = full_options();
     options.optimizer = optimizer;
+    if (std::holds_alternative<optim::MuonOptions>(optimizer)) options.validate_every = automatic;
     auto whole = toy::model(0.3);
     const FitReport expected = fit(whole, toy::corpus(100), toy::Letters(), options);
     REQUIRE(expected.steps > 20);

@@ -18,9 +18,9 @@ template <bool Maps, class P, class F>
 void for_each_hidden_matrix(P& part, F&& visit) {
   using X = std::remove_const_t<P>;
   if constexpr (is_var<X>::value) {
-    if constexpr (Maps) visit(part.value());
+    if constexpr (Maps) visit(part, part.value());
   } else if constexpr (is_rows<X>::value) {
-    if constexpr (Maps) visit(part.packed.value().rows(part.first, part.count));
+    if constexpr (Maps) visit(part.packed, part.packed.value().rows(part.first, part.count));
   } else if constexpr (std::is_same_v<X, Dropout>) {
   } else if constexpr (is_vector<X>::value) {
     for (auto& each : part) for_each_hidden_matrix<Maps>(each, visit);
@@ -34,13 +34,15 @@ void for_each_hidden_matrix(P& part, F&& visit) {
 }  // namespace detail
 
 /// The matrices of a model that map vectors to vectors, q, k and v apart; not those that are looked up in, nor the head of a
-/// Transformer. Views [out, in] of the parameters, for optimizers that treat matrices as such: see `optim::Muon`.
+/// Transformer, nor what is frozen. Views [out, in] of the parameters, for optimizers that treat matrices as such: see
+/// `optim::Muon`.
 template <class M>
 auto hidden_matrices(const M& model) {
   std::vector<Tensor<typename M::value_type, typename M::device_type>> list;
   std::unordered_set<const void*> seen;
-  detail::for_each_hidden_matrix<false>(model, [&](const auto& matrix) {
-    if (matrix.rank() == 2 && !matrix.empty() && seen.insert(matrix.data()).second) list.push_back(matrix);
+  detail::for_each_hidden_matrix<false>(model, [&](const auto& parameter, const auto& matrix) {
+    if (parameter.requires_grad() && matrix.rank() == 2 && !matrix.empty() && seen.insert(matrix.data()).second)
+      list.push_back(matrix);
   });
   return list;
 }

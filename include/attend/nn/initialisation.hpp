@@ -18,8 +18,7 @@ namespace attend::nn {
 /// are 1. What each is worth in training stands in benchmarks/results/initialisation.md.
 enum class Initialisation {
   /// As `torch`, but out and fc2 are divided by max(1, sqrt(n / 4)), n being the sublayers of the stack: 2 a layer in an encoder,
-  /// 3 in a decoder. The default: post-norm and pre-norm stacks learn with it at every depth that the presets have, with high
-  /// dropout and high learning rates too. Source: after GPT-2, which divides by sqrt(n) (Radford et al. 2019, section 2.3).
+  /// 3 in a decoder. The default. Source: after GPT-2, which divides by sqrt(n) (Radford et al. 2019, section 2.3).
   residual_scaled,
   /// 1. Source: Glorot and Bengio 2010, eq. 16; notebook 1.
   xavier,

@@ -64,6 +64,8 @@ class Muon : public OptimizerBase<T, D> {
   static constexpr index_t most_at_once = index_t{1} << 22;
 
   void apply(double learning_rate) override {
+    if constexpr (std::same_as<D, Cpu>)
+      if (!this->record().data()->taken) return;
     const AdamStep step{.learning_rate = learning_rate,
                         .l2 = 0,
                         .shrink = 1 - learning_rate * o_.weight_decay,

@@ -75,16 +75,19 @@ class Schedule {
     if (step < o_.warmup) return after_warmup(warmup) * s / warmup;
     return after_warmup(s);
   }
+  /// Whether a warm-up ends by half of a run: not that of a fall whose end is given, which is of a run as long as that, nor
+  /// noam's, whose height depends on it.
+  [[nodiscard]] bool cuts_warmup() const { return o_.kind != ScheduleKind::noam && (!falls() || open()); }
   /// The same in a run of which the share `done`, 0 to 1, is over, by the clock for instance: an open fall ends with the run (p
-  /// in the table is `done`), and a warm-up that is not over by half of the run ends there. Throws ValueError for a step before
-  /// the first.
+  /// in the table is `done`), and a warm-up that is not over by half of the run ends there (see `cuts_warmup`). Throws ValueError
+  /// for a step before the first.
   [[nodiscard]] double at(index_t step, double done) const {
+    if (!cuts_warmup()) return at(step);
     check_step(step);
     done = std::clamp(done, 0.0, 1.0);
     const auto s = static_cast<double>(step), warmup = static_cast<double>(o_.warmup);
     const double risen = step < o_.warmup ? std::min(1.0, std::max(s / warmup, 2 * done)) : 1.0;
-    if (!falls()) return risen * after_warmup(std::max(s, warmup));
-    return risen * (open() ? fallen(done) : fallen(progress(std::max(s, warmup))));
+    return risen * (falls() ? fallen(done) : after_warmup(std::max(s, warmup)));
   }
 
   /// `cosine:learning_rate=0.001,warmup=4000,steps=100000,final_rate=0`: what `parse` reads back to an equal schedule.

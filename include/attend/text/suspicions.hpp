@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -34,6 +36,16 @@ struct SideSummary {
   }
 };
 
+/// The beginning of a sentence for a message of one line.
+inline std::string excerpt(const std::string& sentence) {
+  std::size_t length = std::min<std::size_t>(sentence.size(), 40);
+  while (length > 0 && length < sentence.size() && (sentence[length] & 0xc0) == 0x80) --length;  // not within a character
+  std::string shown = sentence.substr(0, length);
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return length < sentence.size() ? shown + "..." : shown;
+}
+
 /// `97 % (2910 of 3000)`.
 inline std::string share_text(index_t part, index_t whole) {
   return std::to_string(100 * part / std::max<index_t>(whole, 1)) + " % (" + std::to_string(part) + " of " +
@@ -50,7 +62,10 @@ namespace attend::text {
 template <class Corpus>
 std::vector<std::string> suspicions(const Corpus& corpus) {
   constexpr index_t few = 500;
-  std::vector<std::string_view> sources, targets;
+  // Views of what the corpus holds, copies of what it makes up.
+  using Pair = decltype(*std::begin(corpus));
+  using Side = std::conditional_t<std::is_lvalue_reference_v<Pair>, std::string_view, std::string>;
+  std::vector<Side> sources, targets;
   index_t equal = 0;
   for (const auto& pair : corpus) {
     sources.emplace_back(pair.source), targets.emplace_back(pair.target);
@@ -72,7 +87,7 @@ std::vector<std::string> suspicions(const Corpus& corpus) {
                      " of the pairs; is it the right column?");
     if (pairs >= 20 && 10 * summary.distinct < pairs)
       list.push_back("the " + std::to_string(pairs) + " pairs have only " + std::to_string(summary.distinct) + " different " +
-                     side + "s, \"" + summary.commonest.substr(0, 40) + "\" " + std::to_string(summary.most_often) +
+                     side + "s, \"" + detail::excerpt(summary.commonest) + "\" " + std::to_string(summary.most_often) +
                      " times; is it the right column?");
   }
   return list;

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct TrainingState {
   std::uint64_t generator_seed = 0, generator_drawn = 0;  ///< what dropout draws from next
 
   index_t validated = -1;                                        ///< the step of the last validation
+  index_t twentieths = 0;                                        ///< of the run that were over at the last validation
   index_t since_best = 0;                                        ///< validations since the best
   double best_value = std::numeric_limits<double>::quiet_NaN();  ///< of the metric; NaN before the first
 
@@ -45,7 +47,8 @@ void for_numbers(State& s, F&& number) {
   number("step", s.step), number("epoch", s.epoch), number("position", s.position), number("tokens", s.tokens);
   number("seconds", s.seconds);
   number("generator_seed", s.generator_seed), number("generator_drawn", s.generator_drawn);
-  number("validated", s.validated), number("since_best", s.since_best), number("best_value", s.best_value);
+  number("validated", s.validated), number("twentieths", s.twentieths), number("since_best", s.since_best),
+      number("best_value", s.best_value);
   number("loss_sum", s.sum.loss), number("norm_sum", s.sum.norm);
   number("token_sum", s.sum.tokens), number("step_sum", s.sum.steps);
 }
@@ -173,7 +176,10 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   if (!faults.empty()) throw ValueError("resume: " + path.string() + " is of another run: " + faults);
 
   TrainingState state;
-  detail::for_numbers(state, [&](const char* name, auto& value) { detail::read_number(file, name, value); });
+  detail::for_numbers(state, [&](const char* name, auto& value) {
+    // States of before runs were validated by twentieths have no such number.
+    if (std::string_view(name) != "twentieths" || file.metadata().contains(name)) detail::read_number(file, name, value);
+  });
   index_t steps = 0, skipped = 0;
   detail::read_number(file, "optimizer_steps", steps);
   detail::read_number(file, "optimizer_skipped", skipped);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <variant>
 
 #include "attend/nn/hidden_matrices.hpp"
@@ -12,16 +11,15 @@ namespace attend::train {
 
 /// What the automatic options of a run follow from.
 struct RunFacts {
-  index_t pairs = 0;       ///< to train on
-  index_t width = 512;     ///< of the model: d_model
-  bool matrices = true;    ///< whether the model has hidden matrices
-  bool on_device = false;  ///< on a GPU, which small batches leave idle
+  index_t pairs = 0;     ///< to train on
+  index_t width = 512;   ///< of the model: d_model
+  bool matrices = true;  ///< whether the model has hidden matrices
 };
 
 /// The facts of a run that trains `model` on so many pairs.
 template <class Model>
 RunFacts run_facts(const Model& model, index_t pairs) {
-  RunFacts facts{.pairs = pairs, .width = 0, .on_device = !std::same_as<typename Model::device_type, Cpu>};
+  RunFacts facts{.pairs = pairs, .width = 0};
   const auto matrices = nn::hidden_matrices(model);
   for (const auto& m : matrices) facts.width = std::max(facts.width, std::min(m.dim(0), m.dim(1)));
   facts.matrices = !matrices.empty() && facts.width > 1;
@@ -35,15 +33,16 @@ inline index_t automatic_steps(index_t pairs) {
   return std::max<index_t>(500, std::llround(40 * std::sqrt(static_cast<double>(pairs)) / 100) * 100);
 }
 
-/// Tokens of a batch: 12 sqrt(pairs), from 1,024 to 8,192, in whole 64; on a GPU eight times as many, at most 25,000.
+/// Tokens of a batch: 12 sqrt(pairs), from 1,024 to 8,192, in whole 64. The same on every device, so that a run may go on on
+/// another; a GPU wants more.
 inline index_t automatic_tokens(const RunFacts& facts) {
   const auto tokens = std::llround(12 * std::sqrt(static_cast<double>(facts.pairs)) / 64) * 64;
-  const auto bounded = std::clamp<index_t>(tokens, 1024, 8192);
-  return facts.on_device ? std::min<index_t>(25000, 8 * bounded) : bounded;
+  return std::clamp<index_t>(tokens, 1024, 8192);
 }
 
-/// Learning rates are those of 128 channels times this.
+/// Learning rates are those of 128 channels times this, which is 2 for 64 channels and fewer.
 inline double rate_of_width(index_t width) { return 128 / static_cast<double>(std::max<index_t>(width, 64)); }
+/// Muon and Adam at rates that suit the width.
 inline optim::MuonOptions automatic_muon(const RunFacts& facts) { return {.learning_rate = 0.012 * rate_of_width(facts.width)}; }
 inline optim::AdamOptions automatic_adam(const RunFacts& facts) {
   return {.learning_rate = 0.004 * rate_of_width(facts.width), .beta2 = 0.98, .eps = 1e-9};

@@ -16,9 +16,8 @@ inline index_t total_steps(const FitOptions& o, index_t batches_per_epoch) {
 }
 
 /// The learning rates of a run of that many steps (0: not known), of complete options. Without a schedule `automatic_schedule`,
-/// with a warm-up of at most a tenth of the run. A warm-up of more than half of the run is cut
-/// down to that. A fall with an open end is left open where a clock may end it; see `Schedule::at`. Throws ValueError for one
-/// that nothing ends.
+/// with a warm-up of at most a tenth of the run. A fall with an open end is left open where a clock may end it; see
+/// `Schedule::at`. Throws ValueError for one that nothing ends.
 inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
   optim::ScheduleOptions schedule;
   if (o.schedule) {
@@ -28,12 +27,13 @@ inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
     if (steps == 0 && o.max_seconds == 0) schedule.kind = optim::ScheduleKind::inverse_sqrt;  // nothing to fall towards
     if (steps > 0) schedule.warmup = std::min(schedule.warmup, steps / 10);
   }
-  if (steps > 0) schedule.warmup = std::min(schedule.warmup, steps / 2);
   const optim::Schedule result(schedule);
   if (!result.open() || o.max_seconds > 0) return result;
   check_value(steps > 0, "fit",
               "the schedule `" + result.text() + "` has no end; give its steps, or epochs, max_steps or max_seconds");
-  return result.ending_at(steps);
+  schedule.warmup = std::min(schedule.warmup, steps / 2);
+  schedule.steps = steps;
+  return optim::Schedule(schedule);
 }
 
 }  // namespace attend::train

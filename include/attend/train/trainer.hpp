@@ -36,7 +36,7 @@ class Trainer {
   /// Throws ValueError for options out of range, and where tokenizer or sentences do not fit the model.
   template <class Corpus>
   Trainer(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options)
-      : Trainer(model, encode_pairs(corpus, tokenizer), tokenizer, options) {
+      : Trainer(model, (check(options), encode_pairs(corpus, tokenizer)), tokenizer, options) {
     suspicions_ = text::suspicions(corpus);
   }
   Trainer(Model& model, EncodedPairs pairs, const Tokenizer& tokenizer, const FitOptions& options)
@@ -108,7 +108,7 @@ class Trainer {
     for (const auto& suspicion : suspicions_) reporter_.warn(suspicion);
     reporter_.opening(model_, batches_, epoch_.size(), state_.step, schedule_, validation_ ? validation_->batches().size() : 0);
     say_warmup();
-    validated_slice_ = slice();
+    if (state_.step > 0) rate_ = schedule_.at(state_.step, done());
   }
 
   void load() {
@@ -137,6 +137,7 @@ class Trainer {
   void step() {
     const auto batch = epoch_[state_.position];
     const index_t labels = batches_.labels(batch);
+    say_warmup();
     const double rate = rate_ = schedule_.at(state_.step + 1, done());
     std::vector<typename PendingUpdates<T, D>::PartLoss> losses;
     optimizer_.zero_grad();
@@ -189,11 +190,10 @@ class Trainer {
     if (o_.validate_every == 0 || !ends()) return state_.position == 0;
     // Where the clock ends the run, it also says how much of it validation may have.
     const bool affordable = o_.max_seconds == 0 || clock_.seconds() - validation_end_ >= 9 * validation_seconds_;
-    return slice() > validated_slice_ && affordable;
+    return twentieths() > state_.twentieths && affordable;
   }
   void validate() {
     conclude_but(0);
-    validated_slice_ = slice();
     const double begin = clock_.seconds();
     typename optim::WeightAverage<T, D>::Scope averaged(average_ ? &*average_ : nullptr);
     const auto loss = validation_->loss(model_, o_.stop);
@@ -213,6 +213,7 @@ class Trainer {
     if (point.best) state_.best_value = value;
     state_.since_best = point.best ? 0 : state_.since_best + 1;
     state_.validated = state_.step;
+    state_.twentieths = twentieths();
     state_.validations.push_back(point);
     reporter_.validation(point, translations);
     validation_end_ = point.seconds, validation_seconds_ = point.seconds - begin;
@@ -292,14 +293,16 @@ class Trainer {
   /// Whether anything ends the run but patience or an interruption.
   [[nodiscard]] bool ends() const { return o_.epochs > 0 || o_.max_steps > 0 || o_.max_seconds > 0; }
   /// How many twentieths of the run are over.
-  [[nodiscard]] int slice() const { return static_cast<int>(20 * done() + 1e-9); }
-  /// Says where a warm-up is shorter than was asked for.
+  [[nodiscard]] index_t twentieths() const { return static_cast<index_t>(20 * done() + 1e-9); }
+  /// Says that the warm-up that was asked for is cut short, once that is known.
   void say_warmup() {
-    if (!o_.schedule) return;
-    const index_t wanted = o_.schedule->options().warmup, given = schedule_.options().warmup;
-    if (given < wanted)
-      reporter_.message("train: a warm-up of " + std::to_string(wanted) + " steps is more than half of the run, so it has " +
-                        std::to_string(given));
+    if (warmup_said_ || !o_.schedule || !o_.schedule->cuts_warmup()) return;
+    const index_t wanted = o_.schedule->options().warmup, known = total_steps() / 2;
+    const bool cut = known > 0 ? wanted > known : done() >= 0.5 && state_.step < wanted;
+    if (!cut) return;
+    warmup_said_ = true;
+    reporter_.message("train: a warm-up of " + std::to_string(wanted) + " steps is more than half of the run, so it has " +
+                      std::to_string(known > 0 ? known : state_.step));
   }
 
   [[nodiscard]] double epochs_done() const {
@@ -323,7 +326,7 @@ class Trainer {
   TrainingState state_;
   std::vector<std::string> suspicions_;                 // of the corpus
   double rate_ = 0;                                     // of the last update
-  int validated_slice_ = 0;                             // twentieths of the run that were over at the last validation
+  bool warmup_said_ = false;                            // that it is cut short
   double validation_end_ = 0, validation_seconds_ = 0;  // when the last one was done, and what it took
   index_t saved_step_ = -1;                             // of the last checkpoint
   index_t kept_step_ = -1;                              // of the last one that is kept
