@@ -27,8 +27,6 @@ void train_model(const std::string& pairs, const std::string& folder, bool resum
   const train::StopOnInterrupt interrupt;
   const auto report = train::fit(model, parts.train, tokenizer,
                                  {.epochs = 12,
-                                  .tokens_per_batch = 1024,
-                                  .schedule = optim::Schedule({.learning_rate = 3e-3, .warmup = 100}),
                                   .validation = parts.validation,
                                   .validate_every = 100,
                                   .translate = [&](const std::vector<std::string>& sources) { return translate(sources); },
