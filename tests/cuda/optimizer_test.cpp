@@ -1,5 +1,7 @@
 #include "attend/cuda/optimizer.cuh"
 
+#include "attend/cuda/gemm.cuh"
+#include "attend/cuda/muon.cuh"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/average.hpp"
 #include "attend/optim/clip.hpp"
