@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/io/file.hpp"
 
 /// JSON files: read strictly, queried by type, written atomically.
@@ -26,17 +27,6 @@ using Json = nlohmann::json;
 }  // namespace attend::io
 
 namespace attend::detail {
-
-/// Text of a file for a message of one line: UTF-8 cut to a bearable length, control characters replaced.
-inline std::string printable(std::string_view text) {
-  constexpr std::size_t longest = 200;
-  std::size_t length = std::min(text.size(), longest);
-  while (length > 0 && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // not within a character
-  std::string shown(text.substr(0, length));
-  for (char& c : shown)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return length < text.size() ? shown + "..." : shown;
-}
 
 /// What the JSON library says of a fault, without its bookkeeping and without quoting bytes of the file, which may be anything.
 inline std::string json_fault(std::string_view what) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
 #include "attend/text/utf8.hpp"
 
@@ -35,16 +35,6 @@ struct SideSummary {
     distinct = static_cast<index_t>(counts.size());
   }
 };
-
-/// The beginning of a sentence for a message of one line.
-inline std::string excerpt(const std::string& sentence) {
-  std::size_t length = std::min<std::size_t>(sentence.size(), 40);
-  while (length > 0 && length < sentence.size() && (sentence[length] & 0xc0) == 0x80) --length;  // not within a character
-  std::string shown = sentence.substr(0, length);
-  for (char& c : shown)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return length < sentence.size() ? shown + "..." : shown;
-}
 
 /// `97 % (2910 of 3000)`.
 inline std::string share_text(index_t part, index_t whole) {
@@ -87,7 +77,7 @@ std::vector<std::string> suspicions(const Corpus& corpus) {
                      " of the pairs; is it the right column?");
     if (pairs >= 20 && 10 * summary.distinct < pairs)
       list.push_back("the " + std::to_string(pairs) + " pairs have only " + std::to_string(summary.distinct) + " different " +
-                     side + "s, \"" + detail::excerpt(summary.commonest) + "\" " + std::to_string(summary.most_often) +
+                     side + "s, \"" + detail::printable(summary.commonest, 40) + "\" " + std::to_string(summary.most_often) +
                      " times; is it the right column?");
   }
   return list;
