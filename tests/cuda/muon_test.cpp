@@ -7,22 +7,22 @@
 using namespace attend;
 using namespace attend::optim;
 
-TEMPLATE_TEST_CASE("cuda: Muon steps as on the processor, matrices of several shapes and the rest", "", float, bfloat16) {
+TEMPLATE_TEST_CASE("cuda: Muon steps as on the processor, matrices of several shapes and the rest", "", float, double, bfloat16) {
   if (!device::present()) return;
   using T = TestType;
-  constexpr double allowed = std::is_same_v<T, bfloat16> ? 3e-2 : 2e-5;
+  using W = Wide<T>;
+  constexpr double allowed = std::is_same_v<T, bfloat16> ? 3e-2 : std::is_same_v<T, double> ? 1e-9 : 2e-5;
   const auto first = device::random<T>({24, 8}, 1), second = device::random<T>({8, 16}, 2), rest = device::random<T>({11}, 3);
-  const Var<float> a(device::converted<float>(first), true), b(device::converted<float>(second), true),
-      c(device::converted<float>(rest), true);
+  const Var<W> a(device::converted<W>(first), true), b(device::converted<W>(second), true), c(device::converted<W>(rest), true);
   const Var<T, Cuda> x(first.template to<Cuda>(), true), y(second.template to<Cuda>(), true), z(rest.template to<Cuda>(), true);
   const MuonOptions options{.learning_rate = 0.02, .weight_decay = 0.01};
-  Muon<float> here({a, b, c}, {a.value().rows(0, 8), a.value().rows(8, 16), b.value()}, options);
+  Muon<W> here({a, b, c}, {a.value().rows(0, 8), a.value().rows(8, 16), b.value()}, options);
   Muon<T, Cuda> there({x, y, z}, {x.value().rows(0, 8), x.value().rows(8, 16), y.value()}, options);
   for (std::uint64_t step = 0; step < 5; ++step) {
     here.zero_grad(), there.zero_grad();
-    const auto accumulate = [&](const Var<float>& on_host, const Var<T, Cuda>& on_device, std::uint64_t stream) {
+    const auto accumulate = [&](const Var<W>& on_host, const Var<T, Cuda>& on_device, std::uint64_t stream) {
       const auto g = device::random<T>(on_host.shape(), 10 * step + stream);
-      on_host.accumulate(device::converted<float>(g));
+      on_host.accumulate(device::converted<W>(g));
       on_device.accumulate(g.template to<Cuda>());
     };
     accumulate(a, x, 100), accumulate(b, y, 101), accumulate(c, z, 102);
@@ -38,6 +38,6 @@ TEMPLATE_TEST_CASE("cuda: Muon steps as on the processor, matrices of several sh
   x.accumulate(Tensor<T, Cuda>({24, 8}, static_cast<T>(std::numeric_limits<float>::infinity())));
   there.update(0.02, 1.5);
   CHECK(std::equal(before.begin(), before.end(), x.value().values().begin(),
-                   [](T p, T q) { return static_cast<float>(p) == static_cast<float>(q); }));
+                   [](T p, T q) { return static_cast<W>(p) == static_cast<W>(q); }));
   CHECK(there.skipped() == 1);
 }

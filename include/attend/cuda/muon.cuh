@@ -11,9 +11,13 @@ namespace cuda {
 template <class T, class W>
 __global__ void muon_momentum_kernel(index_t n, W momentum, const UpdateRecord* record, const T* gradient, W* velocity,
                                      T* direction) {
-  if (!record->taken) return;
+  const bool taken = record->taken;
   const W scale = static_cast<W>(record->gradient_scale);
   for (index_t i = grid_thread(); i < n; i += grid_threads()) {
+    if (!taken) {  // the products that follow cannot know of it, and must not read what nobody wrote
+      direction[i] = static_cast<T>(W(0));
+      continue;
+    }
     const W g = scale * static_cast<W>(gradient[i]), v = momentum * velocity[i] + g;
     velocity[i] = v;
     direction[i] = static_cast<T>(g + momentum * v);
@@ -59,7 +63,7 @@ __global__ void muon_apply_kernel(index_t n, W rate, W shrink, const UpdateRecor
 
 }  // namespace cuda
 
-/// See the CPU's.
+/// See the CPU's. Where the update is left out, the direction is 0.
 template <class T>
 void muon_momentum(Cuda, index_t n, double momentum, const UpdateRecord* record, const T* gradient, Wide<T>* velocity,
                    T* direction) {
