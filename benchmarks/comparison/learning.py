@@ -4,6 +4,7 @@ import argparse
 import csv
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -226,6 +227,9 @@ class Comparison:
         if not model.exists():
             raise ValueError("Marian learns on attend's subwords and sizes: run the side attend too, or --keep a folder with it")
         home.mkdir(exist_ok=True)
+        told, saved = home / "train.log", home / "model.npz"
+        for old in (told, saved):
+            old.unlink(missing_ok=True)
         options = json.loads((model / "config.json").read_text(encoding="utf-8"))["encoder"]
         vocabulary = home / "joint.spm"
         vocabulary.write_bytes((model / "tokenizer.model").read_bytes())
@@ -233,7 +237,7 @@ class Comparison:
             (home / f"train.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
         every = max(1.0, 60 * self.given.minutes / VALIDATIONS)
         command = ["train", "--type", "transformer", "-t", home / "train.source", home / "train.target"]
-        command += ["-v", vocabulary, vocabulary, "-m", home / "model.npz", "--cpu-threads", self.given.threads]
+        command += ["-v", vocabulary, vocabulary, "-m", saved, "--cpu-threads", self.given.threads]
         command += ["--enc-depth", options["layers"], "--dec-depth", options["layers"], "--dim-emb", options["d_model"]]
         command += ["--transformer-dim-ffn", options["d_ff"], "--transformer-heads", options["heads"]]
         command += ["--transformer-dropout", options["dropout"]["residual"], "--transformer-ffn-activation", "relu"]
@@ -242,31 +246,33 @@ class Comparison:
         command += ["--optimizer-params", 0.9, 0.98, 1e-9, "--learn-rate", self.given.rate, "--clip-norm", 1]
         command += ["--lr-warmup", self.given.warmup, "--lr-decay-inv-sqrt", self.given.warmup, "--cost-type", "ce-mean-words"]
         command += ["--disp-freq", 50, "--disp-first", 1, "--save-freq", 50, "--seed", self.given.seed, "--overwrite", "--no-reload", "--after", "0e"]
-        command += ["--exponential-smoothing", 1e-3, "--shuffle-in-ram", "-w", 2000, "--log", home / "train.log"]
+        command += ["--exponential-smoothing", 1e-3, "--shuffle-in-ram", "-w", 2000, "--log", told]
         run = [str(w) for w in (Path(sys.executable).with_name("pymarian"), *command)]
         started, taken = time.time(), []
         process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(self.given.threads))
         first: float | None = None  # when the first update was told of: what comes before is reading and packing
+        due, written = every, 0.0  # when the next checkpoint is wanted, and when Marian wrote the last that was taken
         while True:
             time.sleep(0.2)
             if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                raise OSError(end_of(home / "train.log", None))
-            log = (home / "train.log").read_text(encoding="utf-8", errors="replace") if (home / "train.log").exists() else ""
+                raise OSError(end_of(told, None))
+            log = told.read_text(encoding="utf-8", errors="replace") if told.exists() else ""
             if first is None and "Up." in log:
                 first = time.time()
             passed = time.time() - (first or started)
-            saved = home / "model.npz"
-            if saved.exists() and passed >= every * (len(taken) + 1):
+            if passed >= due and saved.exists() and saved.stat().st_mtime > written:
                 copy = home / f"taken-{len(taken)}.npz"
+                written = saved.stat().st_mtime
                 copy.write_bytes(saved.read_bytes())
                 if zipfile.is_zipfile(copy):  # Marian may be writing it just now: then the next time
                     taken.append((passed, copy, marian_progress(log)[0]))
+                    due = every * (passed // every + 1)
             if passed >= 60 * self.given.minutes:
                 break
         passed = time.time() - (first or started)
         process.send_signal(signal.SIGKILL)
         memory = peak_memory(process)
-        updates, tokens = marian_progress((home / "train.log").read_text(encoding="utf-8", errors="replace"))
+        updates, tokens = marian_progress(told.read_text(encoding="utf-8", errors="replace"))
         if not taken:
             raise OSError("Marian saved nothing in that time")
         learnt = Learnt("Marian", tokens=tokens, seconds=passed, memory=memory, note="pymarian " + marian_options(command, home))
@@ -357,13 +363,9 @@ class Comparison:
 
 
 def marian_progress(log: str) -> tuple[int, float]:
-    """Updates and target tokens of the last line that tells of them: `Up. 100 : Sen. 5,000 : Cost 7.1 * 50,123 @ 500 after 99,000`."""
-    for line in reversed(log.splitlines()):
-        if "Up. " in line and " after " in line:
-            updates = int(line.split("Up. ")[1].split(" ")[0].replace(",", ""))
-            tokens = line.split(" after ")[1].split(" ")[0].replace(",", "")
-            return updates, float(tokens)
-    return 0, 0.0
+    """Updates, and target tokens in all, by the lines `Up. 100 : Sen. 5,000 : Cost 7.1 : Time 9.5s : 2102.4 words/s`."""
+    told = re.findall(r"Up\. ([\d,]+) :.* Time ([\d.]+)s : ([\d.]+) words/s", log)
+    return int(told[-1][0].replace(",", "")) if told else 0, sum(float(seconds) * float(speed) for _, seconds, speed in told)
 
 
 def marian_options(command: Sequence[object], home: Path) -> str:
