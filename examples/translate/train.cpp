@@ -16,6 +16,7 @@
 #include "attend/text/bleu.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/sentencepiece.hpp"
+#include "attend/text/suspicions.hpp"
 #include "attend/train/fit.hpp"
 #include "attend/train/interrupt.hpp"
 #include "attend/train/run_folder.hpp"
@@ -95,6 +96,7 @@ train::FitOptions fit_options(const CLI::App& command, const Flags& flags, const
   const text::Corpus& validation = parts.validation;
   auto o = flags.train.options(train::run_facts(network, parts.train.size()), !flags.init.empty(), model.decoder.d_model);
   o.validation = validation;
+  o.warn_of_corpus = false;  // it is done, before the subwords were learnt
   if (validation.empty()) {
     if (command.get_option("--patience")->count() == 0) o.patience = 0;
     if (command.get_option("--best-by")->count() == 0) o.best_by = train::Metric::loss;
@@ -173,6 +175,7 @@ void train_model(const CLI::App& command, const Flags& flags) {
     const train::RunFolder folder(out);  // makes it, or says why it cannot be
     save_settings(command, out);
   }
+  for (const auto& suspicion : text::suspicions(parts.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
   auto [model, tokenizer] = first_model<T, D>(flags, parts.train);
   freeze(model, flags.freeze);
   auto options = fit_options(command, flags, model, parts);

@@ -50,7 +50,7 @@ struct TrainFlags {
     app.add_option("--learning-rate", learning_rate, "The highest, at the end of the warm-up, by the width; not with noam")
         ->check(CLI::Range(1e-12, 1e3))
         ->group(group);
-    app.add_option("--weight-decay", weight_decay, "Of muon, adamw and sgd (0, 0.01 and 0)")
+    app.add_option("--weight-decay", weight_decay, "Of muon, adamw and sgd (0.2, 0.01 and 0)")
         ->check(CLI::Range(0.0, 1e9))
         ->group(group);
     app.add_option("--momentum", momentum, "Of muon and sgd (0.95 and 0.9)")->check(CLI::Range(0.0, 0.9999))->group(group);
@@ -110,10 +110,10 @@ struct TrainFlags {
     };
     goes_with(learning_rate.has_value(), "--learning-rate", schedule != "noam",
               "every --schedule but noam, which has a rate of its own");
-    goes_with(weight_decay.has_value(), "--weight-decay", !optimizer.empty() && optimizer != "adam",
-              "--optimizer muon, adamw or sgd");
+    goes_with(weight_decay.has_value(), "--weight-decay", optimizer != "adam", "--optimizer muon, adamw or sgd");
     goes_with(fit.keep_checkpoints > 0, "--keep-checkpoints", fit.checkpoint_every > 0, "--checkpoint-every");
-    goes_with(momentum.has_value(), "--momentum", optimizer == "sgd" || optimizer == "muon", "--optimizer muon or sgd");
+    goes_with(momentum.has_value(), "--momentum", optimizer.empty() || optimizer == "sgd" || optimizer == "muon",
+              "--optimizer muon or sgd");
   }
 
   /// What `fit` is to do with such a model and corpus. Throws ValueError where an option does not go with the others.
@@ -136,7 +136,11 @@ struct TrainFlags {
         [&](auto& chosen) {
           chosen.learning_rate = learning_rate.value_or(chosen.learning_rate * (has_learnt ? 0.2 : 1.0));
           if constexpr (requires { chosen.weight_decay; }) chosen.weight_decay = weight_decay.value_or(chosen.weight_decay);
+          else
+            check_value(!weight_decay, "train",
+                        "--weight-decay goes with --optimizer muon, adamw or sgd, and this run takes adam");
           if constexpr (requires { chosen.momentum; }) chosen.momentum = momentum.value_or(chosen.momentum);
+          else check_value(!momentum, "train", "--momentum goes with --optimizer muon or sgd, and this run takes adam");
         },
         *o.optimizer);
     if (!schedule.empty() || warmup) {

@@ -337,6 +337,8 @@ TEST_CASE("fit: a corpus that cannot be learnt from is remarked on before the wo
   CHECK_THAT(report.warnings[0], Contains("only 100 pairs"));
   CHECK_THAT(report.warnings[1], Contains("source and target are the same in 100 % (100 of 100)"));
   CHECK_THAT(report.warnings[2], Contains("only 1 different sources, \"abc\" 100 times"));
+  options.warn_of_corpus = false;
+  CHECK(fit(model, corpus, toy::Letters(), options).warnings.empty());
 }
 
 TEST_CASE("fit: options that are out of range or do not fit each other are refused", "[train]") {

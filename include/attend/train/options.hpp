@@ -47,6 +47,9 @@ struct FitOptions {
   double clip_norm = 1;    ///< the gradients' norm is cut down to this; 0: not at all
   std::uint64_t seed = 1;  ///< of the order of the pairs and of dropout
 
+  /// Whether to warn of what is odd about the pairs, before the first step: see `text::suspicions`.
+  bool warn_of_corpus = true;
+
   /// Pairs to measure progress with; training never sees them. Empty: no validation.
   text::Corpus validation = {};
   /// Steps; 0: at the end of each epoch; automatic: at each twentieth of the run, but where the clock ends it no more often than

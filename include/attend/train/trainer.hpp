@@ -37,7 +37,7 @@ class Trainer {
   template <class Corpus>
   Trainer(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options)
       : Trainer(model, (check(options), encode_pairs(corpus, tokenizer)), tokenizer, options) {
-    suspicions_ = text::suspicions(corpus);
+    if (o_.warn_of_corpus) suspicions_ = text::suspicions(corpus);
   }
   Trainer(Model& model, EncodedPairs pairs, const Tokenizer& tokenizer, const FitOptions& options)
       : model_(model),
