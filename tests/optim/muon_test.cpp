@@ -117,7 +117,7 @@ TEST_CASE("Muon: matrices against the formula, row by row of a packed one, and A
 
 TEST_CASE("Muon: the update has singular values of about 1, whatever those of the gradient", "[optim]") {
   const Var<double> w(Tensor<double>({20, 12}, 0.0), true);
-  Muon<double> muon({w}, {w.value()}, {.learning_rate = 1, .matrix_rate = 1});
+  Muon<double> muon({w}, {w.value()}, {.learning_rate = 1, .matrix_rate = 1, .weight_decay = 0});
   // Rows of very different sizes: singular values from 1 to 1/400.
   auto g = normal<double>({20, 12}, 3);
   for (index_t i = 0; i < 20; ++i)

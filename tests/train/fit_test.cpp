@@ -307,16 +307,16 @@ TEST_CASE("fit: validates at each twentieth of the run where nothing else is sai
 
 TEST_CASE("fit: what is automatic follows from the pairs and the width", "[train]") {
   struct Row {
-    index_t pairs, tokens, steps;
+    index_t pairs, tokens, epochs;
   };
-  for (const auto& [pairs, tokens, steps] :
-       {Row{1'000, 1'024, 1'300}, Row{30'000, 2'048, 6'900}, Row{120'000, 4'160, 13'900}, Row{1'000'000, 8'192, 40'000}}) {
+  for (const auto& [pairs, tokens, epochs] :
+       {Row{1'000, 1'024, 100}, Row{30'000, 2'048, 32}, Row{120'000, 2'880, 20}, Row{1'000'000, 4'928, 10}}) {
     const auto o = completed({}, {.pairs = pairs, .width = 256});
     CHECK(o.tokens_per_batch == tokens);
-    CHECK(o.max_steps == steps);
-    CHECK(o.epochs == 0);
+    CHECK(o.epochs == epochs);
+    CHECK(o.max_steps == 0);
     CHECK(o.optimizer.has_value());
-    CHECK(run_schedule(o, steps).at(steps) == Approx(0).margin(1e-12));
+    CHECK(run_schedule(o, 777).at(777) == Approx(0).margin(1e-12));
   }
   // What is given stays.
   const auto o = completed({.epochs = 3, .tokens_per_batch = 77, .optimizer = optim::SgdOptions{}}, {.pairs = 1000});
@@ -324,7 +324,8 @@ TEST_CASE("fit: what is automatic follows from the pairs and the width", "[train
   CHECK(o.max_steps == 0);
   CHECK(o.tokens_per_batch == 77);
   CHECK(optim::optimizer_name(*o.optimizer) == "sgd");
-  CHECK(completed({.max_seconds = 5}, {.pairs = 1000}).max_steps == 0);
+  CHECK(completed({.max_seconds = 5}, {.pairs = 1000}).epochs == 0);
+  CHECK(completed({.max_steps = 5}, {.pairs = 1000}).epochs == 0);
 }
 
 TEST_CASE("fit: a corpus that cannot be learnt from is remarked on before the work begins", "[train]") {

@@ -14,12 +14,12 @@
 namespace attend::optim {
 
 struct MuonOptions {
-  double learning_rate = 1e-2;          ///< of what is no hidden matrix
-  double matrix_rate = 0.4;             ///< times learning_rate is that of the matrices
+  double learning_rate = 8e-3;          ///< of what is no hidden matrix
+  double matrix_rate = 0.8;             ///< times learning_rate is that of the matrices
   double momentum = 0.95;               ///< of the matrices' gradients, in [0, 1)
   double beta1 = 0.9, beta2 = 0.98;     ///< Adam's, for all that is no hidden matrix, in [0, 1)
   double eps = 1e-9;                    ///< Adam's, more than 0
-  double weight_decay = 0;              ///< the rate times this times the weight is taken off the weight, everywhere
+  double weight_decay = 0.2;            ///< the rate times this times the weight is taken off the weight, everywhere
   static constexpr int iterations = 5;  ///< of Newton and Schulz
 };
 

@@ -27,25 +27,28 @@ RunFacts run_facts(const Model& model, index_t pairs) {
   return facts;
 }
 
-/// Updates of a run that nothing else limits: 40 sqrt(pairs), at least 500. 1,300 for 1,000 pairs, 6,900 for 30,000, 40,000 for
-/// 1,000,000.
-inline index_t automatic_steps(index_t pairs) {
-  return std::max<index_t>(500, std::llround(40 * std::sqrt(static_cast<double>(pairs)) / 100) * 100);
+/// Epochs of a run that nothing else limits: 100 over the cube root of the thousands of pairs, from 5 to 200. 100 for 1,000
+/// pairs, 32 for 30,000, 20 for 120,000, 10 for 1,000,000.
+inline index_t automatic_epochs(index_t pairs) {
+  const double thousands = static_cast<double>(std::max<index_t>(pairs, 1)) / 1000;
+  return std::clamp<index_t>(std::llround(100 / std::cbrt(thousands)), 5, 200);
 }
 
-/// Tokens of a batch: 12 sqrt(pairs), from 1,024 to 8,192, in whole 64. The same on every device, so that a run may go on on
-/// another; a GPU wants more.
+/// Tokens of a batch: 2,048 for 30,000 pairs, and as the fourth root of the pairs, from 1,024 to 8,192, in whole 64. The same on
+/// every device, so that a run may go on on another; a GPU wants more.
 inline index_t automatic_tokens(const RunFacts& facts) {
-  const auto tokens = std::llround(12 * std::sqrt(static_cast<double>(facts.pairs)) / 64) * 64;
-  return std::clamp<index_t>(tokens, 1024, 8192);
+  const double tokens = 2048 * std::pow(static_cast<double>(facts.pairs) / 30'000, 0.25);
+  return std::clamp<index_t>(std::llround(tokens / 64) * 64, 1024, 8192);
 }
 
-/// Learning rates are those of 128 channels times this, which is 2 for 64 channels and fewer.
-inline double rate_of_width(index_t width) { return 128 / static_cast<double>(std::max<index_t>(width, 64)); }
-/// Muon and Adam at rates that suit the width.
-inline optim::MuonOptions automatic_muon(const RunFacts& facts) { return {.learning_rate = 0.012 * rate_of_width(facts.width)}; }
+/// Muon at rates that suit the width: those of 128 channels over the square root of how much wider it is, so that the norm of a
+/// matrix's step, about 0.2 rate sqrt(width), stays.
+inline optim::MuonOptions automatic_muon(const RunFacts& facts) {
+  return {.learning_rate = 0.008 * std::sqrt(128 / static_cast<double>(std::max<index_t>(facts.width, 64)))};
+}
+/// Adam at rates that suit the width: those of 128 channels over how much wider it is. 64 channels and fewer have twice as much.
 inline optim::AdamOptions automatic_adam(const RunFacts& facts) {
-  return {.learning_rate = 0.004 * rate_of_width(facts.width), .beta2 = 0.98, .eps = 1e-9};
+  return {.learning_rate = 0.004 * 128 / static_cast<double>(std::max<index_t>(facts.width, 64)), .beta2 = 0.98, .eps = 1e-9};
 }
 
 /// The optimizer where none is given: Muon where a batch has at least eight tokens for each channel of the model, so that what it
@@ -69,10 +72,7 @@ inline FitOptions completed(FitOptions o, const RunFacts& facts) {
   if (o.tokens_per_batch == automatic) o.tokens_per_batch = automatic_tokens(facts);
   if (!o.optimizer)
     o.optimizer = automatic_optimizer(facts, static_cast<double>(o.tokens_per_batch) * static_cast<double>(o.accumulate));
-  if (o.epochs == automatic) {
-    o.epochs = 0;
-    if (o.max_steps == 0 && o.max_seconds == 0) o.max_steps = automatic_steps(facts.pairs);
-  }
+  if (o.epochs == automatic) o.epochs = o.max_steps == 0 && o.max_seconds == 0 ? automatic_epochs(facts.pairs) : 0;
   return o;
 }
 

@@ -45,8 +45,10 @@ inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads
                                .max_length = 256,
                                .share_embeddings = true,
                                .tie_head = true};
-  // Fewer pairs are seen more often, and need more to keep from being learnt by heart.
-  sizes.dropout = count < 60'000 ? 0.3 : count < 400'000 ? 0.15 : 0.1;
+  // What is seen often needs more to keep from being learnt by heart; what is seen ten times only learns more slowly for it.
+  const double often = work / (count / 10'000);
+  const double most = count < 60'000 ? 0.3 : count < 400'000 ? 0.15 : 0.1;
+  sizes.dropout = std::min(most, often < 3 ? 0.1 : often < 10 ? std::max(0.1, most / 2) : often < 20 ? 0.2 : 0.3);
   const auto subwords = std::llround(2000 * std::pow(count / 3000, 0.7) / 500) * 500;
   return {.vocabulary = count < 400'000 ? std::clamp<index_t>(subwords, 500, 10'000) : 16'000, .sizes = sizes};
 }
