@@ -27,9 +27,9 @@ struct Recipe {
 /// benchmarks/results/recipes.md.
 inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads()) {
   const auto count = static_cast<double>(std::max<index_t>(pairs, 1));
-  const double work = minutes > 0 ? minutes * processors : 1e9;  // processor minutes
+  const double work = minutes > 0 ? minutes * processors / (count / 10'000) : 1e9;  // processor minutes for each 10,000 pairs
   struct Sizes {
-    double pairs, work;  // from this many pairs and processor minutes for each 10,000 of them
+    double pairs, work;  // from this many pairs and this much work
     index_t layers, d_model, d_ff, heads;
   };
   constexpr Sizes ladder[] = {
@@ -37,7 +37,7 @@ inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads
       {6'000, 0, 4, 128, 256, 4},     {0, 0, 3, 256, 512, 4},
   };
   const Sizes* s = ladder;
-  while (count < s->pairs || work < s->work * count / 10'000) ++s;
+  while (count < s->pairs || work < s->work) ++s;
   nn::TransformerOptions sizes{.d_model = s->d_model,
                                .heads = s->heads,
                                .d_ff = s->d_ff,
@@ -46,9 +46,8 @@ inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads
                                .share_embeddings = true,
                                .tie_head = true};
   // What is seen often needs more to keep from being learnt by heart; what is seen ten times only learns more slowly for it.
-  const double often = work / (count / 10'000);
   const double most = count < 60'000 ? 0.3 : count < 400'000 ? 0.15 : 0.1;
-  sizes.dropout = std::min(most, often < 3 ? 0.1 : often < 10 ? std::max(0.1, most / 2) : often < 20 ? 0.2 : 0.3);
+  sizes.dropout = std::min(most, work < 3 ? 0.1 : work < 10 ? std::max(0.1, most / 2) : work < 20 ? 0.2 : 0.3);
   const auto subwords = std::llround(2000 * std::pow(count / 3000, 0.7) / 500) * 500;
   return {.vocabulary = count < 400'000 ? std::clamp<index_t>(subwords, 500, 10'000) : 16'000, .sizes = sizes};
 }
