@@ -34,6 +34,14 @@ TEST_CASE("dense segments are of equal length, with fewer keys where there is pa
   CHECK_THROWS_AS(Segments::dense(-1, 3), ValueError);
 }
 
+TEST_CASE("segments twice are all sentences and then all of them again") {
+  CHECK(Segments::ragged({3, 0, 5}).twice() == Segments::ragged({3, 0, 5, 3, 0, 5}));
+  const std::vector<index_t> once{4, 2}, again{4, 2, 4, 2};
+  CHECK(Segments::dense(2, 4, once).twice() == Segments::dense(4, 4, again));
+  CHECK(Segments::ragged({3, 5}).twice().rows() == 16);
+  CHECK_THROWS_AS(Segments::room(2, 8, 4, nullptr).twice(), ValueError);
+}
+
 TEST_CASE("segments compare by what they say") {
   CHECK(Segments::ragged({3, 3}) == Segments::dense(2, 3));
   CHECK_FALSE(Segments::ragged({3, 4}) == Segments::ragged({4, 3}));

@@ -183,3 +183,34 @@ TEMPLATE_TEST_CASE("cuda: linear_cross_entropy is the processor's composition, i
       CHECK(device::difference(db.grad(), bias) == "");
     }
 }
+
+TEMPLATE_TEST_CASE("cuda: R-Drop is the processor's, by rows and in chunks", "[cuda]", float, double, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  const index_t rows = 50, in = 24, classes = 72;
+  const auto half = some_labels(rows / 2, classes, -100);
+  Tensor<token_t> labels({rows});
+  for (index_t i = 0; i < rows; ++i) labels.data()[i] = half.data()[i % (rows / 2)];
+  const auto x = device::random<T>({rows, in}, 1), w = device::random<T>({classes, in}, 2), b = device::random<T>({classes}, 3);
+  const Var<double> vx(device::converted<double>(x), true), vw(device::converted<double>(w), true),
+      vb(device::converted<double>(b), true);
+  const CrossEntropyOptions how{.smoothing = 0.1, .r_drop = 3};
+  const double tolerance = 2 * device::tolerance<T>;  // divergences feel how logits are rounded
+  const auto expected = cross_entropy(linear(vx, vw, vb), labels, how);
+  expected.backward(Tensor<double>({1}, 0.5));
+  for (const index_t chunk : {0, 16, 25}) {
+    INFO("chunks of " << chunk);
+    const Var<T, Cuda> dx(x.template to<Cuda>(), true), dw(w.template to<Cuda>(), true), db(b.template to<Cuda>(), true);
+    const auto loss = detail::linear_cross_entropy(dx, dw, &db, on_device(labels), how, chunk);
+    CHECK(loss.item() == Approx(expected.item()).epsilon(tolerance));
+    loss.backward(Tensor<Wide<T>, Cuda>({1}, Wide<T>(0.5)));
+    CHECK(device::difference(dx.grad(), vx.grad(), tolerance) == "");
+    CHECK(device::difference(dw.grad(), vw.grad(), tolerance) == "");
+    CHECK(device::difference(db.grad(), vb.grad(), tolerance) == "");
+  }
+  const Var<T, Cuda> dx(x.template to<Cuda>(), true), dw(w.template to<Cuda>(), true), db(b.template to<Cuda>(), true);
+  const auto loss = cross_entropy(linear(dx, dw, db), on_device(labels), how);
+  CHECK(loss.item() == Approx(expected.item()).epsilon(tolerance));
+  loss.backward(Tensor<Wide<T>, Cuda>({1}, Wide<T>(0.5)));
+  CHECK(device::difference(dx.grad(), vx.grad(), tolerance) == "");
+}

@@ -88,6 +88,17 @@ class Segments {
     return s;
   }
 
+  /// All of these sentences and then all of them again, in twice the rows. Throws ValueError for a room.
+  [[nodiscard]] Segments twice() const {
+    check_value(!is_room(), "Segments::twice", "where the sentences of a room stand is not known");
+    const Tables& once = *tables_;
+    auto begin = once.begin, length = once.length, keys = once.keys;
+    for (const index_t at : once.begin) begin.push_back(at + once.rows);
+    length.insert(length.end(), once.length.begin(), once.length.end());
+    keys.insert(keys.end(), once.keys.begin(), once.keys.end());
+    return Segments(std::move(begin), std::move(length), std::move(keys), 2 * once.rows);
+  }
+
   /// Throws ShapeError unless a tensor of this many rows is what these segments describe.
   void check_rows(const char* operation, const char* name, index_t rows) const {
     if (rows != this->rows())

@@ -14,6 +14,10 @@ struct CrossEntropyOptions {
   double smoothing = 0;         ///< the share of the target that is spread evenly over all classes, in [0, 1)
   token_t ignore_index = -100;  ///< rows with this label count for nothing
   bool mean = true;             ///< the mean over the rows that count (0 where none does), else their sum
+  /// R-Drop's alpha. Where it is positive, row r + rows / 2 is a second pass over the same token as row r, with dropout of its
+  /// own, and the two are drawn together: each of the two losses gets alpha / 4 (KL(p|q) + KL(q|p)) on top, with p and q the
+  /// passes' probabilities. Source: Liang et al. 2021 (the mean over the two passes is half of their loss).
+  double r_drop = 0;
 };
 
 namespace cpu {
@@ -90,6 +94,39 @@ void cross_entropy_in_place(Cpu, index_t rows, index_t classes, const CrossEntro
       const T smoothing = static_cast<T>(options.smoothing), log_sum = cpu::log_sum_exp(classes, x);
       losses[r] = cpu::cross_entropy_row(classes, x, labels[r], smoothing, log_sum);
       cpu::cross_entropy_row_gradient(classes, x, labels[r], smoothing, log_sum, factor, x);
+    }
+  });
+}
+
+/// For `rows` pairs of rows x[r] and y[r] that have label r: the losses of each as above with R-Drop's share, and x and y become
+/// their gradients for a dloss of 1. With a = r_drop / 2, d = log p - log q: dx gets scale a (p (d - KL(p|q)) + p - q), dy the
+/// same with p and q exchanged.
+template <class T>
+void r_drop_in_place(Cpu, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels,
+                     const T* scale, T* x, T* y, T* x_losses, T* y_losses) {
+  const T factor = *scale, smoothing = static_cast<T>(options.smoothing), alpha = static_cast<T>(options.r_drop);
+  parallel_rows(rows, 2 * classes, [=](index_t begin, index_t end) {
+    for (index_t r = begin; r < end; ++r) {
+      T *u = x + r * classes, *v = y + r * classes;
+      if (labels[r] == options.ignore_index) {
+        x_losses[r] = y_losses[r] = T(0);
+        std::fill(u, u + classes, T(0)), std::fill(v, v + classes, T(0));
+        continue;
+      }
+      const T u_sum = cpu::log_sum_exp(classes, u), v_sum = cpu::log_sum_exp(classes, v);
+      const auto apart = [=](index_t i) { return (u[i] - u_sum) - (v[i] - v_sum); };
+      const T from_u = cpu::sum_over<T>(classes, [=](index_t i) { return cpu::exp(u[i] - u_sum) * apart(i); }),
+              from_v = -cpu::sum_over<T>(classes, [=](index_t i) { return cpu::exp(v[i] - v_sum) * apart(i); });
+      const T share = alpha / 4 * (from_u + from_v);
+      x_losses[r] = cpu::cross_entropy_row(classes, u, labels[r], smoothing, u_sum) + share;
+      y_losses[r] = cpu::cross_entropy_row(classes, v, labels[r], smoothing, v_sum) + share;
+      const T even = smoothing / static_cast<T>(classes) * factor, hit = (T(1) - smoothing) * factor, pull = alpha / 2 * factor;
+      for (index_t i = 0; i < classes; ++i) {
+        const T d = apart(i), p = cpu::exp(u[i] - u_sum), q = cpu::exp(v[i] - v_sum);
+        u[i] = p * factor - even + pull * (p * (d - from_u) + p - q);
+        v[i] = q * factor - even + pull * (q * (-d - from_v) + q - p);
+      }
+      u[labels[r]] -= hit, v[labels[r]] -= hit;
     }
   });
 }

@@ -121,6 +121,55 @@ __global__ void __launch_bounds__(wide_row_threads)
   }
 }
 
+/// A block for a pair of rows, x[r] and y[r], which become their gradients: see `r_drop_in_place`.
+template <class T>
+__global__ void __launch_bounds__(wide_row_threads)
+    r_drop_kernel(index_t rows, int classes, CrossEntropyOptions options, const token_t* labels, const Wide<T>* scale, T* x, T* y,
+                  Wide<T>* x_losses, Wide<T>* y_losses) {
+  using W = Wide<T>;
+  static __shared__ W room[warp_threads];
+  const W smoothing = static_cast<W>(options.smoothing), alpha = static_cast<W>(options.r_drop), factor = scale[0];
+  for (index_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    T *const u = x + r * classes, *const v = y + r * classes;
+    const token_t label = labels[r];
+    if (label == options.ignore_index || label < 0 || label >= classes) {
+      for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) u[c] = v[c] = T(0);
+      if (threadIdx.x == 0) x_losses[r] = y_losses[r] = W(0);
+      continue;
+    }
+    const W u_hit = static_cast<W>(u[label]), v_hit = static_cast<W>(v[label]);  // read before anything of the rows is written
+    LogSum<W> u_all, v_all;
+    W u_plain(0), v_plain(0);
+    for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) {
+      const W a[1] = {static_cast<W>(u[c])}, b[1] = {static_cast<W>(v[c])};
+      u_all.add(a), v_all.add(b);
+      u_plain += a[0], v_plain += b[0];
+    }
+    u_all.template join<wide_row_threads>(room), v_all.template join<wide_row_threads>(room);
+    u_plain = block_sum(u_plain, room), v_plain = block_sum(v_plain, room);
+    const W u_sum = u_all.top + log(u_all.sum), v_sum = v_all.top + log(v_all.sum);
+    W from_u(0), from_v(0);  // KL(p|q) and KL(q|p)
+    for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) {
+      const W log_p = static_cast<W>(u[c]) - u_sum, log_q = static_cast<W>(v[c]) - v_sum;
+      from_u += exp(log_p) * (log_p - log_q);
+      from_v += exp(log_q) * (log_q - log_p);
+    }
+    from_u = block_sum(from_u, room), from_v = block_sum(from_v, room);
+    if (threadIdx.x == 0) {
+      const W n = static_cast<W>(classes), share = alpha / 4 * (from_u + from_v);
+      x_losses[r] = (W(1) - smoothing) * (u_sum - u_hit) + smoothing * (u_sum - u_plain / n) + share;
+      y_losses[r] = (W(1) - smoothing) * (v_sum - v_hit) + smoothing * (v_sum - v_plain / n) + share;
+    }
+    const W even = smoothing / static_cast<W>(classes) * factor, pull = alpha / 2 * factor;
+    for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) {
+      const W log_p = static_cast<W>(u[c]) - u_sum, log_q = static_cast<W>(v[c]) - v_sum, d = log_p - log_q;
+      const W p = exp(log_p), q = exp(log_q), target = even + (c == label ? (W(1) - smoothing) * factor : W(0));
+      u[c] = static_cast<T>(p * factor - target + pull * (p * (d - from_u) + p - q));
+      v[c] = static_cast<T>(q * factor - target + pull * (q * (-d - from_v) + q - p));
+    }
+  }
+}
+
 }  // namespace cuda
 
 /// -1 without a look: on this device `loss_scale` looks at the labels, and nobody waits for what it finds.
@@ -183,6 +232,16 @@ void cross_entropy_in_place(Cuda, index_t rows, index_t classes, const CrossEntr
   else if (packs && classes <= 8 * piece) run(cross_entropy_kernel<T, HeldRow<T, threads, 8>, true>);
   else if (packs && classes <= 16 * piece) run(cross_entropy_kernel<T, HeldRow<T, threads, 16>, true>);
   else run(cross_entropy_kernel<T, ReadRow<T, threads>, true>);
+}
+
+/// For `rows` pairs of rows x[r] and y[r] that have label r: the losses of each with R-Drop's share, and x and y become their
+/// gradients for a dloss of 1.
+template <class T>
+void r_drop_in_place(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels,
+                     const Wide<T>* scale, T* x, T* y, Wide<T>* x_losses, Wide<T>* y_losses) {
+  if (rows == 0) return;
+  cuda::launch("cross_entropy", cuda::r_drop_kernel<T>, cuda::blocks_for(rows, 1), cuda::wide_row_threads, 0, rows,
+               static_cast<int>(classes), options, labels, scale, x, y, x_losses, y_losses);
 }
 
 /// Of `rows` rows, those whose logits exist at a time in `linear_cross_entropy`. Some thousand: x's gradient is a product with

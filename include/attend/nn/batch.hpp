@@ -18,6 +18,15 @@ struct Batch {
   Tensor<token_t, D> labels;  // [target_segments.rows()]
 
   [[nodiscard]] index_t sentences() const { return target_segments.count(); }
+  /// All sentences and then all of them again, for two passes at once: what `CrossEntropyOptions::r_drop` takes.
+  [[nodiscard]] Batch twice() const {
+    const auto tokens = [](const Tensor<token_t, D>& x) {
+      Tensor<token_t, D> both({2 * x.size()});
+      for (const index_t at : {index_t{0}, x.size()}) copy(D{}, x.size(), x.data(), both.data() + at);
+      return both;
+    };
+    return {tokens(source), source_segments.twice(), tokens(target), target_segments.twice(), tokens(labels)};
+  }
   /// The same on another device.
   template <Device E>
   [[nodiscard]] Batch<E> to() const {

@@ -23,6 +23,12 @@ Tensor<W, D> checked_scale(const char* operation, const Tensor<token_t, D>& labe
                      std::to_string(rows) + " of them");
   check_value(options.smoothing >= 0 && options.smoothing < 1, operation,
               "smoothing " + std::to_string(options.smoothing) + " is outside [0, 1)");
+  check_value(options.r_drop >= 0, operation, "r_drop is " + std::to_string(options.r_drop) + ", expected 0 or more");
+  check_value(options.r_drop == 0 || rows % 2 == 0, operation,
+              "R-Drop takes two rows for each token, got " + std::to_string(rows) + " rows");
+  if constexpr (std::same_as<D, Cpu>)
+    check_value(options.r_drop == 0 || std::equal(labels.data(), labels.data() + rows / 2, labels.data() + rows / 2), operation,
+                "R-Drop takes the same labels for row r and row r + rows / 2");
   const index_t bad = find_bad_label(D{}, rows, classes, options.ignore_index, labels.data());
   if (bad >= 0)
     throw IndexError(std::string(operation) + ": label " + std::to_string(labels.values()[static_cast<std::size_t>(bad)]) +
@@ -32,10 +38,33 @@ Tensor<W, D> checked_scale(const char* operation, const Tensor<token_t, D>& labe
   return scale;
 }
 
+/// Hands a gradient for a dloss of 1 over to what it belongs to.
+template <class T, Device D>
+void hand_over(const GradientSink<T, D>& input, const Tensor<T, D>& gradient, const Tensor<Wide<T>, D>& dloss) {
+  if (gradient.empty()) return;
+  input.accumulate_with([&](T* g, T keep) { scale_add_by(D{}, gradient.size(), dloss.data(), gradient.data(), keep, g); });
+}
+
+/// The loss of pairs of rows: see `CrossEntropyOptions::r_drop`.
+template <class T, Device D>
+Var<Wide<T>, D> r_drop(const Var<T, D>& logits, const Tensor<token_t, D>& labels, const CrossEntropyOptions& options,
+                       const Tensor<Wide<T>, D>& scale) {
+  const auto [rows, classes] = rows_and_width(logits.shape());
+  const index_t half = rows / 2;
+  Tensor<Wide<T>, D> losses({rows}), loss({1});
+  const Tensor<T, D> gradient = logits.value().clone();
+  r_drop_in_place(D{}, half, classes, options, labels.data(), scale.data(), gradient.data(), gradient.data() + half * classes,
+                  losses.data(), losses.data() + half);
+  sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
+  return record(std::move(loss), std::vector{logits},
+                [sink = logits.sink(), gradient](const Tensor<Wide<T>, D>& dloss) { hand_over(sink, gradient, dloss); });
+}
+
 }  // namespace detail
 
 /// loss = mean over the rows that count of -(1 - e) log p[label] - e/n sum_j log p[j],  p = softmax(logits), e the smoothing.
 /// dlogits = (p - (1 - e) onehot(label) - e/n) / rows that count.
+/// With options.r_drop two passes over the same tokens are drawn together: see there.
 /// Shapes: logits [..., n], labels as many as rows, loss [1], in float for logits in bfloat16. Throws ShapeError, ValueError,
 /// IndexError for a label outside [0, n) that is not the ignored one (on a GPU, which finds it in passing, when the host next
 /// waits). Source: Szegedy et al. 2016, section 7.
@@ -45,6 +74,7 @@ Var<Wide<T>, D> cross_entropy(const Var<T, D>& logits, const Tensor<token_t, D>&
   const auto [row_count, width] = rows_and_width(logits.shape());
   const index_t rows = row_count, classes = width;
   const auto scale = detail::checked_scale<Wide<T>>("cross_entropy", labels, rows, classes, options);
+  if (options.r_drop > 0) return detail::r_drop(logits, labels, options, scale);
   Tensor<Wide<T>, D> losses({rows}), log_sums({rows}), loss({1});
   cross_entropy_forward(D{}, rows, classes, options, logits.data(), labels.data(), losses.data(), log_sums.data());
   sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
@@ -69,42 +99,49 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return v.requires_grad(); });
 
-  if (chunk == 0) chunk = logits_chunk(D{}, rows, classes);
+  const index_t passes = options.r_drop > 0 ? 2 : 1, pass_rows = rows / passes;
+  if (chunk == 0) chunk = std::max<index_t>(1, logits_chunk(D{}, rows, classes) / passes);
   Tensor<Wide<T>, D> losses({rows}), loss({1});
-  Tensor<T, D> logits({std::min(chunk, rows), classes}), dx, dweight, dbias;
+  Tensor<T, D> logits({passes * std::min(chunk, pass_rows), classes}), dx, dweight, dbias;
   if (need && x.requires_grad()) dx = Tensor<T, D>(x.shape());
   if (need && weight.requires_grad()) dweight = Tensor<T, D>(weight.shape());
   if (need && bias && bias->requires_grad()) dbias = Tensor<T, D>(bias->shape());
-  for (index_t first = 0; first < rows; first += chunk) {
-    const index_t n = std::min(chunk, rows - first);
-    const T* part = x.data() + first * in;
+  for (index_t first = 0; first < pass_rows; first += chunk) {
+    const index_t n = std::min(chunk, pass_rows - first);
     const token_t* part_labels = labels.data() + first;
-    const T keep = first == 0 ? T(0) : T(1);
-    linear_forward(D{}, n, in, classes, part, weight.data(), bias ? bias->data() : nullptr, logits.data());
-    if (!need) {
+    const auto logits_of = [&](index_t pass) { return logits.data() + pass * n * classes; };
+    const auto losses_of = [&](index_t pass) { return losses.data() + pass * pass_rows + first; };
+    const auto place_of = [&](index_t pass) { return (pass * pass_rows + first) * in; };
+    for (index_t pass = 0; pass < passes; ++pass)
+      linear_forward(D{}, n, in, classes, x.data() + place_of(pass), weight.data(), bias ? bias->data() : nullptr,
+                     logits_of(pass));
+    if (passes == 2) {
+      r_drop_in_place(D{}, n, classes, options, part_labels, scale.data(), logits_of(0), logits_of(1), losses_of(0),
+                      losses_of(1));
+    } else if (!need) {
       Tensor<Wide<T>, D> log_sums({n});
-      cross_entropy_forward(D{}, n, classes, options, logits.data(), part_labels, losses.data() + first, log_sums.data());
-      continue;
+      cross_entropy_forward(D{}, n, classes, options, logits.data(), part_labels, losses_of(0), log_sums.data());
+    } else {
+      cross_entropy_in_place(D{}, n, classes, options, part_labels, scale.data(), logits.data(), losses_of(0));
     }
-    cross_entropy_in_place(D{}, n, classes, options, part_labels, scale.data(), logits.data(), losses.data() + first);
-    if (!dx.empty()) linear_backward_input(D{}, n, in, classes, logits.data(), weight.data(), T(0), dx.data() + first * in);
-    if (!dweight.empty() && !dbias.empty())
-      linear_backward_weight_bias(D{}, n, in, classes, logits.data(), part, keep, dweight.data(), keep, dbias.data());
-    else if (!dweight.empty()) linear_backward_weight(D{}, n, in, classes, logits.data(), part, keep, dweight.data());
-    else if (!dbias.empty()) linear_backward_bias(D{}, n, classes, logits.data(), keep, dbias.data());
+    for (index_t pass = 0; need && pass < passes; ++pass) {
+      const T *part = x.data() + place_of(pass), *dlogits = logits_of(pass);
+      const T keep = first == 0 && pass == 0 ? T(0) : T(1);
+      if (!dx.empty()) linear_backward_input(D{}, n, in, classes, dlogits, weight.data(), T(0), dx.data() + place_of(pass));
+      if (!dweight.empty() && !dbias.empty())
+        linear_backward_weight_bias(D{}, n, in, classes, dlogits, part, keep, dweight.data(), keep, dbias.data());
+      else if (!dweight.empty()) linear_backward_weight(D{}, n, in, classes, dlogits, part, keep, dweight.data());
+      else if (!dbias.empty()) linear_backward_bias(D{}, n, classes, dlogits, keep, dbias.data());
+    }
   }
   sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
   if (rows == 0) return Var<Wide<T>, D>(std::move(loss));
   std::vector<GradientSink<T, D>> sinks;
   for (const auto& input : inputs) sinks.push_back(input.sink());
   return record(std::move(loss), std::move(inputs), [sinks, dx, dweight, dbias](const Tensor<Wide<T>, D>& dloss) {
-    const auto hand_over = [&](const GradientSink<T, D>& input, const Tensor<T, D>& gradient) {
-      if (gradient.empty()) return;
-      input.accumulate_with([&](T* g, T keep) { scale_add_by(D{}, gradient.size(), dloss.data(), gradient.data(), keep, g); });
-    };
-    hand_over(sinks[0], dx);
-    hand_over(sinks[1], dweight);
-    if (sinks.size() == 3) hand_over(sinks[2], dbias);
+    hand_over(sinks[0], dx, dloss);
+    hand_over(sinks[1], dweight, dloss);
+    if (sinks.size() == 3) hand_over(sinks[2], dbias, dloss);
   });
 }
 

@@ -29,13 +29,15 @@ class StepRunner {
   static constexpr std::size_t most_under_way = std::same_as<D, Cpu> ? 0 : 1;
 
   /// The mean loss over the labels of these pairs, [1], to be read before the next call; the gradients are those of `share` times
-  /// it. The model's parameters and gradients must stay where they are from call to call, and the model,
-  /// its mode and the options what they are.
+  /// it. With R-Drop the model gets the batch twice. The model's parameters and gradients must stay where they are from call to
+  /// call, and the model, its mode and the options what they are.
   Tensor<W, D> run(const Model& model, const Batches& batches, std::span<const index_t> pairs, const CrossEntropyOptions& options,
                    double share) {
+    const bool twice = options.r_drop > 0;
     if constexpr (Repeated<D>::records)
-      if (batches.tokens(pairs) <= most_recorded_tokens) return repeat(model, batches, pairs, options, share);
-    const auto mean = model.loss(batches.template make<D>(pairs), options);
+      if (batches.tokens(pairs) * (twice ? 2 : 1) <= most_recorded_tokens) return repeat(model, batches, pairs, options, share);
+    const auto batch = batches.template make<D>(pairs);
+    const auto mean = model.loss(twice ? batch.twice() : batch, options);
     mean.backward(Tensor<W, D>(mean.shape(), static_cast<W>(share)));
     return mean.value();
   }
@@ -75,7 +77,11 @@ class StepRunner {
   Tensor<W, D> repeat(const Model& model, const Batches& batches, std::span<const index_t> pairs,
                       const CrossEntropyOptions& options, double share) {
     nn::Batch<> batch = batches.make(pairs);
-    const Size size = pad(batch, batches.longest(), options.ignore_index);
+    Size size = pad(batch, batches.longest(), options.ignore_index);
+    if (options.r_drop > 0) {
+      batch = batch.twice();
+      for (const std::size_t k : {0, 1, 2}) size[k] *= 2;
+    }
     Frame& frame = find(size);
     frame.batch.source.assign(batch.source);
     frame.batch.target.assign(batch.target);

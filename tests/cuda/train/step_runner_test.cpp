@@ -26,13 +26,14 @@ struct Reader {
   nn::Embedding<float, Cuda> embedding{vocabulary, width};
   nn::AdditiveAttention<float, Cuda> source{width, width, width};
   nn::Linear<float, Cuda> head{width, vocabulary};
+  double dropout = 0.1;
   Var<float, Cuda> bias{device::random<float>({20, 20}).to<Cuda>(), true};
 
   [[nodiscard]] Var<float, Cuda> loss(const nn::Batch<Cuda>& batch, const CrossEntropyOptions& options) const {
     const auto memory = embedding(batch.source), x = embedding(batch.target);
     const Segments& said = batch.target_segments;
     const auto y = x + source(x, said, memory, memory, batch.source_segments);
-    const auto z = y + attention(y, y, y, said, said, {.heads = 2, .causal = true, .dropout = 0.1, .bias = bias});
+    const auto z = y + attention(y, y, y, said, said, {.heads = 2, .causal = true, .dropout = dropout, .bias = bias});
     return linear_cross_entropy(z, head.weight, *head.bias, batch.labels, options);
   }
   template <class F>
@@ -57,10 +58,11 @@ train::EncodedPairs pairs(index_t count) {
 }
 
 /// What three epochs give: the losses and the weights. `sizes`: how many graphs came of it.
-std::vector<float> trained(bool graphs, int& sizes) {
+std::vector<float> trained(bool graphs, int& sizes, double r_drop = 0, double dropout = 0.1) {
   const train::Batches batches(pairs(24), 1, 2, {.tokens_per_batch = 60, .bucket_width = 0});
   seed(6);
   Reader model;
+  model.dropout = dropout;
   optim::Sgd<float, Cuda> sgd(nn::parameters(model), {.learning_rate = 0.3});
   train::StepRunner<Reader> runner;
   cuda::enable_graphs(graphs);
@@ -70,7 +72,7 @@ std::vector<float> trained(bool graphs, int& sizes) {
     const auto order = batches.in_order();
     for (index_t b = 0; b < order.size(); ++b) {
       sgd.zero_grad();
-      all.push_back(runner.run(model, batches, order[b], {.ignore_index = -1}, 1).item());
+      all.push_back(runner.run(model, batches, order[b], {.ignore_index = -1, .r_drop = r_drop}, 1).item());
       sgd.step();
     }
   }
@@ -91,4 +93,17 @@ TEST_CASE("cuda: steps of a model with additive attention and a trained bias are
   CHECK(sizes == 0);
   CHECK(trained(true, sizes) == launched);
   CHECK(sizes > 1);
+}
+
+TEST_CASE("cuda: with R-Drop the rows of the second pass stand where the batch is padded, too") {
+  if (!device::present()) return;
+  int sizes = 0;
+  const auto launched = trained(false, sizes, 3);
+  CHECK(trained(true, sizes, 3) == launched);
+  CHECK(sizes > 1);
+  CHECK(trained(true, sizes) != launched);
+  // Two equal passes are as good as one, if each row is compared with its own.
+  const auto one = trained(true, sizes, 0, 0), two = trained(true, sizes, 3, 0);
+  REQUIRE(one.size() == two.size());
+  CHECK(two.front() == Approx(one.front()).epsilon(1e-5));
 }
