@@ -89,11 +89,18 @@ class Comparison:
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
+    def fail(self, text: str) -> None:
+        self.failures.append(text)
+        self.say(f"quality: {text}")
+
     def all(self, sides: Sequence[str], results: Path) -> int:
         """Runs all sides and writes the result after each. 1 where one of them failed."""
         jobs: list[tuple[str, Callable[[], Learnt]]] = []
         if "attend" in sides:
-            jobs.append(("attend", lambda: self.attend("attend", ["--minutes", str(self.given.minutes)])))
+            jobs.append(("attend", lambda: self.attend("attend", ["--minutes", f"{self.given.minutes:g}"])))
+            for minutes in self.given.attend_minutes:
+                name, options = f"attend, {minutes:g} minutes", ["--minutes", f"{minutes:g}"]
+                jobs.append((name, lambda name=name, options=options: self.attend(name, options)))
         if "pytorch" in sides:
             jobs.append(("PyTorch", self.pytorch))
         if "marian" in sides:
@@ -109,23 +116,26 @@ class Comparison:
             try:
                 learnt.append(job())
             except subprocess.CalledProcessError as e:
-                self.failures.append(f"{name}: {Path(str(e.cmd[0])).name} ended with status {e.returncode}: {(e.stderr or '').strip()[-300:]}")
+                self.fail(f"{name}: {Path(str(e.cmd[0])).name} ended with status {e.returncode}: {(e.stderr or '').strip()[-300:]}")
             except (OSError, subprocess.SubprocessError, ValueError) as e:
-                self.failures.append(f"{name}: {e}")
-            if self.failures:
-                self.say(f"quality: {self.failures[-1]}")
+                self.fail(f"{name}: {e}")
             self.write(results, learnt, load)
         return 1 if self.failures or not learnt else 0
 
     # attend
 
+    def home(self, name: str) -> Path:
+        """Where the run of that name has its model."""
+        return self.folder / re.sub(r"[^a-z0-9.]+", "-", name)
+
     def train(self, name: str, options: Sequence[str]) -> Learnt:
         """`translate train` with these options."""
-        out, table = self.folder / name, self.folder / f"{name}.csv"
+        out = self.home(name)
+        table = out.with_name(f"{out.name}.csv")
         command = [self.program, "train", "--pairs", self.given.train, "--validation-pairs", self.given.validation]
         command += ["--out", out, "--overwrite", "--csv", table, "--seed", self.given.seed, *options]
         command += shlex.split(self.given.attend)
-        log = self.folder / f"{name}.log"
+        log = out.with_name(f"{out.name}.log")
         with log.open("w") as told:
             process = subprocess.Popen([str(w) for w in command], stderr=told, env=environment(self.given.threads))
             learnt = Learnt(name, memory=peak_memory(process))
@@ -142,8 +152,8 @@ class Comparison:
 
     def attend(self, name: str, options: Sequence[str]) -> Learnt:
         learnt = self.train(name, options)
-        learnt.test = self.translate(self.folder / name / "best")
-        learnt.note = " ".join(["translate train", *options, self.given.attend]).strip()
+        learnt.test = self.translate(self.home(name) / "best")
+        learnt.note = "`" + " ".join(["translate train", *options, self.given.attend]).strip() + "`"
         return learnt
 
     def translate(self, model: Path) -> list[str]:
@@ -166,7 +176,7 @@ class Comparison:
         options += ["--encoder-layers", sizes["layers"], "--decoder-layers", target["layers"], "--d-model", sizes["d_model"]]
         options += ["--d-ff", sizes["d_ff"], "--heads", sizes["heads"], "--dropout", sizes["dropout"]["residual"]]
         options += ["--vocabulary", sizes["vocabulary"]]
-        return self.attend("attend-updates", [str(o) for o in options])
+        return self.attend("attend, updates", [str(o) for o in options])
 
     # PyTorch
 
@@ -230,7 +240,8 @@ class Comparison:
         told, saved = home / "train.log", home / "model.npz"
         for old in (told, saved):
             old.unlink(missing_ok=True)
-        options = json.loads((model / "config.json").read_text(encoding="utf-8"))["encoder"]
+        sizes = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        options, decoder_layers = sizes["encoder"], sizes["decoder"]["layers"]
         vocabulary = home / "joint.spm"
         vocabulary.write_bytes((model / "tokenizer.model").read_bytes())
         for side, lines in zip(("source", "target"), read_pairs(self.given.train)):
@@ -238,7 +249,7 @@ class Comparison:
         every = max(1.0, 60 * self.given.minutes / VALIDATIONS)
         command = ["train", "--type", "transformer", "-t", home / "train.source", home / "train.target"]
         command += ["-v", vocabulary, vocabulary, "-m", saved, "--cpu-threads", self.given.threads]
-        command += ["--enc-depth", options["layers"], "--dec-depth", options["layers"], "--dim-emb", options["d_model"]]
+        command += ["--enc-depth", options["layers"], "--dec-depth", decoder_layers, "--dim-emb", options["d_model"]]
         command += ["--transformer-dim-ffn", options["d_ff"], "--transformer-heads", options["heads"]]
         command += ["--transformer-dropout", options["dropout"]["residual"], "--transformer-ffn-activation", "relu"]
         command += ["--tied-embeddings-all", "--label-smoothing", 0.1, "--max-length", 200, "--sync-sgd"]
@@ -249,7 +260,8 @@ class Comparison:
         command += ["--exponential-smoothing", 1e-3, "--shuffle-in-ram", "-w", 2000, "--log", told]
         run = [str(w) for w in (Path(sys.executable).with_name("pymarian"), *command)]
         started, taken = time.time(), []
-        process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(self.given.threads))
+        # One thread of its library of products for each of Marian's own.
+        process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(1))
         first: float | None = None  # when the first update was told of: what comes before is reading and packing
         due, written = every, 0.0  # when the next checkpoint is wanted, and when Marian wrote the last that was taken
         while True:
@@ -290,7 +302,7 @@ class Comparison:
         run += ["--max-length", 200, "--max-length-factor", 3]
         done = subprocess.run(
             [str(w) for w in run], input="\n".join(sources) + "\n", capture_output=True, text=True, check=True,
-            env=environment(self.given.threads),
+            env=environment(1),
         )
         return lines_of(done.stdout)
 

@@ -42,19 +42,19 @@ def begin(model: networks.Transformer) -> None:
 
 
 def cut(pairs: list[Pair], tokens: int, order: random.Random) -> list[list[Pair]]:
-    """An epoch: batches of at most about so many tokens on either side, of similar lengths, in random order, padded as little as that allows."""
+    """An epoch: batches of at most so many tokens on either side, as attend's, of similar lengths, in random order, padded as little
+    as that allows."""
     pairs = pairs[:]
     order.shuffle(pairs)
     pairs.sort(key=lambda p: (len(p[1]), len(p[0])))
     batches: list[list[Pair]] = [[]]
-    size = 0
+    source = target = 0
     for pair in pairs:
-        longer = max(len(pair[0]), len(pair[1])) + 1
-        if batches[-1] and size + longer > tokens:
+        source, target = source + len(pair[0]) + 1, target + len(pair[1]) + 1
+        if batches[-1] and max(source, target) > tokens:
             batches.append([])
-            size = 0
+            source, target = len(pair[0]) + 1, len(pair[1]) + 1
         batches[-1].append(pair)
-        size += longer
     order.shuffle(batches)
     return batches
 
@@ -129,22 +129,27 @@ def main() -> None:
         adam.step()
         return float(loss)
 
+    def graphs() -> int:
+        return torch._dynamo.utils.counters["stats"]["unique_graphs"] if given.way.startswith("compile") else 0
+
     if given.way.startswith("compile"):  # compiling is no training: it happens at a rate of 0
         for batch in cut(pairs, given.tokens, random.Random(0))[:6]:
             step(batch, 0.0)
         adam.state.clear()
         torch.manual_seed(given.seed)
+    warmup = min(given.warmup, given.updates // 2) if given.updates else given.warmup  # as attend cuts it
     seconds, updates, tokens, curve, done, epoch, best = 0.0, 0, 0, [], 0.0, [], None
     while done < 1:
         if not epoch:
             epoch = cut(pairs, given.tokens, order)
         batch = epoch.pop()
-        began = time.perf_counter()
+        began, compiled = time.perf_counter(), graphs()
         fallen = done
         if given.updates:  # as attend falls where the number of updates is known: from the end of the warm-up
-            fallen = max(0.0, (updates + 1 - given.warmup) / max(1, given.updates - given.warmup))
-        step(batch, given.rate * min(1.0, (updates + 1) / given.warmup) * (1 - fallen))
-        seconds += time.perf_counter() - began
+            fallen = max(0.0, (updates + 1 - warmup) / (given.updates + 1 - warmup))
+        step(batch, given.rate * min(1.0, (updates + 1) / max(1, warmup)) * (1 - fallen))
+        if graphs() == compiled:  # else it compiled for a new shape, and the step is a present
+            seconds += time.perf_counter() - began
         updates, tokens = updates + 1, tokens + sum(len(t) + 1 for _, t in batch)
         done = updates / given.updates if given.updates else seconds / (60 * given.minutes)
         if given.validations and done * given.validations >= len(curve) + 1:
