@@ -74,7 +74,7 @@ text::Split split(const Flags& flags) {
   return parts;
 }
 
-/// `3 + 3 layers of 256 / 1024, 4 heads, dropout 0.15, one matrix for embeddings and head, begun by residual_scaled`.
+/// `3 + 3 layers of 256 / 1024, 4 heads, dropout 0.15, one matrix for embeddings and head, initialisation residual_scaled`.
 std::string size_text(const nn::ModelOptions& o) {
   const auto both = [](const auto& a, const auto& b) {
     return a == b ? number_text(a) : number_text(a) + " and " + number_text(b);
@@ -86,7 +86,7 @@ std::string size_text(const nn::ModelOptions& o) {
           both(e.dropout.residual, d.dropout.residual);
   if (o.tie_head)
     text += o.share_embeddings ? ", one matrix for embeddings and head" : ", one matrix for target embedding and head";
-  return text + ", begun by " + nn::initialisation_name(d.initialisation);
+  return text + ", initialisation " + nn::initialisation_name(d.initialisation);
 }
 
 /// What is wanted of `fit`. Without validation pairs nothing can be judged by them, unless the command line insists.
@@ -146,7 +146,7 @@ void check_options(const CLI::App& command, const Flags& flags) {
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }
-  flags.train.check();
+  flags.train.check(!flags.init.empty());
 }
 
 /// The model and the tokenizer to begin with: those of the run that is resumed, of `--init`, or new ones.
@@ -156,7 +156,8 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const Flags& fl
     const auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
     return {flags.resume ? loaded.model : with_dropout(loaded.model, flags.model), loaded.tokenizer};
   }
-  const auto recipe = train::recipe(pairs.size(), flags.train.minutes);
+  // A GPU does in minutes what takes processors hours: there the pairs alone choose the sizes.
+  const auto recipe = train::recipe(pairs.size(), std::same_as<D, Cpu> ? flags.train.minutes : 0);
   nn::check(nn::model_options(flags.model.options(1000, recipe)));  // before minutes are spent on subwords
   std::fprintf(stderr, "train: learning subwords\n");
   text::AnyTokenizer tokenizer =
@@ -185,11 +186,11 @@ void train_model(const CLI::App& command, const Flags& flags) {
   std::fprintf(stderr,
                "train: %lld pairs to learn from, %lld for validation, %lld for test; %lld subwords, %d threads\n"
                "train: Ctrl-C stops and saves; checkpoints are in %s\n"
-               "train: what follows has an option for each of its numbers, see translate train --help\n"
-               "%s\n",
+               "train: every setting has an option, see translate train --help\n"
+               "train: %s\n",
                static_cast<long long>(parts.train.size()), static_cast<long long>(parts.validation.size()),
                static_cast<long long>(parts.test.size()), static_cast<long long>(tokenizer.size()), threads(), flags.out.c_str(),
-               train::setting_line("model", size_text(model.options)).c_str());
+               size_text(model.options).c_str());
 
   // The settings of a run that is refused must not take the place of those of the run that is there.
   bool save_at_first_step = flags.resume;
@@ -225,7 +226,7 @@ void add_train(CLI::App& app) {
   command->footer(
       "Holds some pairs out, learns subwords of both languages from the others, and trains a model on them. At each\n"
       "validation it translates the held-out pairs; the best model so far is in best/ of --out, the last one in last/.\n"
-      "Ctrl-C saves and stops; --resume goes on as if nothing had been.\n\n"
+      "Ctrl-C saves and stops; --resume goes on as if it had never stopped.\n\n"
       "  translate train --pairs en-es.tsv --out model --minutes 45\n"
       "  translate train --resume --out model\n"
       "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"

@@ -13,14 +13,14 @@ namespace translate {
 struct TrainFlags {
   attend::train::FitOptions fit;
   std::string optimizer, schedule, best_by = "bleu";
-  std::optional<double> learning_rate, weight_decay, momentum;
+  std::optional<double> learning_rate, matrix_rate, weight_decay, momentum;
   std::optional<attend::index_t> warmup;
   double minutes = 0;
 
   void add_to(CLI::App& app) {
     const std::string group = "Training";
     app.add_option("--epochs", fit.epochs,
-                   "Passes over the pairs; 0: no limit. By the number of pairs where nothing else ends it")
+                   "Passes over the pairs; 0: no limit. By the number of pairs (10 with --init) where nothing else ends it")
         ->check(CLI::Range(0, 1 << 30))
         ->group(group);
     app.add_option("--max-steps", fit.max_steps, "Updates; 0: no limit")
@@ -43,12 +43,24 @@ struct TrainFlags {
         ->check(CLI::Range(0.0, 0.99))
         ->capture_default_str()
         ->group(group);
+    app.add_option("--r-drop", fit.r_drop,
+                   "R-Drop: each batch passes twice, with dropout of its own, and the two outcomes are drawn together by this "
+                   "factor (5 is usual); 0: off")
+        ->check(CLI::Range(0.0, 1e3))
+        ->capture_default_str()
+        ->group(group);
     app.add_option("--optimizer", optimizer,
-                   "How the gradient moves the weights: muon, or adam where the model is too wide for it")
+                   "How the gradient moves the weights: muon where a batch has eight tokens for each channel of the model, else "
+                   "adam, and "
+                   "adam with --init")
         ->check(CLI::IsMember({"muon", "adam", "adamw", "sgd"}))
         ->group(group);
-    app.add_option("--learning-rate", learning_rate, "The highest, at the end of the warm-up, by the width; not with noam")
+    app.add_option("--learning-rate", learning_rate,
+                   "The highest, at the end of the warm-up; by the width with muon and adam, else 0.001; not with noam")
         ->check(CLI::Range(1e-12, 1e3))
+        ->group(group);
+    app.add_option("--matrix-rate", matrix_rate, "Of muon: the matrices' learning rate as a share of the others' (0.8)")
+        ->check(CLI::Range(1e-6, 1e3))
         ->group(group);
     app.add_option("--weight-decay", weight_decay, "Of muon, adamw and sgd (0.2, 0.01 and 0)")
         ->check(CLI::Range(0.0, 1e9))
@@ -59,10 +71,11 @@ struct TrainFlags {
         ->check(CLI::IsMember({"inverse_sqrt", "cosine", "linear", "constant", "noam"}))
         ->group(group);
     app.add_option("--warmup", warmup,
-                   "Steps in which the learning rate rises (100 with muon, else 400, at most half of the run)")
+                   "Steps in which the learning rate rises, at most half of the run (100 with muon, else 400, at most a tenth of "
+                   "the run)")
         ->check(CLI::Range(0, 1 << 30))
         ->group(group);
-    app.add_option("--clip-norm", fit.clip_norm, "Gradients are cut down to this norm; 0: not at all")
+    app.add_option("--clip-norm", fit.clip_norm, "Gradients are clipped to this norm; 0: not at all")
         ->check(CLI::Range(0.0, 1e9))
         ->capture_default_str()
         ->group(group);
@@ -102,18 +115,22 @@ struct TrainFlags {
         ->group(group);
   }
 
+  /// Whether it is clear before the corpus is read that Adam takes the steps: a model that has learnt already goes on with it.
+  [[nodiscard]] bool takes_adam(bool has_learnt) const { return optimizer == "adam" || (optimizer.empty() && has_learnt); }
+
   /// Throws ValueError where an option does not go with the others.
-  void check() const {
+  void check(bool has_learnt) const {
     using attend::check_value;
     const auto goes_with = [](bool given, const char* option, bool fits, const char* with) {
       check_value(!given || fits, "train", std::string(option) + " goes with " + with);
     };
     goes_with(learning_rate.has_value(), "--learning-rate", schedule != "noam",
               "every --schedule but noam, which has a rate of its own");
-    goes_with(weight_decay.has_value(), "--weight-decay", optimizer != "adam", "--optimizer muon, adamw or sgd");
+    goes_with(weight_decay.has_value(), "--weight-decay", !takes_adam(has_learnt), "--optimizer muon, adamw or sgd");
+    goes_with(matrix_rate.has_value(), "--matrix-rate", optimizer == "muon" || (optimizer.empty() && !has_learnt),
+              "--optimizer muon");
     goes_with(fit.keep_checkpoints > 0, "--keep-checkpoints", fit.checkpoint_every > 0, "--checkpoint-every");
-    goes_with(momentum.has_value(), "--momentum", optimizer.empty() || optimizer == "sgd" || optimizer == "muon",
-              "--optimizer muon or sgd");
+    goes_with(momentum.has_value(), "--momentum", !takes_adam(has_learnt) && optimizer != "adamw", "--optimizer muon or sgd");
   }
 
   /// What `fit` is to do with such a model and corpus. Throws ValueError where an option does not go with the others.
@@ -122,13 +139,13 @@ struct TrainFlags {
   [[nodiscard]] attend::train::FitOptions options(const attend::train::RunFacts& facts, bool has_learnt,
                                                   attend::index_t d_model) const {
     using namespace attend;
-    check();
+    check(has_learnt);
     train::FitOptions o = fit;
     o.max_seconds = minutes * 60;
     o.best_by = best_by == "bleu" ? train::Metric::bleu : train::Metric::loss;
     if (optimizer == "sgd") o.optimizer = optim::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9};
     if (optimizer == "adamw") o.optimizer = optim::AdamWOptions{.learning_rate = 1e-3, .beta2 = 0.98, .eps = 1e-9};
-    if (optimizer == "adam" || (optimizer.empty() && has_learnt)) o.optimizer = train::automatic_adam(facts);
+    if (takes_adam(has_learnt)) o.optimizer = train::automatic_adam(facts);
     if (optimizer == "muon") o.optimizer = train::automatic_muon(facts);
     if (has_learnt && o.epochs == train::automatic && o.max_steps == 0 && minutes == 0) o.epochs = 10;
     o = train::completed(o, facts);
@@ -139,12 +156,14 @@ struct TrainFlags {
           else
             check_value(!weight_decay, "train",
                         "--weight-decay goes with --optimizer muon, adamw or sgd, and this run takes adam");
+          if constexpr (requires { chosen.matrix_rate; }) chosen.matrix_rate = matrix_rate.value_or(chosen.matrix_rate);
+          else check_value(!matrix_rate, "train", "--matrix-rate goes with --optimizer muon, and this run takes another");
           if constexpr (requires { chosen.momentum; }) chosen.momentum = momentum.value_or(chosen.momentum);
           else check_value(!momentum, "train", "--momentum goes with --optimizer muon or sgd, and this run takes adam");
         },
         *o.optimizer);
     if (!schedule.empty() || warmup) {
-      auto how = train::automatic_schedule(*o.optimizer);
+      auto how = train::automatic_schedule(*o.optimizer, o.epochs > 0 || o.max_steps > 0 || o.max_seconds > 0);
       if (!schedule.empty()) how.kind = optim::Schedule::kind(schedule);
       how.warmup = warmup.value_or(how.warmup);
       how.d_model = d_model;

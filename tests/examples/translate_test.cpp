@@ -289,7 +289,7 @@ TEST_CASE("translate train: says how it will train, and what is odd about the pa
                             "--d-model", "16", "--heads", "2", "--layers", "1", "--vocabulary", "60"});
   CHECK(outcome.code == 0);
   for (const char* said : {"only 54 pairs", "the source has no letter in 100 % (54 of 54) of the pairs; is it the right column?",
-                           "  model      1 + 1 layers of 16 / 32, 2 heads, dropout 0.3", "  batches    at most 1024 tokens",
+                           "train: 1 + 1 layers of 16 / 32, 2 heads, dropout 0.3", "  batches    at most 1024 tokens",
                            "  optimizer  muon", "  length     2 steps", "  validation 6 pairs, up to twenty times"})
     CHECK_THAT(outcome.errors, ContainsSubstring(said));
 }

@@ -2,11 +2,15 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "../catch.hpp"
 #include "attend/core/random.hpp"
+#include "attend/nn/embedding.hpp"
 #include "attend/nn/hidden_matrices.hpp"
+#include "attend/nn/linear.hpp"
 #include "attend/nn/transformer.hpp"
 #include "attend/optim/any_optimizer.hpp"
 
@@ -186,8 +190,9 @@ TEST_CASE("Muon: a gradient that is not finite changes nothing; the state goes o
 TEST_CASE("Muon: what does not fit is refused", "[optim]") {
   const Parameters<float> p;
   CHECK_THROWS_WITH(Muon<float>(FlatParameters<float>(p.all())), ContainsSubstring("no hidden matrix is known"));
-  CHECK_THROWS_WITH(FlatParameters<float>(p.all(), {p.packed.value().rows(0, 4)}),
-                    ContainsSubstring("matrices of 24 numbers make up a part of a parameter of shape [19, 6]"));
+  CHECK_THROWS_WITH(
+      FlatParameters<float>(p.all(), {p.packed.value().rows(0, 4)}),
+      ContainsSubstring("matrices must make up the whole of a parameter, each number once: that of shape [19, 6] is not"));
   for (const auto& bad : {MuonOptions{.momentum = 1}, MuonOptions{.beta1 = -0.1}, MuonOptions{.beta2 = 1}, MuonOptions{.eps = 0},
                           MuonOptions{.weight_decay = -1}, MuonOptions{.matrix_rate = 0}, MuonOptions{.learning_rate = -1}})
     CHECK_THROWS_AS(Muon<float>(p.all(), p.matrices(), bad), ValueError);
@@ -208,10 +213,55 @@ TEST_CASE("hidden_matrices: every matrix between embedding and head, q, k and v 
   CHECK(elsewhere >= flat.count() - in_matrices);
   CHECK(in_matrices + elsewhere <= flat.size());
   // The views that were named and the places in the buffer are the same numbers.
-  for (const auto& m : flat.matrices()) CHECK(flat.values().data()[m.begin] != 0);
+  std::multiset<float> named, placed;
+  for (const auto& m : matrices) named.insert(m.data()[0]);
+  for (const auto& m : flat.matrices()) placed.insert(flat.values().data()[m.begin]);
+  CHECK(named == placed);
 
   model.encoder.layers[0].feed_forward.fc1.weight.set_requires_grad(false);
   CHECK(nn::hidden_matrices(model).size() == matrices.size() - 1);
   const nn::Embedding<float> table(5, 4);
   CHECK(nn::hidden_matrices(table).empty());
+}
+
+namespace {
+
+/// Says a token from the one before, with one matrix to look up in and to compare with.
+struct Tied {
+  using value_type = float;
+  using device_type = Cpu;
+  nn::Embedding<float> embedding{7, 4};
+  nn::Linear<float> inner{4, 4}, head{4, 7};
+  template <class F>
+  void fields(F&& field) {
+    field("embedding", embedding);
+    field("inner", inner);
+    field("head", head);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("hidden_matrices: not a Linear that shares its weight with an embedding", "[optim]") {
+  Tied model;
+  CHECK(nn::hidden_matrices(model).size() == 2);
+  model.head.weight = model.embedding.weight;
+  REQUIRE(nn::hidden_matrices(model).size() == 1);
+  CHECK(nn::hidden_matrices(model)[0].data() == model.inner.weight.data());
+}
+
+TEST_CASE("Muon does not go on with what Adam remembers", "[optim]") {
+  const nn::Linear<float> a(4, 3), b(4, 3);
+  const Adam<float> adam(nn::parameters(a));
+  Muon<float> muon(nn::parameters(b), nn::hidden_matrices(b));
+  CHECK_THROWS_AS(muon.restore(adam.state()), ValueError);
+}
+
+TEST_CASE("FlatParameters: matrices that overlap, leave gaps or run past the end of a parameter are refused", "[optim]") {
+  const Var<float> x(Tensor<float>({4, 3}), true);
+  const auto rows = [&](index_t first, index_t count) { return x.value().rows(first, count); };
+  CHECK_NOTHROW(FlatParameters<float>({x}, {rows(2, 2), rows(0, 2)}));
+  CHECK_THROWS_AS(FlatParameters<float>({x}, {rows(0, 2), rows(0, 2)}), ValueError);
+  CHECK_THROWS_AS(FlatParameters<float>({x}, {rows(0, 1), rows(2, 2)}), ValueError);
+  CHECK_THROWS_AS(FlatParameters<float>({x}, {rows(0, 3), rows(1, 1)}), ValueError);
 }

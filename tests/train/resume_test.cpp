@@ -125,6 +125,22 @@ TEST_CASE("resume: more epochs, and limits that count from the very beginning", 
   CHECK(fit(model, toy::corpus(100), toy::Letters(), options).steps == second.steps);
 }
 
+TEST_CASE("resume: a longer run is validated at its own twentieths", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(0);
+  options.output = folder.path();
+  options.max_steps = 60;
+  options.validate_every = automatic;
+  options.validation = toy::corpus(10, 2);
+  auto model = toy::model();
+  REQUIRE(fit(model, toy::corpus(100), toy::Letters(), options).validations.size() == 20);
+  options.resume = true;
+  options.max_steps = 120;
+  const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
+  REQUIRE(report.validations.size() == 30);
+  CHECK(report.validations[20].step == 66);
+}
+
 TEST_CASE("resume: a run that does not fit is refused with all that differs", "[train]") {
   const toy::Folder folder;
   auto options = toy::options(1);

@@ -14,13 +14,15 @@ concept MapsVectors = requires {
 
 namespace detail {
 
+/// visit(parameter, its matrix, whether that maps vectors to vectors) for each parameter, and for q, k and v apart where they are
+/// packed.
 template <bool Maps, class P, class F>
 void for_each_hidden_matrix(P& part, F&& visit) {
   using X = std::remove_const_t<P>;
   if constexpr (is_var<X>::value) {
-    if constexpr (Maps) visit(part, part.value());
+    visit(part, part.value(), Maps);
   } else if constexpr (is_rows<X>::value) {
-    if constexpr (Maps) visit(part.packed, part.packed.value().rows(part.first, part.count));
+    visit(part.packed, part.packed.value().rows(part.first, part.count), Maps);
   } else if constexpr (std::is_same_v<X, Dropout>) {
   } else if constexpr (is_vector<X>::value) {
     for (auto& each : part) for_each_hidden_matrix<Maps>(each, visit);
@@ -34,14 +36,17 @@ void for_each_hidden_matrix(P& part, F&& visit) {
 }  // namespace detail
 
 /// The matrices of a model that map vectors to vectors, q, k and v apart; not those that are looked up in, nor the head of a
-/// Transformer, nor what is frozen. Views [out, in] of the parameters, for optimizers that treat matrices as such: see
-/// `optim::Muon`.
+/// Transformer, nor what is frozen. A `Linear` of one's own counts, be it a head, but for one that shares its weight with an
+/// embedding. Views [out, in] of the parameters, for optimizers that treat matrices as such: see `optim::Muon`.
 template <class M>
 auto hidden_matrices(const M& model) {
   std::vector<Tensor<typename M::value_type, typename M::device_type>> list;
   std::unordered_set<const void*> seen;
-  detail::for_each_hidden_matrix<false>(model, [&](const auto& parameter, const auto& matrix) {
-    if (parameter.requires_grad() && matrix.rank() == 2 && !matrix.empty() && seen.insert(matrix.data()).second)
+  detail::for_each_hidden_matrix<false>(model, [&](const auto& parameter, const auto&, bool maps) {
+    if (!maps) seen.insert(parameter.data());
+  });
+  detail::for_each_hidden_matrix<false>(model, [&](const auto& parameter, const auto& matrix, bool maps) {
+    if (maps && parameter.requires_grad() && matrix.rank() == 2 && !matrix.empty() && seen.insert(matrix.data()).second)
       list.push_back(matrix);
   });
   return list;

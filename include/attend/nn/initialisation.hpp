@@ -15,7 +15,7 @@ namespace attend::nn {
 /// How the matrices of a network begin: each is uniform in ±gain * sqrt(6 / (in + out)), Xavier's bound times a gain that depends
 /// on what the matrix is for. Biases begin as 0, norms as the identity, embeddings as `Embedding` says. q, k and v are matrices
 /// of their own; a block's residual branches end in `out` (of an attention) and `fc2` (of the feed-forward). Gains not named
-/// are 1; the head's is but with `torch`. What each is worth in training stands in benchmarks/results/initialisation.md.
+/// are 1, as the head's is except with `torch`. What each is worth in training stands in benchmarks/results/initialisation.md.
 enum class Initialisation {
   /// As `torch`, but out and fc2 are divided by max(1, sqrt(n / 4)), n being the sublayers of the stack: 2 a layer in an encoder,
   /// 3 in a decoder. The default. Source: after GPT-2, which divides by sqrt(n) (Radford et al. 2019, section 2.3).

@@ -17,8 +17,8 @@ struct MultiHeadAttentionOptions {
   index_t d_memory = 0;  ///< width of what keys and values are made from; 0 stands for d_model
   bool bias = true;      ///< of the q, k and v projections
   bool out_bias = true;
-  double dropout = 0;  ///< on the attention weights
-  InitialValues initial = {};
+  double dropout = 0;          ///< on the attention weights
+  InitialValues initial = {};  ///< how the weights begin, and in which place of which stack this is
 };
 
 /// What one call of an attention may ask for besides its inputs.

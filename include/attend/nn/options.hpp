@@ -45,10 +45,10 @@ struct StackOptions {
   double position_base = 10000;  ///< of the sinusoids
   index_t max_length = 1024;     ///< the longest sentence, in tokens
   DropoutRates dropout = {};
-  index_t cross_attentions = 1;  ///< of a decoder layer, one for each source
-  index_t d_memory = 0;          ///< width of what a decoder attends to; 0 stands for d_model
-  bool causal = true;            ///< a decoder's token sees itself and those before it
-  Initialisation initialisation = InitialValues{}.kind;
+  index_t cross_attentions = 1;                          ///< of a decoder layer, one for each source
+  index_t d_memory = 0;                                  ///< width of what a decoder attends to; 0 stands for d_model
+  bool causal = true;                                    ///< a decoder's token sees itself and those before it
+  Initialisation initialisation = InitialValues{}.kind;  ///< how the weights begin
 };
 
 /// What the head of a model gives.

@@ -43,7 +43,7 @@ struct TransformerOptions {
   bool tie_head = false;
   bool head_bias = true;
   Output output = Output::logits;
-  Initialisation initialisation = InitialValues{}.kind;
+  Initialisation initialisation = InitialValues{}.kind;  ///< how the weights begin
 
   /// 4 + 4 layers, 128 / 256, 4 heads: for some ten thousand sentence pairs. Source: Wu et al. 2021, "Good for Misconceived
   /// Reasons", table 1.

@@ -39,7 +39,7 @@ template <class T, Device D = Cpu>
 class Muon : public OptimizerBase<T, D> {
  public:
   explicit Muon(FlatParameters<T, D> parameters, const MuonOptions& options = {})
-      : OptimizerBase<T, D>(std::move(parameters), options.learning_rate, {"first_moment", "second_moment"}), o_(options) {
+      : OptimizerBase<T, D>(std::move(parameters), options.learning_rate, {"momentum", "second_moment"}), o_(options) {
     const auto share = [](double value, const char* name) {
       check_value(value >= 0 && value < 1, "Muon", std::string(name) + " is " + std::to_string(value) + ", expected [0, 1)");
     };

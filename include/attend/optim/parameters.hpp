@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/autograd/var.hpp"
@@ -125,17 +126,23 @@ class FlatParameters {
   void find_matrices(const Slot& slot, const std::vector<Tensor<T, D>>& matrices) const {
     State& s = *state_;
     const T* first = slot.var.data();
-    index_t covered = 0;
+    std::vector<Range> found;
     for (const auto& matrix : matrices) {
       const std::less<const T*> before;
       if (matrix.rank() != 2 || before(matrix.data(), first) || !before(matrix.data(), first + slot.var.size())) continue;
       s.matrices.push_back({slot.begin + (matrix.data() - first), matrix.dim(0), matrix.dim(1)});
-      covered += matrix.size();
+      found.push_back({matrix.data() - first, matrix.size()});
     }
-    check_value(
-        covered == 0 || covered == slot.var.size(), "FlatParameters",
-        "matrices of " + std::to_string(covered) + " numbers make up a part of a parameter of shape " + slot.var.shape().text());
-    if (covered > 0) return;
+    if (!found.empty()) {
+      std::sort(found.begin(), found.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+      index_t covered = 0;
+      const bool end_to_end = std::all_of(found.begin(), found.end(),
+                                          [&](const Range& r) { return std::exchange(covered, covered + r.size) == r.begin; });
+      check_value(end_to_end && covered == slot.var.size(), "FlatParameters",
+                  "matrices must make up the whole of a parameter, each number once: that of shape " + slot.var.shape().text() +
+                      " is not");
+      return;
+    }
     const index_t size = (slot.var.size() + unit - 1) / unit * unit;
     if (!s.others.empty() && s.others.back().begin + s.others.back().size == slot.begin) s.others.back().size += size;
     else s.others.push_back({slot.begin, size});

@@ -75,9 +75,6 @@ class Schedule {
     if (step < o_.warmup) return after_warmup(warmup) * s / warmup;
     return after_warmup(s);
   }
-  /// Whether a warm-up ends by half of a run: not that of a fall whose end is given, which is of a run as long as that, nor
-  /// noam's, whose height depends on it.
-  [[nodiscard]] bool cuts_warmup() const { return o_.kind != ScheduleKind::noam && (!falls() || open()); }
   /// The same in a run of which the share `done`, 0 to 1, is over, by the clock for instance: an open fall ends with the run (p
   /// in the table is `done`), and a warm-up that is not over by half of the run ends there (see `cuts_warmup`). Throws ValueError
   /// for a step before the first.
@@ -89,6 +86,9 @@ class Schedule {
     const double risen = step < o_.warmup ? std::min(1.0, std::max(s / warmup, 2 * done)) : 1.0;
     return risen * (falls() ? fallen(done) : after_warmup(std::max(s, warmup)));
   }
+  /// Whether a warm-up ends by half of a run: not that of a fall whose end is given, which is of a run as long as that, nor
+  /// noam's, whose height depends on it.
+  [[nodiscard]] bool cuts_warmup() const { return o_.kind != ScheduleKind::noam && (!falls() || open()); }
 
   /// `cosine:learning_rate=0.001,warmup=4000,steps=100000,final_rate=0`: what `parse` reads back to an equal schedule.
   [[nodiscard]] std::string text() const {

@@ -66,7 +66,7 @@ std::vector<std::string> suspicions(const Corpus& corpus) {
   if (pairs == 0) return list;
   if (pairs < few)
     list.push_back("there are only " + std::to_string(pairs) +
-                   " pairs; a translator of plain sentences needs some thousands, of a language tens of thousands");
+                   " pairs; simple sentences take a few thousand to learn, general text tens of thousands");
   if (2 * equal > pairs)
     list.push_back("source and target are the same in " + detail::share_text(equal, pairs) + " of the pairs");
   for (const bool is_source : {true, false}) {
@@ -76,9 +76,9 @@ std::vector<std::string> suspicions(const Corpus& corpus) {
       list.push_back("the " + side + " has no letter in " + detail::share_text(summary.without_letters, pairs) +
                      " of the pairs; is it the right column?");
     if (pairs >= 20 && 10 * summary.distinct < pairs)
-      list.push_back("the " + std::to_string(pairs) + " pairs have only " + std::to_string(summary.distinct) + " different " +
-                     side + "s, \"" + detail::printable(summary.commonest, 40) + "\" " + std::to_string(summary.most_often) +
-                     " times; is it the right column?");
+      list.push_back("the " + std::to_string(pairs) + " pairs have only " + std::to_string(summary.distinct) + " distinct " +
+                     side + (summary.distinct == 1 ? ", \"" : "s, \"") + detail::printable(summary.commonest, 40) + "\" " +
+                     std::to_string(summary.most_often) + " times; is it the right column?");
   }
   return list;
 }

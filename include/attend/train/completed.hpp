@@ -59,9 +59,9 @@ inline optim::OptimizerOptions automatic_optimizer(const RunFacts& facts, double
 }
 
 /// The learning rate of a run without a schedule: the optimizer's after a warm-up of 100 steps (Muon) or 400 (others), then a
-/// fall to 0 in a line, which ends with the run.
-inline optim::ScheduleOptions automatic_schedule(const optim::OptimizerOptions& optimizer) {
-  return {.kind = optim::ScheduleKind::linear,
+/// fall to 0 in a line, which ends with the run; the inverse square root where nothing `ends` it but patience or an interruption.
+inline optim::ScheduleOptions automatic_schedule(const optim::OptimizerOptions& optimizer, bool ends) {
+  return {.kind = ends ? optim::ScheduleKind::linear : optim::ScheduleKind::inverse_sqrt,
           .learning_rate = std::visit([](const auto& o) { return o.learning_rate; }, optimizer),
           .warmup = std::holds_alternative<optim::MuonOptions>(optimizer) ? 100 : 400};
 }

@@ -25,9 +25,10 @@ inline constexpr index_t automatic = std::numeric_limits<index_t>::min();
 
 /// What `fit` does. A limit of 0 is none; training ends at whichever limit comes first.
 struct FitOptions {
-  index_t epochs = automatic;  ///< passes over the corpus; automatic: no limit where there is another, else as `completed` says
-  index_t max_steps = 0;       ///< updates of the weights
-  double max_seconds = 0;      ///< time, with that of the runs that this one resumes
+  /// Passes over the corpus. Automatic: no limit where max_steps or max_seconds is one, else `automatic_epochs`.
+  index_t epochs = automatic;
+  index_t max_steps = 0;   ///< updates of the weights
+  double max_seconds = 0;  ///< time, with that of the runs that this one resumes
 
   /// See `BatchOptions`.
   index_t tokens_per_batch = automatic;
@@ -35,16 +36,19 @@ struct FitOptions {
   index_t max_length = 256;
   index_t bucket_width = 8;
 
-  double label_smoothing = 0.1;                           ///< in training; the validation loss is without
+  double label_smoothing = 0.1;  ///< in training; the validation loss is without
+  /// R-Drop's alpha: each batch passes through the model twice, with dropout of its own, and the two outcomes are drawn together.
+  /// A step takes about twice the time. 0: off; 5 is the paper's for translation. See `CrossEntropyOptions::r_drop`.
+  double r_drop = 0;
   std::optional<optim::OptimizerOptions> optimizer = {};  ///< without one, as `completed` says
-  /// The learning rate of each update, in place of the optimizer's. Without one, that of the optimizer is what a warm-up as
-  /// `completed` says reaches, and then falls to 0 in a line. A fall with an open end ends with the training, by whichever limit;
-  /// a warm-up takes at most half of it.
+  /// The learning rate of each update, in place of the optimizer's. Name the optimizer with it: a rate that suits Adam does not
+  /// suit Muon. Without a schedule `automatic_schedule`'s, with a warm-up of at most a tenth of the run where its steps are
+  /// known. A fall with an open end ends with the training, by whichever limit; a warm-up takes at most half of it.
   std::optional<optim::Schedule> schedule = {};
   /// Of a moving average of the weights, 0.999 say; 0: none. The average is then what is validated, saved as the best and left in
   /// the model at the end. See `optim::WeightAverage`.
   double average_decay = 0;
-  double clip_norm = 1;    ///< the gradients' norm is cut down to this; 0: not at all
+  double clip_norm = 1;    ///< the gradients are clipped to this norm; 0: not at all
   std::uint64_t seed = 1;  ///< of the order of the pairs and of dropout
 
   /// Whether to warn of what is odd about the pairs, before the first step: see `text::suspicions`.
@@ -110,6 +114,7 @@ inline const FitOptions& check(const FitOptions& o) {
   check_value(o.curve_every >= 1, "fit", "curve_every is " + std::to_string(o.curve_every) + ", expected 1 or more");
   check_value(o.label_smoothing >= 0 && o.label_smoothing < 1, "fit",
               "label_smoothing is " + number_text(o.label_smoothing) + ", expected [0, 1)");
+  at_least_0(o.r_drop, "r_drop");
   check_value(o.average_decay >= 0 && o.average_decay < 1, "fit",
               "average_decay is " + number_text(o.average_decay) + ", expected [0, 1)");
   check_value(o.patience == 0 || !o.validation.empty(), "fit", "patience needs validation pairs");

@@ -23,8 +23,8 @@ struct Recipe {
 };
 
 /// The recipe for `pairs` sentence pairs and so many minutes of training (0: as many as it takes) on `processors` threads. In
-/// little time a smaller network gets further: it sees the corpus more often. The figures come from Multi30k and Tatoeba; see
-/// benchmarks/results/recipes.md.
+/// little time a smaller network gets further: it sees the corpus more often. The sizes for 3,000 to 120,000 pairs come from
+/// Multi30k and Tatoeba (benchmarks/results/recipes.md); those for 400,000 and more are the paper's, and were not tried.
 inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads()) {
   const auto count = static_cast<double>(std::max<index_t>(pairs, 1));
   const double work = minutes > 0 ? minutes * processors / (count / 10'000) : 1e9;  // processor minutes for each 10,000 pairs
@@ -45,7 +45,7 @@ inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads
                                .max_length = 256,
                                .share_embeddings = true,
                                .tie_head = true};
-  // What is seen often needs more to keep from being learnt by heart; what is seen ten times only learns more slowly for it.
+  // What is seen often needs more against overfitting; what is seen ten times only learns more slowly for it.
   const double most = count < 60'000 ? 0.3 : count < 400'000 ? 0.15 : 0.1;
   sizes.dropout = std::min(most, work < 3 ? 0.1 : work < 10 ? std::max(0.1, most / 2) : work < 20 ? 0.2 : 0.3);
   const auto subwords = std::llround(2000 * std::pow(count / 3000, 0.7) / 500) * 500;

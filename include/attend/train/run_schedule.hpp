@@ -16,15 +16,14 @@ inline index_t total_steps(const FitOptions& o, index_t batches_per_epoch) {
 }
 
 /// The learning rates of a run of that many steps (0: not known), of complete options. Without a schedule `automatic_schedule`,
-/// with a warm-up of at most a tenth of the run. A fall with an open end is left open where a clock may end it; see
-/// `Schedule::at`. Throws ValueError for one that nothing ends.
+/// with a warm-up of at most a tenth of the run. A fall with an open end reaches it a step after the last, or is left open where
+/// a clock may end the run; see `Schedule::at`. Throws ValueError for one that nothing ends.
 inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
   optim::ScheduleOptions schedule;
   if (o.schedule) {
     schedule = o.schedule->options();
   } else {
-    schedule = automatic_schedule(o.optimizer.value());
-    if (steps == 0 && o.max_seconds == 0) schedule.kind = optim::ScheduleKind::inverse_sqrt;  // nothing to fall towards
+    schedule = automatic_schedule(o.optimizer.value(), steps > 0 || o.max_seconds > 0);
     if (steps > 0) schedule.warmup = std::min(schedule.warmup, steps / 10);
   }
   const optim::Schedule result(schedule);
@@ -32,7 +31,7 @@ inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
   check_value(steps > 0, "fit",
               "the schedule `" + result.text() + "` has no end; give its steps, or epochs, max_steps or max_seconds");
   schedule.warmup = std::min(schedule.warmup, steps / 2);
-  schedule.steps = steps;
+  schedule.steps = steps + 1;  // so that the last step still moves the weights
   return optim::Schedule(schedule);
 }
 

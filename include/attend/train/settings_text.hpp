@@ -24,12 +24,22 @@ inline std::vector<std::string> settings_text(const FitOptions& o, const optim::
   const bool noam = s.kind == optim::ScheduleKind::noam;
   text = std::string(optim::optimizer_name(o.optimizer.value()));
   text += noam ? ", learning rate by noam" : detail::formatted(", learning rate %.2g", s.learning_rate);
+  double weight_decay = 0;
+  std::visit(
+      [&](const auto& chosen) {
+        if constexpr (requires { chosen.matrix_rate; })
+          if (!noam) text += detail::formatted(" (matrices %.2g)", s.learning_rate * chosen.matrix_rate);
+        if constexpr (requires { chosen.weight_decay; }) weight_decay = chosen.weight_decay;
+      },
+      *o.optimizer);
   if (s.warmup > 0) text += " after " + std::to_string(s.warmup) + " steps of warm-up";
   if (!noam && s.kind != optim::ScheduleKind::constant) text += ", then " + std::string(optim::Schedule::name(s.kind));
-  if (o.clip_norm > 0) text += detail::formatted(", gradients cut to %.3g", o.clip_norm);
+  if (weight_decay > 0) text += ", weight decay " + number_text(weight_decay);
+  if (o.clip_norm > 0) text += detail::formatted(", gradients clipped to norm %.3g", o.clip_norm);
   lines.push_back(setting_line("optimizer", text));
 
   text = "label smoothing " + number_text(o.label_smoothing);
+  if (o.r_drop > 0) text += ", R-Drop " + number_text(o.r_drop);
   text += o.average_decay > 0 ? ", weights averaged with decay " + number_text(o.average_decay) : ", weights not averaged";
   lines.push_back(setting_line("loss", text));
 

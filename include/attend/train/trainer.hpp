@@ -121,6 +121,7 @@ class Trainer {
       if (state_.position >= epoch_.size())
         throw FormatError("resume: " + path.string() + ": position is " + std::to_string(state_.position) + " in an epoch of " +
                           std::to_string(epoch_.size()) + " batches");
+      state_.twentieths = std::min(state_.twentieths, twentieths());  // of this run, which may be longer
     });
     default_generator().restore(state_.generator_seed, state_.generator_drawn);
     saved_step_ = state_.step;
@@ -143,7 +144,7 @@ class Trainer {
     optimizer_.zero_grad();
     for (const auto& part : batches_.parts(batch)) {
       const double share = static_cast<double>(batches_.labels(part)) / static_cast<double>(labels);
-      const auto mean = runner_.run(model_, batches_, part, {.smoothing = o_.label_smoothing}, share);
+      const auto mean = runner_.run(model_, batches_, part, {.smoothing = o_.label_smoothing, .r_drop = o_.r_drop}, share);
       losses.push_back({share, Arriving<Wide<T>, D>(mean)});
     }
     optimizer_.update(rate, o_.clip_norm);
@@ -294,15 +295,16 @@ class Trainer {
   [[nodiscard]] bool ends() const { return o_.epochs > 0 || o_.max_steps > 0 || o_.max_seconds > 0; }
   /// How many twentieths of the run are over.
   [[nodiscard]] index_t twentieths() const { return static_cast<index_t>(20 * done() + 1e-9); }
-  /// Says that the warm-up that was asked for is cut short, once that is known.
+  /// Says that the warm-up is cut short, once that is known: by the number of steps at the beginning, by the clock half-way.
   void say_warmup() {
-    if (warmup_said_ || !o_.schedule || !o_.schedule->cuts_warmup()) return;
-    const index_t wanted = o_.schedule->options().warmup, known = total_steps() / 2;
-    const bool cut = known > 0 ? wanted > known : done() >= 0.5 && state_.step < wanted;
-    if (!cut) return;
+    const optim::Schedule& asked = o_.schedule ? *o_.schedule : schedule_;
+    if (warmup_said_ || !asked.cuts_warmup()) return;
+    const index_t wanted = asked.options().warmup, half = total_steps() / 2;
+    const bool by_steps = half > 0 && wanted > half, by_clock = done() >= 0.5 && state_.step < wanted;
+    if (!by_steps && !by_clock) return;
     warmup_said_ = true;
-    reporter_.message("train: a warm-up of " + std::to_string(wanted) + " steps is more than half of the run, so it has " +
-                      std::to_string(known > 0 ? known : state_.step));
+    reporter_.message("train: a warm-up of " + std::to_string(wanted) + " steps is more than half of the run; it is cut to " +
+                      std::to_string(by_steps ? half : state_.step));
   }
 
   [[nodiscard]] double epochs_done() const {
