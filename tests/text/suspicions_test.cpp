@@ -48,7 +48,7 @@ TEST_CASE("suspicions: all pairs alike, or a column of codes", "[text]") {
   for (auto& pair : corpus.pairs) pair.target = "spa";
   const auto found = text::suspicions(corpus);
   REQUIRE(found.size() == 1);
-  CHECK(found[0] == "the 1000 pairs have only 1 different targets, \"spa\" 1000 times; is it the right column?");
+  CHECK(found[0] == "the 1000 pairs have only 1 distinct target, \"spa\" 1000 times; is it the right column?");
 }
 
 TEST_CASE("suspicions: a column of numbers", "[text]") {
