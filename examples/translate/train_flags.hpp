@@ -51,8 +51,7 @@ struct TrainFlags {
         ->group(group);
     app.add_option("--optimizer", optimizer,
                    "How the gradient moves the weights: muon where a batch has eight tokens for each channel of the model, else "
-                   "adam, and "
-                   "adam with --init")
+                   "adam, as always with --init")
         ->check(CLI::IsMember({"muon", "adam", "adamw", "sgd"}))
         ->group(group);
     app.add_option("--learning-rate", learning_rate,

@@ -128,6 +128,7 @@ TEST_CASE("translate train --init: what does not go with it is refused before an
   fails(train("have", folder, {"--keep-checkpoints", "2"}), "--keep-checkpoints goes with --checkpoint-every");
   fails(train("have", folder, {"--init", base(), "--weight-decay", "0.1"}),
         "--weight-decay goes with --optimizer muon, adamw or sgd");
+  fails(train("have", folder, {"--init", base(), "--matrix-rate", "0.5"}), "--matrix-rate goes with --optimizer muon");
   fails(train("have", folder, {"--init", base(), "--momentum", "0.9"}), "--momentum goes with --optimizer muon or sgd");
   fails(train("have", folder, {"--optimizer", "adamw", "--momentum", "0.9"}), "--momentum goes with --optimizer muon or sgd");
   CHECK_FALSE(fs::exists(folder));

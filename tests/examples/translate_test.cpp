@@ -285,12 +285,14 @@ TEST_CASE("translate train: a run that is there is neither lost nor mixed with a
 TEST_CASE("translate train: says how it will train, and what is odd about the pairs", "[translate]") {
   std::string tsv;
   for (int i = 0; i < 60; ++i) tsv += std::to_string(1276 + i) + "\tyo veo el gato " + std::to_string(i) + ".\n";
-  const auto outcome = run({"train", "--pairs", file("numbers.tsv", tsv), "--out", out("numbers"), "--max-steps", "2",
-                            "--d-model", "16", "--heads", "2", "--layers", "1", "--vocabulary", "60"});
+  const auto outcome =
+      run({"train", "--pairs", file("numbers.tsv", tsv), "--out", out("numbers"), "--max-steps", "2", "--d-model", "16",
+           "--heads", "2", "--layers", "1", "--vocabulary", "60", "--matrix-rate", "0.5", "--r-drop", "3"});
   CHECK(outcome.code == 0);
   for (const char* said : {"only 54 pairs", "the source has no letter in 100 % (54 of 54) of the pairs; is it the right column?",
                            "train: 1 + 1 layers of 16 / 32, 2 heads, dropout 0.3", "  batches    at most 1024 tokens",
-                           "  optimizer  muon", "  length     2 steps", "  validation 6 pairs, up to twenty times"})
+                           "  optimizer  muon, learning rate 0.011 (matrices 0.0057)", "R-Drop 3", "  length     2 steps",
+                           "  validation 6 pairs, up to twenty times"})
     CHECK_THAT(outcome.errors, ContainsSubstring(said));
 }
 

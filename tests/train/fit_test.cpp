@@ -376,6 +376,8 @@ TEST_CASE("fit: what is automatic follows from the pairs and the width", "[train
   CHECK(rate(30'000, 128) == Approx(0.008));
   CHECK(rate(1'000'000, 512) == Approx(0.004));
   CHECK(rate(3'000, 256) == Approx(0.002));
+  CHECK(automatic_schedule(optim::AdamOptions{}, true).kind == optim::ScheduleKind::linear);
+  CHECK(automatic_schedule(optim::AdamOptions{}, false).kind == optim::ScheduleKind::inverse_sqrt);
   // What is given stays.
   const auto o = completed({.epochs = 3, .tokens_per_batch = 77, .optimizer = optim::SgdOptions{}}, {.pairs = 1000});
   CHECK(o.epochs == 3);

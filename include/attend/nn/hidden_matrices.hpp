@@ -17,7 +17,7 @@ namespace detail {
 /// visit(parameter, its matrix, whether that maps vectors to vectors) for each parameter, and for q, k and v apart where they are
 /// packed.
 template <bool Maps, class P, class F>
-void for_each_hidden_matrix(P& part, F&& visit) {
+void for_each_matrix(P& part, F&& visit) {
   using X = std::remove_const_t<P>;
   if constexpr (is_var<X>::value) {
     visit(part, part.value(), Maps);
@@ -25,11 +25,11 @@ void for_each_hidden_matrix(P& part, F&& visit) {
     visit(part.packed, part.packed.value().rows(part.first, part.count), Maps);
   } else if constexpr (std::is_same_v<X, Dropout>) {
   } else if constexpr (is_vector<X>::value) {
-    for (auto& each : part) for_each_hidden_matrix<Maps>(each, visit);
+    for (auto& each : part) for_each_matrix<Maps>(each, visit);
   } else if constexpr (is_optional<X>::value) {
-    if (part) for_each_hidden_matrix<Maps>(*part, visit);
+    if (part) for_each_matrix<Maps>(*part, visit);
   } else {
-    const_cast<X&>(part).fields([&](const std::string&, auto&& value) { for_each_hidden_matrix<MapsVectors<X>>(value, visit); });
+    const_cast<X&>(part).fields([&](const std::string&, auto&& value) { for_each_matrix<MapsVectors<X>>(value, visit); });
   }
 }
 
@@ -42,10 +42,10 @@ template <class M>
 auto hidden_matrices(const M& model) {
   std::vector<Tensor<typename M::value_type, typename M::device_type>> list;
   std::unordered_set<const void*> seen;
-  detail::for_each_hidden_matrix<false>(model, [&](const auto& parameter, const auto&, bool maps) {
+  detail::for_each_matrix<false>(model, [&](const auto& parameter, const auto&, bool maps) {
     if (!maps) seen.insert(parameter.data());
   });
-  detail::for_each_hidden_matrix<false>(model, [&](const auto& parameter, const auto& matrix, bool maps) {
+  detail::for_each_matrix<false>(model, [&](const auto& parameter, const auto& matrix, bool maps) {
     if (maps && parameter.requires_grad() && matrix.rank() == 2 && !matrix.empty() && seen.insert(matrix.data()).second)
       list.push_back(matrix);
   });

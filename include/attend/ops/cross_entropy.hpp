@@ -100,7 +100,7 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return v.requires_grad(); });
 
   const index_t passes = options.r_drop > 0 ? 2 : 1, pass_rows = rows / passes;
-  if (chunk == 0) chunk = std::max<index_t>(1, logits_chunk(D{}, rows, classes) / passes);
+  if (chunk == 0) chunk = logits_chunk(D{}, pass_rows, passes * classes);
   Tensor<Wide<T>, D> losses({rows}), loss({1});
   Tensor<T, D> logits({passes * std::min(chunk, pass_rows), classes}), dx, dweight, dbias;
   if (need && x.requires_grad()) dx = Tensor<T, D>(x.shape());

@@ -23,8 +23,9 @@ struct Recipe {
 };
 
 /// The recipe for `pairs` sentence pairs and so many minutes of training (0: as many as it takes) on `processors` threads. In
-/// little time a smaller network gets further: it sees the corpus more often. The sizes for 3,000 to 120,000 pairs come from
-/// Multi30k and Tatoeba (benchmarks/results/recipes.md); those for 400,000 and more are the paper's, and were not tried.
+/// little time a smaller network gets further: it sees the corpus more often. What was tried with 3,000,
+/// 29,000 and 110,000 pairs stands in benchmarks/results/recipes.md; the sizes for more pairs, and for more than twenty processor
+/// minutes for each 10,000 pairs, are estimates.
 inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads()) {
   const auto count = static_cast<double>(std::max<index_t>(pairs, 1));
   const double work = minutes > 0 ? minutes * processors / (count / 10'000) : 1e9;  // processor minutes for each 10,000 pairs

@@ -94,8 +94,8 @@ struct FitReport {
   index_t pairs = 0;    ///< sentence pairs trained on
   index_t dropped = 0;  ///< pairs left out because a side is too long
   StopReason stopped = StopReason::epochs;
-  std::vector<std::string> warnings =
-      {};  ///< what is odd about the corpus, and what went wrong without ending the run: a CSV file that could not be written
+  /// What is odd about the corpus, and what went wrong without ending the run: a CSV file that could not be written.
+  std::vector<std::string> warnings = {};
 
   /// The best validation; null where there was none.
   [[nodiscard]] const ValidationPoint* best() const {
