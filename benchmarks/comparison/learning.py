@@ -97,10 +97,10 @@ class Comparison:
         """Runs all sides and writes the result after each. 1 where one of them failed."""
         jobs: list[tuple[str, Callable[[], Learnt]]] = []
         if "attend" in sides:
-            jobs.append(("attend", lambda: self.attend("attend", ["--minutes", f"{self.given.minutes:g}"])))
-            for minutes in self.given.attend_minutes:
-                name, options = f"attend, {minutes:g} minutes", ["--minutes", f"{minutes:g}"]
-                jobs.append((name, lambda name=name, options=options: self.attend(name, options)))
+            for place, minutes in enumerate(self.given.attend_minutes or [self.given.minutes]):
+                name = "attend" if minutes == self.given.minutes else f"attend, {minutes:g} minutes"
+                options, home = ["--minutes", f"{minutes:g}"], "attend" if place == 0 else None
+                jobs.append((name, lambda name=name, options=options, home=home: self.attend(name, options, home)))
         if "pytorch" in sides:
             jobs.append(("PyTorch", self.pytorch))
         if "marian" in sides:
@@ -124,13 +124,8 @@ class Comparison:
 
     # attend
 
-    def home(self, name: str) -> Path:
-        """Where the run of that name has its model."""
-        return self.folder / re.sub(r"[^a-z0-9.]+", "-", name)
-
-    def train(self, name: str, options: Sequence[str]) -> Learnt:
+    def train(self, name: str, options: Sequence[str], out: Path) -> Learnt:
         """`translate train` with these options."""
-        out = self.home(name)
         table = out.with_name(f"{out.name}.csv")
         command = [self.program, "train", "--pairs", self.given.train, "--validation-pairs", self.given.validation]
         command += ["--out", out, "--overwrite", "--csv", table, "--seed", self.given.seed, *options]
@@ -150,9 +145,11 @@ class Comparison:
                 learnt.seconds = float(row["seconds"])
         return learnt
 
-    def attend(self, name: str, options: Sequence[str]) -> Learnt:
-        learnt = self.train(name, options)
-        learnt.test = self.translate(self.home(name) / "best")
+    def attend(self, name: str, options: Sequence[str], home: str | None = None) -> Learnt:
+        """The first run's model, in the folder attend, gives the others its subwords and sizes."""
+        out = self.folder / (home or re.sub(r"[^a-z0-9.]+", "-", name))
+        learnt = self.train(name, options, out)
+        learnt.test = self.translate(out / "best")
         learnt.note = "`" + " ".join(["translate train", *options, self.given.attend]).strip() + "`"
         return learnt
 
