@@ -107,3 +107,34 @@ TEST_CASE("gemm: adds to c, scales, leaves what lies between c's rows alone; a s
   CHECK(c[0] == 0);
   CHECK(c[n] == before[n]);
 }
+
+TEMPLATE_TEST_CASE("gram_batched: the bits of the whole product, and symmetric", "", float, double) {
+  using T = TestType;
+  const int before = threads();
+  const index_t n = GENERATE(1, 7, 16, 31, 64, 129, 200, 300), k = GENERATE(1, 33, 530);
+  const bool transposed = GENERATE(false, true);
+  const index_t count = GENERATE(1, 3), lda = (transposed ? n : k) + 3, ldc = n + 5;
+  const auto wide = [](index_t size, std::uint64_t stream) {
+    const auto x = numbers(size, stream);
+    return std::vector<T>(x.begin(), x.end());
+  };
+  const index_t a_step = lda * (transposed ? k : n), c_step = n * ldc + 2;
+  const auto a = wide(count * a_step, 0);
+  auto sums = wide(count * c_step, 1);
+  for (index_t i = 0; i < count; ++i)
+    for (index_t row = 0; row < n; ++row)
+      for (index_t j = 0; j < row; ++j)
+        sums[static_cast<std::size_t>(i * c_step + j * ldc + row)] = sums[static_cast<std::size_t>(i * c_step + row * ldc + j)];
+  for (const T beta : {T(0), T(1)}) {
+    auto expected = sums;
+    gemm_batched(Cpu{}, count, transposed, !transposed, n, n, k, T(0.5), a.data(), lda, a_step, a.data(), lda, a_step, beta,
+                 expected.data(), ldc, c_step);
+    for (const int threads : {1, 3}) {
+      set_threads(threads);
+      auto c = sums;
+      gram_batched(Cpu{}, count, transposed, n, k, T(0.5), a.data(), lda, a_step, beta, c.data(), ldc, c_step);
+      CHECK(c == expected);  // what lies between the rows too
+    }
+  }
+  set_threads(before);
+}

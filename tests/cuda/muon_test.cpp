@@ -15,7 +15,8 @@ TEMPLATE_TEST_CASE("cuda: Muon steps as on the processor, matrices of several sh
   const auto first = device::random<T>({24, 8}, 1), second = device::random<T>({8, 16}, 2), rest = device::random<T>({11}, 3);
   const Var<W> a(device::converted<W>(first), true), b(device::converted<W>(second), true), c(device::converted<W>(rest), true);
   const Var<T, Cuda> x(first.template to<Cuda>(), true), y(second.template to<Cuda>(), true), z(rest.template to<Cuda>(), true);
-  const MuonOptions options{.learning_rate = 0.02, .weight_decay = 0.01};
+  // A number near 0 may have one sign here and another there where bfloat16 rounds on the way, so that type steps plainly.
+  const MuonOptions options{.learning_rate = 0.02, .weight_decay = 0.01, .cautious = !std::is_same_v<T, bfloat16>};
   Muon<W> here({a, b, c}, {a.value().rows(0, 8), a.value().rows(8, 16), b.value()}, options);
   Muon<T, Cuda> there({x, y, z}, {x.value().rows(0, 8), x.value().rows(8, 16), y.value()}, options);
   for (std::uint64_t step = 0; step < 5; ++step) {

@@ -80,9 +80,11 @@ struct Parameters {
 
 TEST_CASE("Muon: matrices against the formula, row by row of a packed one, and Adam for the rest", "[optim]") {
   const double lr = 0.05, part = 0.7, momentum = 0.9, decay = 0.1, scale = 0.5;
+  const bool cautious = GENERATE(false, true);
   const Parameters<double> p;
-  Muon<double> muon(p.all(), p.matrices(),
-                    {.learning_rate = lr, .matrix_rate = part, .momentum = momentum, .weight_decay = decay});
+  Muon<double> muon(
+      p.all(), p.matrices(),
+      {.learning_rate = lr, .matrix_rate = part, .momentum = momentum, .weight_decay = decay, .cautious = cautious});
   const Var<double> alone(normal<double>({7}, 2), true);
   AdamW<double> adam({alone}, {.learning_rate = lr, .beta2 = 0.98, .eps = 1e-9, .weight_decay = decay});
 
@@ -104,12 +106,25 @@ TEST_CASE("Muon: matrices against the formula, row by row of a packed one, and A
           velocity = momentum * velocity + gradient;
           gradient += momentum * velocity;
         }
-      const auto o = orthogonal(u);
+      auto o = orthogonal(u);
+      double factor = 1;
+      if (cautious) {
+        int left = 0;
+        for (int i = 0; i < rows; ++i)
+          for (std::size_t j = 0; j < 6; ++j) {
+            double& number = o[static_cast<std::size_t>(i)][j];
+            if (number * g(first + i, static_cast<index_t>(j)) > 0) ++left;
+            else number = 0;
+          }
+        REQUIRE(left > 0);
+        REQUIRE(left < 6 * rows);
+        factor = std::min(2.0, 6.0 * rows / left);
+      }
       for (int i = 0; i < rows; ++i)
         for (std::size_t j = 0; j < 6; ++j) {
           auto& weight = w[static_cast<std::size_t>(first + i)][j];
           weight = (1 - part * lr * decay) * weight -
-                   part * lr * 0.2 * std::sqrt(std::max(rows, 6)) * o[static_cast<std::size_t>(i)][j];
+                   part * lr * 0.2 * std::sqrt(std::max(rows, 6)) * factor * o[static_cast<std::size_t>(i)][j];
         }
     }
     for (index_t i = 0; i < 19; ++i)
@@ -121,7 +136,7 @@ TEST_CASE("Muon: matrices against the formula, row by row of a packed one, and A
 
 TEST_CASE("Muon: the update has singular values of about 1, whatever those of the gradient", "[optim]") {
   const Var<double> w(Tensor<double>({20, 12}, 0.0), true);
-  Muon<double> muon({w}, {w.value()}, {.learning_rate = 1, .matrix_rate = 1, .weight_decay = 0});
+  Muon<double> muon({w}, {w.value()}, {.learning_rate = 1, .matrix_rate = 1, .weight_decay = 0, .cautious = false});
   // Rows of very different sizes: singular values from 1 to 1/400.
   auto g = normal<double>({20, 12}, 3);
   for (index_t i = 0; i < 20; ++i)
@@ -140,6 +155,21 @@ TEST_CASE("Muon: the update has singular values of about 1, whatever those of th
     }
     CHECK(std::sqrt(out / in) / (0.2 * std::sqrt(20)) == Approx(0.9).margin(0.35));
   }
+}
+
+TEST_CASE("Muon: a cautious step whose every number would go up leaves the matrix to weight decay", "[optim]") {
+  const Var<double> w(Tensor<double>({3, 4}, 1.0), true);
+  Muon<double> muon({w}, {w.value()}, {.learning_rate = 0.1, .matrix_rate = 1, .momentum = 0.9, .weight_decay = 0.5});
+  const auto step = [&](double gradient) {
+    muon.zero_grad();
+    w.accumulate(Tensor<double>({3, 4}, gradient));
+    muon.step();
+  };
+  step(1);
+  const double before = w.value()(0, 0);
+  CHECK(before < 1 - 0.1 * 0.5);  // down, and by more than the decay
+  step(-0.1);                     // the momentum still points down, and the gradient up
+  for (index_t i = 0; i < 12; ++i) CHECK(w.value().data()[i] == Approx((1 - 0.1 * 0.5) * before));
 }
 
 TEST_CASE("Muon: float is close to double, and any number of threads gives the same bits", "[optim]") {

@@ -58,3 +58,16 @@ TEST_CASE("suspicions: a column of numbers", "[text]") {
   REQUIRE(found.size() == 1);
   CHECK(found[0] == "the source has no letter in 100 % (1000 of 1000) of the pairs; is it the right column?");
 }
+
+TEST_CASE("suspicions: a column of notes that are all different and begin alike", "[text]") {
+  auto corpus = plain(1000);
+  for (std::size_t i = 0; i < 1000; ++i)
+    corpus.pairs[i].target = (i < 500 ? "licensed to all" : "licensed  to all") + std::string(" as number ") + std::to_string(i);
+  CHECK(text::suspicions(corpus).empty());  // half, as the questions of a phrase book may have it
+  corpus.pairs[500].target = "licensed to all at last";
+  const auto found = text::suspicions(corpus);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0] == "the target begins with \"licensed to all\" in 50 % (501 of 1000) of the pairs; is it the right column?");
+  for (auto& pair : corpus.pairs) pair.target = "licensed to all";  // too short to have a beginning
+  CHECK_THAT(text::suspicions(corpus).at(0), ContainsSubstring("only 1 distinct target"));
+}

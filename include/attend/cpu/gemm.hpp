@@ -39,9 +39,10 @@ void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, Matri
 
 /// The whole product: b is copied into panels by all threads, as much at a time as a second-level cache holds for one
 /// `k_block`; then the threads share the rows of c. Where b's rows are short and lie in memory as panels do, they are not copied.
+/// With `lower`, only whole tiles are left out that lie above c's diagonal.
 template <class T>
-void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c,
-                      index_t ldc) {
+void multiply_by_rows(bool parallel, bool lower, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b,
+                      Outcome<T> outcome, T* c, index_t ldc) {
   constexpr index_t N = tile_columns<T>, columns = std::max<index_t>(1, (index_t{1} << 20) / (k_block * sizeof(T)) / N) * N;
   constexpr index_t most_k = 8 * k_block;
   const auto run = [&](index_t count, index_t grain, auto&& body) {
@@ -73,11 +74,15 @@ void multiply_by_rows(bool parallel, index_t m, index_t n, index_t k, MatrixView
         });
       }
       run(m, tile_rows, [&](index_t begin, index_t end) {
-        for (index_t first = 0; first < deep; first += k_block) {
-          const Panels<T> from =
-              copied ? Panels<T>{copy(first, 0), depth(first) * N, N} : Panels<T>{b.at(l + first, j), N, b.row_step};
-          multiply_panels(end - begin, wide, depth(first), a.from(begin, l + first), from, outcome.from(l + first, j),
-                          c + begin * ldc + j, ldc);
+        for (index_t row = begin, last = end; row < end; row = last) {
+          if (lower) last = std::min(end, row + 2 * tile_rows);
+          const index_t wanted = lower ? std::min(wide, (last - j + N - 1) / N * N) : wide;
+          for (index_t first = 0; wanted > 0 && first < deep; first += k_block) {
+            const Panels<T> from =
+                copied ? Panels<T>{copy(first, 0), depth(first) * N, N} : Panels<T>{b.at(l + first, j), N, b.row_step};
+            multiply_panels(last - row, wanted, depth(first), a.from(row, l + first), from, outcome.from(l + first, j),
+                            c + row * ldc + j, ldc);
+          }
         }
       });
     }
@@ -106,7 +111,7 @@ void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, M
   const bool wide = k >= 64 && n >= (a.column_step == 1 ? m : 2 * m) && n >= 2 * N * threads();
   const bool by_columns = m <= 8 * tile_rows || (m <= 20 * tile_rows && wide);
   if (parallel ? !by_columns : m > 2 * tile_rows && n > N) {
-    multiply_by_rows(parallel, m, n, k, a, b, outcome, c, ldc);
+    multiply_by_rows(parallel, false, m, n, k, a, b, outcome, c, ldc);
   } else if (parallel) {
     const index_t panels = (n + N - 1) / N;
     parallel_for(panels, std::max<index_t>(1, 32768 / (m * k * N)), [&](index_t begin, index_t end) {
@@ -115,6 +120,23 @@ void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, M
   } else {
     multiply_by_columns(m, index_t{0}, n, k, a, b, outcome, c, ldc);
   }
+}
+
+/// c [n, n] becomes symmetric: what is above its diagonal, but for squares of a vector's width on it, becomes what is below.
+template <class T>
+void mirror(index_t n, T* c, index_t ldc) {
+  constexpr index_t W = width<T>;
+  for (index_t i = 0; i + W <= n; i += W)
+    for (index_t j = 0; j < i; j += W) {
+      Vector<T> v[W];
+#pragma GCC unroll 16
+      for (index_t r = 0; r < W; ++r) v[r] = load<T>(c + (i + r) * ldc + j);
+      transpose<T>(v);
+#pragma GCC unroll 16
+      for (index_t r = 0; r < W; ++r) store<T>(c + (j + r) * ldc + i, v[r]);
+    }
+  for (index_t i = n / W * W; i < n; ++i)
+    for (index_t j = 0; j < i; ++j) c[j * ldc + i] = c[i * ldc + j];
 }
 
 template <class T>
@@ -156,6 +178,27 @@ void gemm_batched(Cpu, index_t batch, bool a_transposed, bool b_transposed, inde
     for (index_t i = begin; i < end; ++i)
       cpu::gemm_block(a_transposed, b_transposed, m, n, k, alpha, a + i * a_step, lda, b + i * b_step, ldb, beta, c + i * c_step,
                       ldc);
+  });
+}
+
+/// `batch` products of a matrix and its own transpose, c [n, n] = alpha * op(a) * op(a)^T + beta * c: op(a) is [n, k], and a is
+/// stored [k, n] where `transposed`; with a beta of 1, c is symmetric before. The same bits as gemm_batched's, for little more
+/// than half the work.
+template <class T>
+void gram_batched(Cpu, index_t batch, bool transposed, index_t n, index_t k, T alpha, const T* a, index_t lda, index_t a_step,
+                  T beta, T* c, index_t ldc, index_t c_step) {
+  const auto one = [=](bool parallel, index_t i) {
+    const cpu::MatrixView<T> rows = cpu::stored(transposed, a + i * a_step, lda);
+    cpu::multiply_by_rows(parallel, true, n, n, k, rows, {rows.data, rows.column_step, rows.row_step},
+                          {alpha, beta != T(0), nullptr}, c + i * c_step, ldc);
+    cpu::mirror(n, c + i * c_step, ldc);
+  };
+  if (n == 0 || k == 0)
+    return gemm_batched(Cpu{}, batch, transposed, !transposed, n, n, k, alpha, a, lda, a_step, a, lda, a_step, beta, c, ldc,
+                        c_step);
+  if (batch == 1) return one(true, 0);
+  parallel_for(batch, 1, [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) one(false, i);
   });
 }
 

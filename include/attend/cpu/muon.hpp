@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "attend/cpu/optimizer.hpp"
+#include "attend/cpu/vector.hpp"
 
 /// What Muon does to matrices besides multiplying them.
 namespace attend {
@@ -48,12 +50,34 @@ void scaled_plus_identity(Cpu, index_t count, index_t size, T a, T b, const T* x
   });
 }
 
-/// value = shrink * value - rate * direction. Does nothing where the record says that the update is left out. `rounded` as for
-/// adam_step.
+/// direction[i] = 0 where direction[i] gradient[i] is not more than 0: a step along it would not go down there. *kept = in how
+/// many places it is.
 template <class T>
-void muon_apply(Cpu, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, T* value,
-                T* /*rounded*/) {
+void keep_descending(Cpu, index_t n, const T* gradient, T* direction, index_t* kept) {
+  std::atomic<index_t> all = 0;  // whole numbers: the order in which they are added does not show
+  parallel_for(n, 8192, [&](index_t begin, index_t end) {
+    index_t count = 0;
+    for (index_t i = begin; i < end; ++i) {
+      const T d = direction[i];
+      const bool descends = d * gradient[i] > T(0);
+      direction[i] = cpu::select(descends, d, T(0));
+      count += descends;
+    }
+    all += count;
+  });
+  *kept = all;
+}
+
+/// What the numbers that keep_descending left are multiplied by: n / kept, and at most 2.
+inline constexpr double most_cautious = 2;
+
+/// value = shrink * value - rate * direction; with `kept` (null for none) the rate is min(2, n / *kept) times as high. Does
+/// nothing where the record says that the update is left out. `rounded` as for adam_step.
+template <class T>
+void muon_apply(Cpu, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, const index_t* kept,
+                T* value, T* /*rounded*/) {
   if (!record->taken) return;
+  if (kept) rate *= std::min(most_cautious, static_cast<double>(n) / static_cast<double>(std::max<index_t>(1, *kept)));
   const T step = static_cast<T>(rate), keep = static_cast<T>(shrink);
   cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) { at.set(value, keep * at.of(value) - step * at.of(direction)); });
 }

@@ -282,6 +282,13 @@ void gemm_batched(Cuda, index_t batch, bool a_transposed, bool b_transposed, ind
   cuda::multiply<T>(p, alpha, a, b, beta, c);
 }
 
+/// See the CPU's; the whole product.
+template <class T>
+void gram_batched(Cuda, index_t batch, bool transposed, index_t n, index_t k, std::type_identity_t<Wide<T>> alpha, const T* a,
+                  index_t lda, index_t a_step, std::type_identity_t<Wide<T>> beta, T* c, index_t ldc, index_t c_step) {
+  gemm_batched(Cuda{}, batch, transposed, !transposed, n, n, k, alpha, a, lda, a_step, a, lda, a_step, beta, c, ldc, c_step);
+}
+
 /// A single one.
 template <class T>
 void gemm(Cuda, bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k, std::type_identity_t<Wide<T>> alpha,

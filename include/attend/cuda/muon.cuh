@@ -50,10 +50,26 @@ __global__ void scaled_plus_identity_kernel(index_t n, index_t size, W a, W b, c
   }
 }
 
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    keep_descending_kernel(index_t n, const T* gradient, T* direction, unsigned long long* kept) {
+  static __shared__ int room[warp_threads];
+  int count = 0;
+  for (index_t i = grid_thread(); i < n; i += grid_threads()) {
+    const bool descends = static_cast<Wide<T>>(direction[i]) * static_cast<Wide<T>>(gradient[i]) > Wide<T>(0);
+    if (!descends) direction[i] = static_cast<T>(Wide<T>(0));
+    count += descends;
+  }
+  count = block_sum(count, room);
+  if (threadIdx.x == 0 && count > 0) atomicAdd(kept, static_cast<unsigned long long>(count));  // in any order: whole numbers
+}
+
 template <class T, class W>
-__global__ void muon_apply_kernel(index_t n, W rate, W shrink, const UpdateRecord* record, const T* direction, W* value,
-                                  T* rounded) {
+__global__ void muon_apply_kernel(index_t n, double wide_rate, W shrink, const UpdateRecord* record, const T* direction,
+                                  const index_t* kept, W* value, T* rounded) {
   if (!record->taken) return;
+  if (kept) wide_rate *= ::fmin(static_cast<double>(n) / static_cast<double>(*kept > 1 ? *kept : 1), most_cautious);
+  const W rate = static_cast<W>(wide_rate);
   for (index_t i = grid_thread(); i < n; i += grid_threads()) {
     const W p = shrink * (rounded ? current(value[i], rounded[i]) : value[i]) - rate * static_cast<W>(direction[i]);
     value[i] = p;
@@ -85,11 +101,19 @@ void scaled_plus_identity(Cuda, index_t count, index_t size, std::type_identity_
                x, y);
 }
 template <class T>
-void muon_apply(Cuda, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, Wide<T>* value,
-                T* rounded) {
+void keep_descending(Cuda, index_t n, const T* gradient, T* direction, index_t* kept) {
+  static_assert(sizeof(index_t) == sizeof(unsigned long long));
+  fill(Cuda{}, 1, index_t{0}, kept);
   if (n == 0) return;
-  cuda::launch("Muon", cuda::muon_apply_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n,
-               static_cast<Wide<T>>(rate), static_cast<Wide<T>>(shrink), record, direction, value, rounded);
+  cuda::launch("Muon", cuda::keep_descending_kernel<T>, cuda::blocks_for(n), cuda::block_threads, 0, n, gradient, direction,
+               reinterpret_cast<unsigned long long*>(kept));
+}
+template <class T>
+void muon_apply(Cuda, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, const index_t* kept,
+                Wide<T>* value, T* rounded) {
+  if (n == 0) return;
+  cuda::launch("Muon", cuda::muon_apply_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n, rate,
+               static_cast<Wide<T>>(shrink), record, direction, kept, value, rounded);
 }
 
 }  // namespace attend

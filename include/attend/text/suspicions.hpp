@@ -14,25 +14,43 @@
 
 namespace attend::detail {
 
-/// What is worth knowing of one side of a corpus.
+/// How often what stands there stands there, and what stands there most often.
+struct Tally {
+  std::unordered_map<std::string_view, index_t> counts;
+  index_t most_often = 0;
+  std::string_view commonest;
+
+  void add(std::string_view what) {
+    const index_t count = ++counts[what];
+    if (count > most_often) most_often = count, commonest = what;
+  }
+};
+
+/// The first three words of a sentence that has more; else nothing.
+inline std::string_view beginning(std::string_view sentence) {
+  std::size_t end = 0;
+  for (int words = 0; words < 3; ++words) {
+    end = sentence.find(' ', sentence.find_first_not_of(' ', end));
+    if (end == std::string_view::npos) return {};
+  }
+  return sentence.substr(0, end);
+}
+
+/// What is worth knowing of one side of a corpus, which must outlive it.
 struct SideSummary {
-  index_t distinct = 0;
-  index_t most_often = 0;  // how often the commonest sentence stands there
-  std::string commonest;
+  Tally sentences, beginnings;
   index_t without_letters = 0;
 
   template <class Sentences>
-  explicit SideSummary(const Sentences& sentences) {
-    std::unordered_map<std::string_view, index_t> counts;
-    for (const std::string_view sentence : sentences) {
-      const index_t count = ++counts[sentence];
-      if (count > most_often) most_often = count, commonest = sentence;
+  explicit SideSummary(const Sentences& side) {
+    for (const std::string_view sentence : side) {
+      sentences.add(sentence);
+      if (const auto words = beginning(sentence); !words.empty()) beginnings.add(words);
       bool letters = false;
       text::for_each_code_point(sentence,
                                 [&](char32_t c) { letters |= (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0xAA; });
       without_letters += !letters;
     }
-    distinct = static_cast<index_t>(counts.size());
   }
 };
 
@@ -47,8 +65,8 @@ inline std::string share_text(index_t part, index_t whole) {
 namespace attend::text {
 
 /// What about these pairs makes it unlikely that a translator can be learnt from them: too few of them, sides that are equal, the
-/// same sentence again and again, a column of numbers or codes where a language should be. Each is a sentence for people; none
-/// where nothing is odd.
+/// same sentence again and again, a column of numbers, codes or notes on origin where a language should be. Each is a sentence
+/// for people; none where nothing is odd.
 template <class Corpus>
 std::vector<std::string> suspicions(const Corpus& corpus) {
   constexpr index_t few = 500;
@@ -75,10 +93,15 @@ std::vector<std::string> suspicions(const Corpus& corpus) {
     if (2 * summary.without_letters > pairs)
       list.push_back("the " + side + " has no letter in " + detail::share_text(summary.without_letters, pairs) +
                      " of the pairs; is it the right column?");
-    if (pairs >= 20 && 10 * summary.distinct < pairs)
-      list.push_back("the " + std::to_string(pairs) + " pairs have only " + std::to_string(summary.distinct) + " distinct " +
-                     side + (summary.distinct == 1 ? ", \"" : "s, \"") + detail::printable(summary.commonest, 40) + "\" " +
-                     std::to_string(summary.most_often) + " times; is it the right column?");
+    const auto distinct = static_cast<index_t>(summary.sentences.counts.size());
+    const auto quoted = [](std::string_view text) { return '"' + detail::printable(text, 40) + '"'; };
+    if (pairs >= 20 && 10 * distinct < pairs)
+      list.push_back("the " + std::to_string(pairs) + " pairs have only " + std::to_string(distinct) + " distinct " + side +
+                     (distinct == 1 ? ", " : "s, ") + quoted(summary.sentences.commonest) + " " +
+                     std::to_string(summary.sentences.most_often) + " times; is it the right column?");
+    else if (pairs >= 20 && 2 * summary.beginnings.most_often > pairs)
+      list.push_back("the " + side + " begins with " + quoted(summary.beginnings.commonest) + " in " +
+                     detail::share_text(summary.beginnings.most_often, pairs) + " of the pairs; is it the right column?");
   }
   return list;
 }

@@ -41,14 +41,17 @@ inline index_t automatic_tokens(const RunFacts& facts) {
   return std::clamp<index_t>(std::llround(tokens / 64) * 64, 1024, 8192);
 }
 
+/// How often the model's channels go into 128; fewer than 64 count as 64.
+inline double narrowness(const RunFacts& facts) { return 128 / static_cast<double>(std::max<index_t>(facts.width, 64)); }
+
 /// Muon at rates that suit the width: those of 128 channels over the square root of how much wider it is, so that the norm of a
 /// matrix's step, about 0.2 rate sqrt(width), stays.
 inline optim::MuonOptions automatic_muon(const RunFacts& facts) {
-  return {.learning_rate = 0.008 * std::sqrt(128 / static_cast<double>(std::max<index_t>(facts.width, 64)))};
+  return {.learning_rate = 0.008 * std::sqrt(narrowness(facts))};
 }
-/// Adam at rates that suit the width: those of 128 channels over how much wider it is. 64 channels and fewer have twice as much.
+/// Adam at rates that suit the width: those of 128 channels over how much wider it is.
 inline optim::AdamOptions automatic_adam(const RunFacts& facts) {
-  return {.learning_rate = 0.004 * 128 / static_cast<double>(std::max<index_t>(facts.width, 64)), .beta2 = 0.98, .eps = 1e-9};
+  return {.learning_rate = 0.004 * narrowness(facts), .beta2 = 0.98, .eps = 1e-9};
 }
 
 /// The optimizer where none is given: Muon where a batch has at least eight tokens for each channel of the model, so that what it
