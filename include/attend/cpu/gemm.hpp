@@ -182,8 +182,8 @@ void gemm_batched(Cpu, index_t batch, bool a_transposed, bool b_transposed, inde
 }
 
 /// `batch` products of a matrix and its own transpose, c [n, n] = alpha * op(a) * op(a)^T + beta * c: op(a) is [n, k], and a is
-/// stored [k, n] where `transposed`; with a beta of 1, c is symmetric before. The same bits as gemm_batched's, for little more
-/// than half the work.
+/// stored [k, n] where `transposed`; with a beta of 1, c is symmetric before. The same bits as gemm_batched's, for half to
+/// two thirds of the work.
 template <class T>
 void gram_batched(Cpu, index_t batch, bool transposed, index_t n, index_t k, T alpha, const T* a, index_t lda, index_t a_step,
                   T beta, T* c, index_t ldc, index_t c_step) {

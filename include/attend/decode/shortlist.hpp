@@ -165,6 +165,7 @@ class Shortlist {
   index_t target_vocabulary_ = 0;
 };
 
+/// IBM model 1 by expectation maximisation: see the declaration.
 template <class Pairs>
 Shortlist Shortlist::learn(const Pairs& pairs, index_t source_vocabulary, index_t target_vocabulary,
                            const ShortlistOptions& options) {

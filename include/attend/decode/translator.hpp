@@ -141,6 +141,7 @@ class Translator {
 
 // What reaches all the rest stands outside the class: so a program may have it compiled once, see compiled.hpp.
 
+/// Checks that models, tokenizer and options go together, and gathers what may not come.
 template <class Tokenizer, class T, Device D>
 Translator<Tokenizer, T, D>::Translator(const std::vector<nn::Transformer<T, D>>& models, Tokenizer tokenizer,
                                         const TranslatorOptions& options)
@@ -161,6 +162,7 @@ Translator<Tokenizer, T, D>::Translator(const std::vector<nn::Transformer<T, D>>
   forbid();
 }
 
+/// The models as one that is searched. Throws ValueError where their vocabularies differ.
 template <class Tokenizer, class T, Device D>
 auto Translator<Tokenizer, T, D>::make_model(const std::vector<nn::Transformer<T, D>>& models, const TranslatorOptions& options)
     -> Model {
@@ -214,6 +216,7 @@ void Translator<Tokenizer, T, D>::forbid() {
   }
 }
 
+/// Cuts the sentences into parts, translates these, and joins their translations.
 template <class Tokenizer, class T, Device D>
 std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate(std::span<const std::string> sentences,
                                                                              std::size_t before,
@@ -238,10 +241,13 @@ std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate(std
 /// What a Translator is made from says its types: `decode::Translator translate(model, tokenizer)`.
 template <class Tokenizer, class T, Device D>
 Translator(const nn::Transformer<T, D>&, Tokenizer, const TranslatorOptions&) -> Translator<Tokenizer, T, D>;
+/// The same with the usual options.
 template <class Tokenizer, class T, Device D>
 Translator(const nn::Transformer<T, D>&, Tokenizer) -> Translator<Tokenizer, T, D>;
+/// The same of an ensemble.
 template <class Tokenizer, class T, Device D>
 Translator(const std::vector<nn::Transformer<T, D>>&, Tokenizer, const TranslatorOptions&) -> Translator<Tokenizer, T, D>;
+/// The same of an ensemble with the usual options.
 template <class Tokenizer, class T, Device D>
 Translator(const std::vector<nn::Transformer<T, D>>&, Tokenizer) -> Translator<Tokenizer, T, D>;
 

@@ -11,6 +11,7 @@
 
 namespace attend::decode {
 
+/// What the model gives for these targets, not what it would say itself.
 template <class Tokenizer, class T, Device D>
 std::vector<detail::ForcedTarget> Translator<Tokenizer, T, D>::force(std::span<const detail::SourcePart* const> sources,
                                                                      std::span<const std::vector<token_t>> targets, bool scores,

@@ -32,7 +32,7 @@ struct MuonOptions {
 /// with rate = learning_rate matrix_rate, and O(u) = A S B^T, u's singular vectors with singular values S of about 1, by five
 /// steps X <- a X + b X X^T X + c X X^T X X^T X from u / |u|, (a, b, c) = (3.4445, -4.7750, 2.0315). Where `cautious`, numbers of
 /// O(u) that have not the sign of g's are 0 and the others are divided by their share of all, or by 1/2 where that is more. The
-/// factor makes a number of the update about as large as one of Adam's. It costs 15 to 20 min(out, in) additions and
+/// factor makes a number of the update about as large as one of Adam's. It costs about 20 min(out, in) additions and
 /// multiplications a weight and update: worth it where a batch has many more tokens than the model has channels.
 ///
 /// Throws ValueError for options out of range, and where no matrix is known. Source: Jordan et al. 2024, "Muon: An optimizer for
