@@ -200,6 +200,7 @@ int main() {
              {.epochs = 20,
               .tokens_per_batch = 512,
               .label_smoothing = 0,
+              .optimizer = optim::AdamOptions{.beta2 = 0.98, .eps = 1e-9},
               .schedule = optim::Schedule({.kind = optim::ScheduleKind::cosine, .learning_rate = 5e-3, .warmup = 30})});
 
   // What a sentence costs the model, and what it costs whoever knows how it was made; both per token, the end token counted.

@@ -158,7 +158,9 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const Flags& fl
   }
   // A GPU does in minutes what takes processors hours: there the pairs alone choose the sizes.
   const auto recipe = train::recipe(pairs.size(), std::same_as<D, Cpu> ? flags.train.minutes : 0);
-  nn::check(nn::model_options(flags.model.options(1000, recipe)));  // before minutes are spent on subwords
+  const auto sizes = flags.model.options(1000, recipe);  // before minutes are spent on subwords
+  nn::check(nn::model_options(sizes));
+  (void)flags.train.options({.pairs = pairs.size(), .width = sizes.d_model}, false, sizes.d_model);
   std::fprintf(stderr, "train: learning subwords\n");
   text::AnyTokenizer tokenizer =
       text::SentencePiece::train(pairs, {.vocabulary = flags.vocabulary > 0 ? flags.vocabulary : recipe.vocabulary});

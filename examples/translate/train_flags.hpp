@@ -15,6 +15,7 @@ struct TrainFlags {
   std::string optimizer, schedule, best_by = "bleu";
   std::optional<double> learning_rate, matrix_rate, weight_decay, momentum;
   std::optional<attend::index_t> warmup;
+  std::optional<bool> cautious;
   double minutes = 0;
 
   void add_to(CLI::App& app) {
@@ -64,14 +65,17 @@ struct TrainFlags {
     app.add_option("--weight-decay", weight_decay, "Of muon, adamw and sgd (0.2, 0.01 and 0)")
         ->check(CLI::Range(0.0, 1e9))
         ->group(group);
+    app.add_option("--cautious", cautious, "Of muon: no step moves a matrix's number uphill, by the batch's gradient (true)")
+        ->type_name("BOOL")
+        ->group(group);
     app.add_option("--momentum", momentum, "Of muon and sgd (0.95 and 0.9)")->check(CLI::Range(0.0, 0.9999))->group(group);
     app.add_option("--schedule", schedule,
                    "How the learning rate goes on after the warm-up; linear and cosine fall to 0 at the end of the run (linear)")
         ->check(CLI::IsMember({"inverse_sqrt", "cosine", "linear", "constant", "noam"}))
         ->group(group);
     app.add_option("--warmup", warmup,
-                   "Steps in which the learning rate rises, at most half of the run (100 with muon, else 400, at most a tenth of "
-                   "the run)")
+                   "Steps in which the learning rate rises, but with noam at most half of the run (100 with muon, else 400, at "
+                   "most a tenth of the run)")
         ->check(CLI::Range(0, 1 << 30))
         ->group(group);
     app.add_option("--clip-norm", fit.clip_norm, "Gradients are clipped to this norm; 0: not at all")
@@ -126,8 +130,9 @@ struct TrainFlags {
     goes_with(learning_rate.has_value(), "--learning-rate", schedule != "noam",
               "every --schedule but noam, which has a rate of its own");
     goes_with(weight_decay.has_value(), "--weight-decay", !takes_adam(has_learnt), "--optimizer muon, adamw or sgd");
-    goes_with(matrix_rate.has_value(), "--matrix-rate", optimizer == "muon" || (optimizer.empty() && !has_learnt),
-              "--optimizer muon");
+    const bool may_be_muon = optimizer == "muon" || (optimizer.empty() && !has_learnt);
+    goes_with(matrix_rate.has_value(), "--matrix-rate", may_be_muon, "--optimizer muon");
+    goes_with(cautious.has_value(), "--cautious", may_be_muon, "--optimizer muon");
     goes_with(fit.keep_checkpoints > 0, "--keep-checkpoints", fit.checkpoint_every > 0, "--checkpoint-every");
     goes_with(momentum.has_value(), "--momentum", !takes_adam(has_learnt) && optimizer != "adamw", "--optimizer muon or sgd");
   }
@@ -151,22 +156,27 @@ struct TrainFlags {
     std::visit(
         [&](auto& chosen) {
           chosen.learning_rate = learning_rate.value_or(chosen.learning_rate * (has_learnt ? 0.2 : 1.0));
-          if constexpr (requires { chosen.weight_decay; }) chosen.weight_decay = weight_decay.value_or(chosen.weight_decay);
-          else
+          // Adam has a weight decay too, but of another kind.
+          if constexpr (std::is_same_v<std::remove_cvref_t<decltype(chosen)>, optim::AdamOptions>)
             check_value(!weight_decay, "train",
                         "--weight-decay goes with --optimizer muon, adamw or sgd, and this run takes adam");
+          else chosen.weight_decay = weight_decay.value_or(chosen.weight_decay);
+          if constexpr (requires { chosen.cautious; }) chosen.cautious = cautious.value_or(chosen.cautious);
+          else check_value(!cautious, "train", "--cautious goes with --optimizer muon, and this run takes another");
           if constexpr (requires { chosen.matrix_rate; }) chosen.matrix_rate = matrix_rate.value_or(chosen.matrix_rate);
           else check_value(!matrix_rate, "train", "--matrix-rate goes with --optimizer muon, and this run takes another");
           if constexpr (requires { chosen.momentum; }) chosen.momentum = momentum.value_or(chosen.momentum);
           else check_value(!momentum, "train", "--momentum goes with --optimizer muon or sgd, and this run takes adam");
         },
         *o.optimizer);
-    if (!schedule.empty() || warmup) {
+    if (warmup || schedule == "noam") {
       auto how = train::automatic_schedule(*o.optimizer, o.epochs > 0 || o.max_steps > 0 || o.max_seconds > 0);
       if (!schedule.empty()) how.kind = optim::Schedule::kind(schedule);
       how.warmup = warmup.value_or(how.warmup);
       how.d_model = d_model;
       o.schedule = how;
+    } else if (!schedule.empty()) {
+      o.schedule_kind = optim::Schedule::kind(schedule);
     }
     return o;
   }

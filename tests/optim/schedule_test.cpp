@@ -52,6 +52,25 @@ TEST_CASE("Schedule: an open end is set later", "[optim]") {
   CHECK_FALSE(Schedule({.kind = ScheduleKind::constant}).open());
 }
 
+TEST_CASE("Schedule: by the share of a run that is over, an open fall ends with it, and a warm-up by half of it", "[optim]") {
+  const auto make = [](ScheduleKind kind) { return Schedule({.kind = kind, .learning_rate = 1, .warmup = 10, .d_model = 64}); };
+  const Schedule linear = make(ScheduleKind::linear);
+  CHECK(linear.at(5, 0.1) == Approx(0.5 * 0.9));
+  CHECK(linear.at(20, 0.75) == Approx(0.25));
+  CHECK(linear.at(5, 0.5) == Approx(0.5));  // half of the run: the warm-up is over
+  CHECK(linear.at(5, 0.4) == Approx(0.8 * 0.6));
+  CHECK(linear.at(100, 1) == Approx(0).margin(1e-15));
+  CHECK(linear.at(100, 1.5) == Approx(0).margin(1e-15));
+  CHECK(make(ScheduleKind::cosine).at(20, 0.5) == Approx(0.5));
+  CHECK(make(ScheduleKind::cosine).at(5, 0.25) == Approx(0.5 * (1 + std::sqrt(0.5)) / 2));
+  CHECK(make(ScheduleKind::inverse_sqrt).at(40, 0.9) == Approx(0.5));
+  CHECK(make(ScheduleKind::inverse_sqrt).at(2, 0.4) == Approx(0.8));
+  CHECK(make(ScheduleKind::constant).at(3, 0.5) == 1);
+  // What is made for a run of so many steps does not know of shares, and noam's height goes by its warm-up.
+  CHECK(linear.ending_at(20).at(5, 0.9) == linear.ending_at(20).at(5));
+  CHECK(make(ScheduleKind::noam).at(5, 0.9) == make(ScheduleKind::noam).at(5));
+}
+
 TEST_CASE("Schedule: text and back", "[optim]") {
   for (const Schedule& s :
        {Schedule({.kind = ScheduleKind::noam, .warmup = 4000, .d_model = 256, .factor = 0.7}),

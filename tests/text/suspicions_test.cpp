@@ -22,6 +22,9 @@ text::Corpus plain(int pairs) {
 TEST_CASE("suspicions: none of a plain corpus, whatever its script", "[text]") {
   CHECK(text::suspicions(plain(500)).empty());
   CHECK(text::suspicions(text::Corpus()).empty());
+  auto monolingual = plain(500);
+  for (auto& pair : monolingual.pairs) pair.source.clear();
+  CHECK(text::suspicions(monolingual).empty());
   text::Corpus other;
   for (int i = 0; i < 600; ++i) other.pairs.push_back({"дом " + std::to_string(i), "房子 " + std::to_string(i)});
   CHECK(text::suspicions(other).empty());

@@ -58,7 +58,11 @@ TEST_CASE("resume: stopped at any step and resumed, the bits are those of a run 
         optim::OptimizerOptions(optim::MuonOptions{})}) {
     auto options = full_options();
     options.optimizer = optimizer;
-    if (std::holds_alternative<optim::MuonOptions>(optimizer)) options.validate_every = automatic;
+    if (std::holds_alternative<optim::MuonOptions>(optimizer)) {  // as runs are where little is said
+      options.validate_every = automatic;
+      options.schedule = {};
+      options.r_drop = 2;
+    }
     auto whole = toy::model(0.3);
     const FitReport expected = fit(whole, toy::corpus(100), toy::Letters(), options);
     REQUIRE(expected.steps > 20);

@@ -138,7 +138,7 @@ inline nn::StackOptions stack_from(const io::JsonObject& json) {
           .cross_attentions = size_from(json, "cross_attentions"),
           .d_memory = size_from(json, "d_memory"),
           .causal = json.get<bool>("causal"),
-          // Files of before this option are of models that began so.
+          // Files older than this option hold models that began with Xavier's values.
           .initialisation =
               from_name(json, "initialisation", nn::initialisations, json.get<std::string>("initialisation", "xavier"))};
 }

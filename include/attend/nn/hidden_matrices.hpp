@@ -36,8 +36,8 @@ void for_each_matrix(P& part, F&& visit) {
 }  // namespace detail
 
 /// The matrices of a model that map vectors to vectors, q, k and v apart; not those that are looked up in, nor the head of a
-/// Transformer, nor what is frozen. A `Linear` of one's own counts, be it a head, but for one that shares its weight with an
-/// embedding. Views [out, in] of the parameters, for optimizers that treat matrices as such: see `optim::Muon`.
+/// Transformer, nor what is frozen. Any other `Linear` counts, even one that is used as a head, unless it shares its weight
+/// with an embedding. Views [out, in] of the parameters, for optimizers that treat matrices as such: see `optim::Muon`.
 template <class M>
 auto hidden_matrices(const M& model) {
   std::vector<Tensor<typename M::value_type, typename M::device_type>> list;

@@ -20,7 +20,7 @@ struct MuonOptions {
   double beta1 = 0.9, beta2 = 0.98;     ///< Adam's, for all that is no hidden matrix, in [0, 1)
   double eps = 1e-9;                    ///< Adam's, more than 0
   double weight_decay = 0.2;            ///< the rate times this times the weight is taken off the weight, everywhere
-  bool cautious = true;                 ///< no step of a matrix's number against its gradient, see Muon
+  bool cautious = true;                 ///< no step moves a number of a matrix uphill, see Muon
   static constexpr int iterations = 5;  ///< of Newton and Schulz
 };
 
@@ -31,13 +31,14 @@ struct MuonOptions {
 ///
 /// with rate = learning_rate matrix_rate, and O(u) = A S B^T, u's singular vectors with singular values S of about 1, by five
 /// steps X <- a X + b X X^T X + c X X^T X X^T X from u / |u|, (a, b, c) = (3.4445, -4.7750, 2.0315). Where `cautious`, numbers of
-/// O(u) that have not the sign of g's are 0 and the others are divided by their share of all, or by 1/2 where that is more. The
-/// factor makes a number of the update about as large as one of Adam's. It costs about 20 min(out, in) additions and
-/// multiplications a weight and update: worth it where a batch has many more tokens than the model has channels.
+/// O(u) that have not the sign of g's are 0, since a step along them would go uphill on this batch, and the others are multiplied
+/// by n / m, at most by 2, where m of n are left. The factor makes a number of the update about as large as one of Adam's. It
+/// costs about 20 min(out, in) additions and multiplications a weight and update: worth it where a batch has many more tokens
+/// than the model has channels.
 ///
 /// Throws ValueError for options out of range, and where no matrix is known. Source: Jordan et al. 2024, "Muon: An optimizer for
 /// hidden layers in neural networks"; the factor: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2; `cautious`:
-/// Liang et al. 2024, "Cautious optimizers: improving training with one line of code", where the share is divided by without a
+/// Liang et al. 2024, "Cautious optimizers: improving training with one line of code", where n / m has no
 /// limit.
 template <class T, Device D = Cpu>
 class Muon : public OptimizerBase<T, D> {

@@ -86,8 +86,8 @@ class Schedule {
     const double risen = step < o_.warmup ? std::min(1.0, std::max(s / warmup, 2 * done)) : 1.0;
     return risen * (falls() ? fallen(done) : after_warmup(std::max(s, warmup)));
   }
-  /// Whether a warm-up ends by half of a run: not that of a fall whose end is given, which is of a run as long as that, nor
-  /// noam's, whose height depends on it.
+  /// Whether a warm-up ends by half of a run. Not where the end of a fall is given, which then says how long the run is, nor for
+  /// noam, whose highest rate depends on the warm-up.
   [[nodiscard]] bool cuts_warmup() const { return o_.kind != ScheduleKind::noam && (!falls() || open()); }
 
   /// `cosine:learning_rate=0.001,warmup=4000,steps=100000,final_rate=0`: what `parse` reads back to an equal schedule.

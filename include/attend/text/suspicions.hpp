@@ -90,10 +90,11 @@ std::vector<std::string> suspicions(const Corpus& corpus) {
   for (const bool is_source : {true, false}) {
     const std::string side = is_source ? "source" : "target";
     const detail::SideSummary summary(is_source ? sources : targets);
+    const auto distinct = static_cast<index_t>(summary.sentences.counts.size());
+    if (distinct == 1 && summary.sentences.commonest.empty()) continue;  // a language model has no sources
     if (2 * summary.without_letters > pairs)
       list.push_back("the " + side + " has no letter in " + detail::share_text(summary.without_letters, pairs) +
                      " of the pairs; is it the right column?");
-    const auto distinct = static_cast<index_t>(summary.sentences.counts.size());
     const auto quoted = [](std::string_view text) { return '"' + detail::printable(text, 40) + '"'; };
     if (pairs >= 20 && 10 * distinct < pairs)
       list.push_back("the " + std::to_string(pairs) + " pairs have only " + std::to_string(distinct) + " distinct " + side +

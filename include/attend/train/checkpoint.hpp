@@ -177,7 +177,7 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
 
   TrainingState state;
   detail::for_numbers(state, [&](const char* name, auto& value) {
-    // States of before runs were validated by twentieths have no such number.
+    // States written before validation went by twentieths lack this number.
     if (std::string_view(name) != "twentieths" || file.metadata().contains(name)) detail::read_number(file, name, value);
   });
   index_t steps = 0, skipped = 0;

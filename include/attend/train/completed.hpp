@@ -41,7 +41,7 @@ inline index_t automatic_tokens(const RunFacts& facts) {
   return std::clamp<index_t>(std::llround(tokens / 64) * 64, 1024, 8192);
 }
 
-/// How often the model's channels go into 128; fewer than 64 count as 64.
+/// 128 over the model's width, which counts as 64 at least.
 inline double narrowness(const RunFacts& facts) { return 128 / static_cast<double>(std::max<index_t>(facts.width, 64)); }
 
 /// Muon at rates that suit the width: those of 128 channels over the square root of how much wider it is, so that the norm of a

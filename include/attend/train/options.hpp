@@ -38,13 +38,17 @@ struct FitOptions {
 
   double label_smoothing = 0.1;  ///< in training; the validation loss is without
   /// R-Drop's alpha: each batch passes through the model twice, with dropout of its own, and the two outcomes are drawn together.
-  /// A step takes about twice the time. 0: off; 5 is the paper's for translation. See `CrossEntropyOptions::r_drop`.
+  /// A step takes about twice the time. 0: off; 5 is the paper's for translation. It is part of the loss that is reported. See
+  /// `CrossEntropyOptions::r_drop`.
   double r_drop = 0;
   std::optional<optim::OptimizerOptions> optimizer = {};  ///< without one, as `completed` says
   /// The learning rate of each update, in place of the optimizer's. Name the optimizer with it: a rate that suits Adam does not
   /// suit Muon. Without a schedule `automatic_schedule`'s, with a warm-up of at most a tenth of the run where its steps are
-  /// known. A fall with an open end ends with the training, by whichever limit; a warm-up takes at most half of it.
+  /// known. A fall with an open end ends with the training, by whichever limit; but for noam and for a fall whose end is given, a
+  /// warm-up takes at most half of the run.
   std::optional<optim::Schedule> schedule = {};
+  /// What the automatic schedule does after its warm-up, in place of a fall in a line: any kind but noam. Not beside `schedule`.
+  std::optional<optim::ScheduleKind> schedule_kind = {};
   /// Of a moving average of the weights, 0.999 say; 0: none. The average is then what is validated, saved as the best and left in
   /// the model at the end. See `optim::WeightAverage`.
   double average_decay = 0;
@@ -117,6 +121,9 @@ inline const FitOptions& check(const FitOptions& o) {
   at_least_0(o.r_drop, "r_drop");
   check_value(o.average_decay >= 0 && o.average_decay < 1, "fit",
               "average_decay is " + number_text(o.average_decay) + ", expected [0, 1)");
+  check_value(!o.schedule || !o.schedule_kind, "fit", "schedule and schedule_kind exclude each other");
+  check_value(o.schedule_kind != optim::ScheduleKind::noam, "fit",
+              "schedule_kind is noam, which wants a schedule with its d_model");
   check_value(o.patience == 0 || !o.validation.empty(), "fit", "patience needs validation pairs");
   check_value(!o.translate || !o.validation.empty(), "fit", "translate needs validation pairs");
   check_value(o.best_by == Metric::loss || o.translate, "fit", "best_by BLEU needs `translate`");

@@ -28,7 +28,8 @@ struct Recipe {
 /// minutes for each 10,000 pairs, are estimates.
 inline Recipe recipe(index_t pairs, double minutes = 0, int processors = threads()) {
   const auto count = static_cast<double>(std::max<index_t>(pairs, 1));
-  const double work = minutes > 0 ? minutes * processors / (count / 10'000) : 1e9;  // processor minutes for each 10,000 pairs
+  const double work =
+      minutes > 0 ? minutes * std::max(processors, 1) / (count / 10'000) : 1e9;  // processor minutes for each 10,000 pairs
   struct Sizes {
     double pairs, work;  // from this many pairs and this much work
     index_t layers, d_model, d_ff, heads;

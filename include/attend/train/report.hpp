@@ -41,7 +41,7 @@ struct CurvePoint {
   double epoch = 0;          ///< passes over the corpus done, with the part of the present one
   double seconds = 0;        ///< since training began, resumed runs included
   index_t tokens = 0;        ///< target tokens seen
-  double loss = 0;           ///< per target token, label smoothing included
+  double loss = 0;           ///< per target token, label smoothing and R-Drop included
   double learning_rate = 0;  ///< of the last update
   double gradient_norm = 0;  ///< before clipping
 };

@@ -24,6 +24,7 @@ inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
     schedule = o.schedule->options();
   } else {
     schedule = automatic_schedule(o.optimizer.value(), steps > 0 || o.max_seconds > 0);
+    schedule.kind = o.schedule_kind.value_or(schedule.kind);
     if (steps > 0) schedule.warmup = std::min(schedule.warmup, steps / 10);
   }
   const optim::Schedule result(schedule);
