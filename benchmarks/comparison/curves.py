@@ -41,6 +41,7 @@ def draw(curves: Sequence[Curve], x_name: str, y_name: str) -> str:
         parts.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle" fill="#444">{value:g}</text>')
     parts.append(f'<text x="{(left + width - right) / 2}" y="{height - 6}" text-anchor="middle" fill="#444">{html.escape(x_name)}</text>')
     parts.append(f'<text x="14" y="{top + 4}" fill="#444">{html.escape(y_name)}</text>')
+    labels: list[tuple[float, float, str, str]] = []
     for i, (name, points) in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         places = [place(x, y) for x, y in points]
@@ -51,5 +52,14 @@ def draw(curves: Sequence[Curve], x_name: str, y_name: str) -> str:
         )
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
         if places:
-            parts.append(f'<text x="{places[-1][0] + 8:.1f}" y="{places[-1][1] + 4:.1f}" fill="{colour}">{html.escape(name)}</text>')
+            labels.append((places[-1][1] + 4, places[-1][0] + 8, colour, name))
+    # A label stands at the end of its curve, below another that is in its way; a rim keeps it legible where a curve crosses it.
+    labels.sort()
+    for i, (y, x, colour, name) in enumerate(labels):
+        y = max([y, *(before[0] + 15 for before in labels[:i] if abs(before[1] - x) < 150)])
+        labels[i] = (y, x, colour, name)
+        parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" stroke="#ffffff" stroke-width="4" paint-order="stroke">'
+            f"{html.escape(name)}</text>"
+        )
     return "\n".join([*parts, "</svg>", ""])

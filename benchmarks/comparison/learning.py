@@ -99,7 +99,7 @@ class Comparison:
         if "attend" in sides:
             for place, minutes in enumerate(self.given.attend_minutes or [self.given.minutes]):
                 name = "attend" if minutes == self.given.minutes else f"attend, {minutes:g} minutes"
-                options, home = ["--minutes", f"{minutes:g}"], "attend" if place == 0 else None
+                options, home = ["--minutes", f"{minutes:g}"], "attend" if place == 0 else f"attend-{minutes:g}-minutes"
                 jobs.append((name, lambda name=name, options=options, home=home: self.attend(name, options, home)))
         if "pytorch" in sides:
             jobs.append(("PyTorch", self.pytorch))
@@ -128,8 +128,8 @@ class Comparison:
         """`translate train` with these options."""
         table = out.with_name(f"{out.name}.csv")
         command = [self.program, "train", "--pairs", self.given.train, "--validation-pairs", self.given.validation]
-        command += ["--out", out, "--overwrite", "--csv", table, "--seed", self.given.seed, *options]
-        command += shlex.split(self.given.attend)
+        # Of an option that is given twice the last counts.
+        command += ["--out", out, "--overwrite", "--csv", table, "--seed", self.given.seed, *shlex.split(self.given.attend), *options]
         log = out.with_name(f"{out.name}.log")
         with log.open("w") as told:
             process = subprocess.Popen([str(w) for w in command], stderr=told, env=environment(self.given.threads))

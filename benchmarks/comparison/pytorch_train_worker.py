@@ -148,7 +148,7 @@ def main() -> None:
         if given.updates:  # as attend falls where the number of updates is known: from the end of the warm-up
             fallen = max(0.0, (updates + 1 - warmup) / (given.updates + 1 - warmup))
         step(batch, given.rate * min(1.0, (updates + 1) / max(1, warmup)) * (1 - fallen))
-        if graphs() == compiled:  # else it compiled for a new shape, and the step is a present
+        if graphs() == compiled:  # else it compiled for a new shape: the step then costs PyTorch no time
             seconds += time.perf_counter() - began
         updates, tokens = updates + 1, tokens + sum(len(t) + 1 for _, t in batch)
         done = updates / given.updates if given.updates else seconds / (60 * given.minutes)
