@@ -145,9 +145,9 @@ class Comparison:
                 learnt.seconds = float(row["seconds"])
         return learnt
 
-    def attend(self, name: str, options: Sequence[str], home: str | None = None) -> Learnt:
+    def attend(self, name: str, options: Sequence[str], home: str) -> Learnt:
         """The first run's model, in the folder attend, gives the others its subwords and sizes."""
-        out = self.folder / (home or re.sub(r"[^a-z0-9.]+", "-", name))
+        out = self.folder / home
         learnt = self.train(name, options, out)
         learnt.test = self.translate(out / "best")
         learnt.note = "`" + " ".join(["translate train", *options, self.given.attend]).strip() + "`"
@@ -173,7 +173,7 @@ class Comparison:
         options += ["--encoder-layers", sizes["layers"], "--decoder-layers", target["layers"], "--d-model", sizes["d_model"]]
         options += ["--d-ff", sizes["d_ff"], "--heads", sizes["heads"], "--dropout", sizes["dropout"]["residual"]]
         options += ["--vocabulary", sizes["vocabulary"]]
-        return self.attend("attend, updates", [str(o) for o in options])
+        return self.attend("attend, updates", [str(o) for o in options], "attend-updates")
 
     # PyTorch
 

@@ -8,6 +8,7 @@ namespace attend {
 
 namespace cuda {
 
+/// velocity and direction of `muon_momentum`; 0 where the update is left out.
 template <class T, class W>
 __global__ void muon_momentum_kernel(index_t n, W momentum, const UpdateRecord* record, const T* gradient, W* velocity,
                                      T* direction) {
@@ -42,6 +43,7 @@ __global__ void __launch_bounds__(block_threads) unit_norm_kernel(index_t n, T* 
   for (index_t i = threadIdx.x; i < n; i += blockDim.x) matrix[i] = static_cast<T>(factor * static_cast<Wide<T>>(matrix[i]));
 }
 
+/// y = b x + a I, of `n` numbers of matrices [size, size].
 template <class T, class W>
 __global__ void scaled_plus_identity_kernel(index_t n, index_t size, W a, W b, const T* x, T* y) {
   for (index_t i = grid_thread(); i < n; i += grid_threads()) {
@@ -50,6 +52,7 @@ __global__ void scaled_plus_identity_kernel(index_t n, index_t size, W a, W b, c
   }
 }
 
+/// Clears what would go uphill, and counts what is left.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     keep_descending_kernel(index_t n, const T* gradient, T* direction, unsigned long long* kept) {
@@ -64,6 +67,7 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x == 0 && count > 0) atomicAdd(kept, static_cast<unsigned long long>(count));  // in any order: whole numbers
 }
 
+/// Moves the values, and rounds them where the parameters are of a narrower type.
 template <class T, class W>
 __global__ void muon_apply_kernel(index_t n, double wide_rate, W shrink, const UpdateRecord* record, const T* direction,
                                   const index_t* kept, W* value, T* rounded) {
@@ -87,11 +91,13 @@ void muon_momentum(Cuda, index_t n, double momentum, const UpdateRecord* record,
   cuda::launch("Muon", cuda::muon_momentum_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n,
                static_cast<Wide<T>>(momentum), record, gradient, velocity, direction);
 }
+/// See the CPU's.
 template <class T>
 void unit_norm(Cuda, index_t count, index_t n, T* x) {
   if (count == 0) return;
   cuda::launch("Muon", cuda::unit_norm_kernel<T>, static_cast<unsigned>(count), cuda::block_threads, 0, n, x);
 }
+/// See the CPU's.
 template <class T>
 void scaled_plus_identity(Cuda, index_t count, index_t size, std::type_identity_t<Wide<T>> a, std::type_identity_t<Wide<T>> b,
                           const T* x, T* y) {
@@ -100,6 +106,7 @@ void scaled_plus_identity(Cuda, index_t count, index_t size, std::type_identity_
   cuda::launch("Muon", cuda::scaled_plus_identity_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n, size, a, b,
                x, y);
 }
+/// See the CPU's; `kept` is on the device.
 template <class T>
 void keep_descending(Cuda, index_t n, const T* gradient, T* direction, index_t* kept) {
   static_assert(sizeof(index_t) == sizeof(unsigned long long));
@@ -108,6 +115,7 @@ void keep_descending(Cuda, index_t n, const T* gradient, T* direction, index_t* 
   cuda::launch("Muon", cuda::keep_descending_kernel<T>, cuda::blocks_for(n), cuda::block_threads, 0, n, gradient, direction,
                reinterpret_cast<unsigned long long*>(kept));
 }
+/// See the CPU's; `rounded`, where not null, are the parameters.
 template <class T>
 void muon_apply(Cuda, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, const index_t* kept,
                 Wide<T>* value, T* rounded) {

@@ -29,6 +29,7 @@ std::vector<detail::ForcedTarget> Translator<Tokenizer, T, D>::force(std::span<c
   return detail::mean_of(std::move(all));
 }
 
+/// Replaces and aligns, batch by batch, what needs one more pass for it.
 template <class Tokenizer, class T, Device D>
 void Translator<Tokenizer, T, D>::use_attention(std::span<const detail::SourcePart* const> parts,
                                                 std::span<Translation* const> translations) const {
@@ -51,6 +52,7 @@ void Translator<Tokenizer, T, D>::use_attention(std::span<const detail::SourcePa
   }
 }
 
+/// The same of one translation, whose tokens attended as `attention` [tokens, source] says.
 template <class Tokenizer, class T, Device D>
 void Translator<Tokenizer, T, D>::replace_or_align(const detail::SourcePart& part, const Tensor<float>& attention, bool replace,
                                                    bool align, Translation& translation) const {
@@ -75,6 +77,7 @@ void Translator<Tokenizer, T, D>::replace_or_align(const detail::SourcePart& par
   translation.alignment = align_words(best, source_words, target_words);
 }
 
+/// What `score` and `align` have in common: the longest pairs first, in batches.
 template <class Tokenizer, class T, Device D>
 std::vector<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::string> sources,
                                                            std::span<const std::string> targets, std::size_t before, bool scores,
@@ -113,12 +116,14 @@ std::vector<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::
   return results;
 }
 
+/// Rates, and aligns where the options want it.
 template <class Tokenizer, class T, Device D>
 std::vector<Translation> Translator<Tokenizer, T, D>::score(std::span<const std::string> sources,
                                                             std::span<const std::string> targets, std::size_t before) const {
   return rate(sources, targets, before, true, options_.alignments);
 }
 
+/// Aligns, without ratings.
 template <class Tokenizer, class T, Device D>
 std::vector<Alignment> Translator<Tokenizer, T, D>::align(std::span<const std::string> sources,
                                                           std::span<const std::string> targets) const {
@@ -127,6 +132,7 @@ std::vector<Alignment> Translator<Tokenizer, T, D>::align(std::span<const std::s
   return alignments;
 }
 
+/// Asks the rules of the searches about one step.
 template <class Tokenizer, class T, Device D>
 std::vector<bool> Translator<Tokenizer, T, D>::forbidden_after(const detail::SourcePart& part) const {
   const auto length = static_cast<index_t>(part.prefix.size());
@@ -149,6 +155,7 @@ std::vector<bool> Translator<Tokenizer, T, D>::forbidden_after(const detail::Sou
   return never;
 }
 
+/// Goes step by step to the end of the prefix, and searches on from each of the next tokens.
 template <class Tokenizer, class T, Device D>
 std::vector<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view sentence, std::string_view prefix,
                                                                    index_t count, std::size_t before) const {

@@ -6,6 +6,7 @@
 
 namespace attend::decode {
 
+/// Splits where the options want it, and encodes.
 template <class Tokenizer, class T, Device D>
 auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, std::size_t before,
                                       std::span<const std::string> prefixes, std::vector<std::size_t>& counts) const -> Parts {
@@ -46,6 +47,7 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
   return parts;
 }
 
+/// Batches parts of like lengths; where somebody hears of tokens, the parts of a sentence in their order.
 template <class Tokenizer, class T, Device D>
 std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_parts(const Parts& parts, std::size_t before,
                                                                                    detail::Streams* streams) const {
@@ -91,6 +93,7 @@ std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_par
   return results;
 }
 
+/// One batch, by whichever search the options choose.
 template <class Tokenizer, class T, Device D>
 std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const detail::SourcePart* const> batch,
                                                                          std::size_t before,
