@@ -187,6 +187,7 @@ class Comparison:
         command += [self.given.test, out, "--way", way, "--tokens", self.given.tokens, "--rate", self.given.rate, *limit]
         command += ["--warmup", self.given.warmup, "--beam", self.given.beam, "--seed", self.given.seed]
         command += ["--validations", 0 if trial else VALIDATIONS] + (["--trial"] if trial else [])
+        command += [] if self.given.dropout is None or "updates" in name else ["--dropout", self.given.dropout]
         log = self.folder / f"{name}.log"
         with log.open("w") as told:
             process = subprocess.Popen([str(w) for w in command], stderr=told, stdout=told, env=environment(self.given.threads))
@@ -219,6 +220,7 @@ class Comparison:
         learnt = self.worker("pytorch", self.way(), ["--minutes", str(self.given.minutes)])
         tried = ", ".join(f"{way} {speed:.0f}" for way, speed in getattr(self, "speeds", {}).items())
         learnt.name, learnt.note = "PyTorch", learnt.note + (f" (tokens a second in a trial: {tried})" if tried else "")
+        learnt.note += "" if self.given.dropout is None else f", dropout {self.given.dropout:g}"
         return learnt
 
     def pytorch_updates(self) -> Learnt:
@@ -244,17 +246,18 @@ class Comparison:
         for side, lines in zip(("source", "target"), read_pairs(self.given.train)):
             (home / f"train.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
         every = max(1.0, 60 * self.given.minutes / VALIDATIONS)
+        dropout = options["dropout"]["residual"] if self.given.dropout is None else self.given.dropout
         command = ["train", "--type", "transformer", "-t", home / "train.source", home / "train.target"]
         command += ["-v", vocabulary, vocabulary, "-m", saved, "--cpu-threads", self.given.threads]
         command += ["--enc-depth", options["layers"], "--dec-depth", decoder_layers, "--dim-emb", options["d_model"]]
         command += ["--transformer-dim-ffn", options["d_ff"], "--transformer-heads", options["heads"]]
-        command += ["--transformer-dropout", options["dropout"]["residual"], "--transformer-ffn-activation", "relu"]
+        command += ["--transformer-dropout", dropout, "--transformer-ffn-activation", "relu"]
         command += ["--tied-embeddings-all", "--label-smoothing", 0.1, "--max-length", 200, "--sync-sgd"]
         command += ["--mini-batch-words", self.given.tokens, "--maxi-batch", 500, "--mini-batch", 1000]
         command += ["--optimizer-params", 0.9, 0.98, 1e-9, "--learn-rate", self.given.rate, "--clip-norm", 1]
         command += ["--lr-warmup", self.given.warmup, "--lr-decay-inv-sqrt", self.given.warmup, "--cost-type", "ce-mean-words"]
         command += ["--disp-freq", 50, "--disp-first", 1, "--save-freq", 50, "--seed", self.given.seed, "--overwrite", "--no-reload", "--after", "0e"]
-        command += ["--exponential-smoothing", 1e-3, "--shuffle-in-ram", "-w", 2000, "--log", told]
+        command += ["--exponential-smoothing", 1e-3, "--shuffle-in-ram", "-w", 2000, "--log", told, *shlex.split(self.given.marian)]
         run = [str(w) for w in (Path(sys.executable).with_name("pymarian"), *command)]
         started, taken = time.time(), []
         # One thread of its library of products for each of Marian's own.

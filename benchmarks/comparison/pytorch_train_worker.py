@@ -101,6 +101,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=0)
     for name, of in (("tokens", int), ("rate", float), ("warmup", int), ("beam", int), ("seed", int), ("validations", int)):
         parser.add_argument(f"--{name}", type=of, required=True)
+    parser.add_argument("--dropout", type=float, help="of embeddings and residuals; as the folder's network where not given")
     parser.add_argument("--trial", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -109,7 +110,11 @@ def main() -> None:
     sources, targets = read_pairs(given.train)
     pairs = [(s, t) for s, t in zip(pieces.encode(sources), pieces.encode(targets)) if max(len(s), len(t)) < LONGEST]
     validation, test = read_pairs(given.validation), read_pairs(given.test)
-    model = networks.saved_transformer(json.loads((given.model / "config.json").read_text(encoding="utf-8")))
+    config = json.loads((given.model / "config.json").read_text(encoding="utf-8"))
+    if given.dropout is not None:
+        for side in ("encoder", "decoder"):
+            config[side]["dropout"] |= {"embedding": given.dropout, "residual": given.dropout}
+    model = networks.saved_transformer(config)
     begin(model)
     model.train()
     loss_of: Callable[..., Tensor] = model.loss
