@@ -16,4 +16,15 @@ inline std::uint64_t weights_version() { return detail::weights_version.load(std
 /// To be called after writing into weights by hand, through `data()` or `span()`.
 inline void weights_changed() { detail::weights_version.fetch_add(1, std::memory_order_acq_rel); }
 
+/// While one stands in scope, weights are being written: the version grows as it goes out of scope, also by an exception, since
+/// what was written until then counts. It may not grow before: who then made something from weights would have made it from old
+/// ones under the new number.
+class WeightsChange {
+ public:
+  WeightsChange() = default;
+  WeightsChange(const WeightsChange&) = delete;
+  WeightsChange& operator=(const WeightsChange&) = delete;
+  ~WeightsChange() { weights_changed(); }
+};
+
 }  // namespace attend

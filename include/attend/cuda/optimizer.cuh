@@ -22,12 +22,22 @@ __global__ void begin_update_kernel(const double* squares, double max_norm, Reco
   else ++record->skipped;
 }
 template <class Record>
-__global__ void begin_update_with_kernel(bool taken, double gradient_scale, Record* record) {
+__global__ void begin_update_scaled_kernel(const double* squares, double gradient_scale, double largest, Record* record) {
   if (threadIdx.x > 0) return;
+  const double norm = ::sqrt(*squares);
+  const bool taken = norm * gradient_scale <= largest;
+  record->norm = norm;
   record->taken = taken;
   record->gradient_scale = gradient_scale;
   if (taken) ++record->steps;
   else ++record->skipped;
+}
+template <class Record>
+__global__ void begin_update_left_out_kernel(double norm, Record* record) {
+  if (threadIdx.x > 0) return;
+  record->norm = norm;
+  record->taken = false;
+  ++record->skipped;
 }
 
 /// The number that an optimizer works on. Where it keeps wider copies of its own, somebody else may have changed the parameter
@@ -130,8 +140,16 @@ void begin_update(Cuda, index_t n, const T* gradient, double max_norm, UpdateRec
   cuda::sum_of_squares_into(n, gradient, squares.data());
   cuda::launch("update", cuda::begin_update_kernel<UpdateRecord>, 1, 32, 0, squares.data(), max_norm, record);
 }
-inline void begin_update_with(Cuda, bool taken, double gradient_scale, UpdateRecord* record) {
-  cuda::launch("update", cuda::begin_update_with_kernel<UpdateRecord>, 1, 32, 0, taken, gradient_scale, record);
+template <class T>
+void begin_update_scaled(Cuda, index_t n, const T* gradient, double gradient_scale, UpdateRecord* record) {
+  const cuda::Buffer<double> squares(1);
+  cuda::sum_of_squares_into(n, gradient, squares.data());
+  cuda::launch("update", cuda::begin_update_scaled_kernel<UpdateRecord>, 1, 32, 0, squares.data(), gradient_scale,
+               largest_norm<T>, record);
+}
+inline void begin_update_left_out(Cuda, UpdateRecord* record) {
+  cuda::launch("update", cuda::begin_update_left_out_kernel<UpdateRecord>, 1, 32, 0, std::numeric_limits<double>::quiet_NaN(),
+               record);
 }
 
 /// See the CPU's. The arrays are made of whole 16 bytes and begin on them, as those of FlatParameters do. `rounded`, where not
