@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attend/io/folder.hpp"
+#include "attend/io/folder_lock.hpp"
 #include "attend/io/json.hpp"
 #include "attend/io/model_files.hpp"
 #include "attend/io/safetensors.hpp"
@@ -83,7 +84,7 @@ namespace attend::io {
 /// Writes to `out` a model whose weights are the mean of those of the model folders `folders`, which must be alike in all else:
 /// the last checkpoints of one training, say, whose mean often translates better than any of them. The numbers are stored as in
 /// the first folder; needs memory for one tensor at a time. Throws ValueError that lists in what each folder differs from the
-/// first, FormatError, IoError; what was in `out` is then as it was.
+/// first, FormatError, IoError, also where a training or another averaging writes into `out`; what was in `out` is then as it was.
 ///
 ///     io::average(train::kept_checkpoints("run"), "averaged");
 inline void average(const std::vector<std::filesystem::path>& folders, const std::filesystem::path& out) {
@@ -108,6 +109,7 @@ inline void average(const std::vector<std::filesystem::path>& folders, const std
   if (!differences.empty())
     throw ValueError("average: the models are not alike, as " + folders.front().string() + " has them" + differences);
 
+  const FolderLock lock(out);
   SafetensorsWriter writer;
   for (const auto& [key, value] : files.front().metadata()) writer.metadata(key, value);
   for (const auto& tensor : files.front().tensors())
