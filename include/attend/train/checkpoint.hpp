@@ -53,6 +53,9 @@ void for_numbers(State& s, F&& number) {
   number("token_sum", s.sum.tokens), number("step_sum", s.sum.steps);
 }
 
+/// In a value of a RunIdentity, what stands before digits that are not meant for people.
+inline constexpr const char* fingerprint_mark = ", fingerprint ";
+
 inline constexpr index_t curve_columns = 7, validation_columns = 5;
 
 inline std::vector<double> curve_table(const std::vector<CurvePoint>& curve) {
@@ -106,13 +109,26 @@ inline std::vector<double> read_table(const io::SafetensorsFile& file, const cha
   return file.read<double>(name);
 }
 
-/// `vocabulary 8000 (this run: 4000)` for each entry that differs.
+/// `vocabulary 8000 (this run: 4000)`; in words where the values are fingerprints, whose digits say nothing to anybody.
+inline std::string difference(const std::string& name, const std::string& theirs, const std::string& ours) {
+  if (name == "corpus") return "other sentence pairs in the corpus (their text, tokens or order)";
+  if (name == "validation") {
+    if (theirs == "none") return "no validation pairs (this run: some)";
+    if (ours == "none") return "validation pairs (this run: none)";
+    return "other validation pairs (their text, tokens or order)";
+  }
+  const auto plain = [](const std::string& value) { return value.substr(0, value.find(fingerprint_mark)); };
+  const bool same = plain(theirs) == plain(ours);
+  return name + " " + plain(theirs) + " (this run: " + (same ? "others" : plain(ours)) + ")";
+}
+
+/// Each entry that differs.
 inline std::string differences(const RunIdentity& theirs, const RunIdentity& ours) {
   std::string text;
   for (const auto& [name, value] : ours) {
     const auto found = theirs.find("run." + name);
-    const std::string& other = found == theirs.end() ? "unknown" : found->second;
-    if (other != value) text += (text.empty() ? "" : ", ") + name + " " + other + " (this run: " + value + ")";
+    const std::string other = found != theirs.end() ? found->second : name == "frozen" ? "none" : "unknown";
+    if (other != value) text += (text.empty() ? "" : ", ") + difference(name, other, value);
   }
   return text;
 }
