@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
+#include <utility>
 
 namespace attend {
 
@@ -41,5 +43,25 @@ struct IoError : Error {
 struct FormatError : Error {
   using Error::Error;
 };
+
+/// Calls f. Where it throws one of the types above, the message begins with `context` then: `fit: validation at step 7: `. Any
+/// other exception goes on as it is.
+template <class F>
+decltype(auto) in_context(const std::string& context, F&& f) {
+  try {
+    return std::forward<F>(f)();
+  } catch (const Error& e) {
+    const auto& type = typeid(e);
+    const std::string text = context + e.what();
+    if (type == typeid(Error)) throw Error(text);
+    if (type == typeid(ShapeError)) throw ShapeError(text);
+    if (type == typeid(ValueError)) throw ValueError(text);
+    if (type == typeid(IndexError)) throw IndexError(text);
+    if (type == typeid(MemoryError)) throw MemoryError(text);
+    if (type == typeid(IoError)) throw IoError(text);
+    if (type == typeid(FormatError)) throw FormatError(text);
+    throw;
+  }
+}
 
 }  // namespace attend
