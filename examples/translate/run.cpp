@@ -1,7 +1,9 @@
 // translate run: from standard input to standard output, a line for a line.
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,6 +103,16 @@ class Printer {
     write_out(out);
   }
 
+  /// In place of a translation: says why there is none, so that what was asked for and what comes out stay line for line. Of lists
+  /// each line has its number, so there is nothing to print.
+  void leave_out(std::size_t number, const std::string& source, const std::string& fault) {
+    std::fprintf(stderr, "translate: line %zu has no translation: %s\n", number, fault.c_str());
+    exit_code = 1;
+    if (flags_.stream) typewriter_.finish("");
+    else if (flags_.format == "json") write_out(json_line(number, source, {}, *translator_, false, fault));
+    else if (!lists_) write_out("\n");
+  }
+
  private:
   [[nodiscard]] std::string text_of(std::size_t number, const std::string& source,
                                     const std::vector<decode::Translation>& list) const {
@@ -121,28 +133,48 @@ class Printer {
   std::unique_ptr<AnyTranslator> translator_;
 };
 
-/// Lines that are already there are translated together; a program that waits for its answer gets it at once. What stands before
-/// a line at fault is translated before the error goes on.
+/// Calls f. What is wrong with the lines that it translates, empty where nothing is; what is wrong with anything else goes on.
+template <class F>
+std::string fault_in(F&& f) {
+  try {
+    f();
+    return {};
+  } catch (const ValueError& e) {  // too long, most often
+    return e.what();
+  } catch (const IndexError& e) {
+    return e.what();
+  } catch (const MemoryError& e) {
+    return e.what();
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  }
+}
+
+/// Lines that are already there are translated together; a program that waits for its answer gets it at once. A line at fault
+/// costs no other its translation.
 void run(const Flags& flags) {
   Printer printer(flags);
   StandardInput input;
   std::vector<std::string> lines;
+  std::size_t before = 0;  // lines before these
   const auto flush = [&] {
     const auto waiting = std::exchange(lines, {});
-    const std::size_t before = input.number() - waiting.size();
-    try {
-      if (!waiting.empty()) printer.print(waiting, before);
-    } catch (const ValueError&) {  // a sentence is too long: one by one, up to that one
-      if (flags.stream) throw;     // as they were
-      for (std::size_t i = 0; i < waiting.size(); ++i) printer.print({waiting[i]}, before + i);
+    if (!flags.stream && waiting.size() > 1 && fault_in([&] { printer.print(waiting, before); }).empty()) return;
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      const std::string fault = fault_in([&] { printer.print({waiting[i]}, before + i); });
+      if (!fault.empty()) printer.leave_out(before + i + 1, waiting[i], fault);
     }
   };
   try {
-    for (std::string line; input.next(line);) {
-      lines.push_back(line);
-      if (lines.size() >= flags.buffer || !input.ready()) flush();
+    for (std::string line, fault; input.next(line, fault);) {
+      if (fault.empty()) {
+        if (lines.empty()) before = input.number() - 1;
+        lines.push_back(line);
+      }
+      if (!fault.empty() || lines.size() >= flags.buffer || !input.ready()) flush();
+      if (!fault.empty()) printer.leave_out(input.number(), line, "it " + fault);
     }
-  } catch (const Error&) {
+  } catch (const IoError&) {  // what was read is translated
     flush();
     throw;
   }
@@ -155,7 +187,8 @@ void add_text_flags(CLI::App& app, Flags& flags) {
                              "Translate the sentences of a line each by itself, as models are trained to");
   split->group(group);
   app.add_option("--long-input", flags.long_input,
-                 "A line with more tokens than the model takes: refuse it, or split it at sentences, clauses, spaces")
+                 "A line with more tokens than the model takes: refuse it, which leaves its line empty and ends with exit code 1; "
+                 "or split it at sentences, clauses, spaces")
       ->check(CLI::IsMember({"refuse", "split"}))
       ->capture_default_str()
       ->group(group);

@@ -42,8 +42,8 @@ const std::string& pairs() {
 }
 
 /// A model of that name, trained to say what the pairs do.
-std::string train(const std::string& name, const Words& more = {}) {
-  Words words{"train",   "--pairs",           pairs(), "--out",
+std::string train(const std::string& name, const std::string& data, const Words& more = {}) {
+  Words words{"train",   "--pairs",           data,    "--out",
               out(name), "--d-model",         "32",    "--heads",
               "2",       "--encoder-layers",  "1",     "--decoder-layers",
               "2",       "--max-length",      "40",    "--tokens-per-batch",
@@ -58,7 +58,7 @@ std::string train(const std::string& name, const Words& more = {}) {
 }
 /// A model that was trained once for all tests.
 const std::string& model() {
-  static const std::string folder = train("model");
+  static const std::string folder = train("model", pairs());
   return folder;
 }
 
@@ -69,7 +69,7 @@ const std::string& other_model() {
     for (const char* what : {"red", "green", "blue", "white", "black", "brown"})
       tsv += std::string("my ") + what + " car\tmi coche " + what + "\n";
     attend::io::write_file_atomically(out("other.tsv"), tsv);
-    return train("other", {"--pairs", out("other.tsv"), "--max-steps", "1"});
+    return train("other", out("other.tsv"), {"--max-steps", "1"});
   }();
   return folder;
 }
@@ -187,6 +187,22 @@ TEST_CASE("translate run: long lines are split where that is wanted", "[translat
   CHECK(parts.at(0).size() >= 30 * three[0].size());
   fails({"run", "--model", model()}, 1, "sentence 1 has ", text + "\n");
   fails({"run", "--model", model(), "--alternatives", "1"}, 1, "sentence 2 has ", "Ana sees tea.\n" + text + "\n");
+  // What is refused has its place among the lines.
+  const auto streamed = run({"run", "--model", model(), "--stream"}, "Ana sees tea.\n" + text + "\nAna sees tea.\n");
+  CHECK(streamed.code == 1);
+  REQUIRE(lines(streamed.output).size() == 3);
+  CHECK(lines(streamed.output)[1].empty());
+  CHECK(lines(streamed.output)[2] == lines(streamed.output)[0]);
+  const auto json = run({"run", "--model", model(), "--format", "json"}, text + "\nAna sees tea.\n");
+  CHECK(json.code == 1);
+  REQUIRE(lines(json.output).size() == 2);
+  const auto refused = nlohmann::json::parse(lines(json.output)[0]);
+  CHECK(refused.at("translations").empty());
+  CHECK_THAT(refused.at("error").get<std::string>(), ContainsSubstring("sentence 1 has "));
+  CHECK_FALSE(nlohmann::json::parse(lines(json.output)[1]).contains("error"));
+  const auto lists = run({"run", "--model", model(), "--n-best", "2"}, text + "\nAna sees tea.\n");
+  CHECK(lists.code == 1);
+  for (const auto& line : lines(lists.output)) CHECK(line.starts_with("2\t"));
 }
 
 TEST_CASE("translate run --stream: what greedy search finds, as it comes", "[translate]") {

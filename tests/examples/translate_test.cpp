@@ -81,6 +81,13 @@ Words training(const std::string& out, const Words& more = {}) {
   return words;
 }
 
+/// The command line without an option and its value.
+Words without(const std::string& option, Words words) {
+  const auto at = std::find(words.begin(), words.end(), option);
+  words.erase(at, at + 2);
+  return words;
+}
+
 std::string out(const std::string& name) { return (files() / name).string(); }
 
 /// A model that was trained once for all tests.
@@ -172,20 +179,28 @@ TEST_CASE("translate run: a line for a line, each at once", "[translate]") {
   CHECK(program.errors().empty());
 }
 
-TEST_CASE("translate run: what stands before a line at fault is translated", "[translate]") {
+TEST_CASE("translate run: a line at fault costs no other its translation", "[translate]") {
   std::string lines;
   for (int i = 0; i < 20; ++i) lines += "Ana wants bread.\n";
-  std::string endless = "I";
-  for (int i = 0; i < 400; ++i) endless += " see";
-  const auto count = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
-  for (const auto& [line, message] :
-       {std::pair<std::string, std::string>{"\xC3(", "standard input: line 21 is not UTF-8"}, {endless, "sentence 21 has "}}) {
-    const auto outcome = run({"run", "--model", model(), "--buffer", "16"}, lines + line + "\nlast\n");
+  std::string long_line = "I";
+  for (int i = 0; i < 400; ++i) long_line += " see";
+  const std::string good = run({"run", "--model", model()}, "Ana wants bread.\n").output;
+  std::string expected;
+  for (int i = 0; i < 20; ++i) expected += good;
+  expected += "\n" + good;
+  for (const auto& [line, message] : {std::pair<std::string, std::string>{"\xC3(", "line 21 has no translation: it is not UTF-8"},
+                                      {long_line, "line 21 has no translation: Translator: sentence 21 has "},
+                                      {std::string((1 << 20) + 70'000, 'a'), "line 21 has no translation: it has more than "}}) {
+    const std::string input = file("faults.txt", lines + line + "\nAna wants bread.");
+    const auto outcome = run_on_file({"run", "--model", model(), "--buffer", "16"}, input);
     CHECK(outcome.code == 1);
-    CHECK(count(outcome.output) == 20);
+    CHECK(outcome.output == expected);
     CHECK(outcome.complaints() == 1);
     CHECK_THAT(outcome.errors, ContainsSubstring(message));
   }
+  const auto last = run({"run", "--model", model()}, "Ana wants bread.\n\xff");
+  CHECK(last.code == 1);
+  CHECK(last.output == good + "\n");
 }
 
 TEST_CASE("translate run: n-best lists and sampling", "[translate]") {
@@ -279,7 +294,48 @@ TEST_CASE("translate train: a run that is there is neither lost nor mixed with a
   refused({"--overwrite"}, "exclude each other");
   CHECK(state() == before);
   CHECK(run({"train", "--resume", "--out", run_folder, "--d-model", "16"}).code == 0);
-  CHECK(run(training(out("other"), {"--validation-size", "0", "--max-steps", "3", "--patience", "0"})).code == 0);
+  const auto unmeasured = run(training(out("other"), {"--validation-size", "0", "--max-steps", "3"}));
+  CHECK(unmeasured.code == 1);
+  CHECK_THAT(unmeasured.errors, ContainsSubstring("train: --validate-every needs validation pairs"));
+  CHECK_THAT(unmeasured.errors, !ContainsSubstring("learning subwords"));
+  CHECK(run(without("--validate-every", training(out("other"), {"--validation-size", "0", "--max-steps", "3"}))).code == 0);
+}
+
+TEST_CASE("translate train: one at a time trains into a folder", "[translate]") {
+  const std::string folder = out("shared");
+  Program first(training(folder, {"--max-steps", "1000000"}));
+  REQUIRE(first.says("validation at step 7"));
+  for (const Words& words : {training(folder, {"--overwrite"}), Words{"train", "--resume", "--out", folder}}) {
+    const auto second = run(words);
+    CHECK(second.code == 1);
+    CHECK(second.complaints() == 1);
+    CHECK_THAT(second.errors, ContainsSubstring(folder + " is in use: another training or averaging writes there"));
+  }
+  first.signal(SIGKILL);
+  first.wait();
+  const auto after = run({"train", "--resume", "--out", folder, "--max-steps", "1"});  // which is over
+  CHECK(after.code == 0);
+  CHECK_THAT(after.errors, ContainsSubstring("going on from step "));
+}
+
+TEST_CASE("translate train: the pairs of all files, and validation pairs that are too long are left out", "[translate]") {
+  const std::string more = file("more.tsv", "I see milk.\tyo vemos leche.\nAna has milk.\tAna tenemos leche.\n");
+  std::string long_pair = "I see tea.";
+  for (int i = 0; i < 40; ++i) long_pair += " Ana wants bread.";
+  const std::string validation = file("validation.tsv", "I see tea.\tyo vemos te.\n" + long_pair + "\tyo vemos te.\n");
+  const std::string folder = out("several");
+  Words words = without("--validation-size", training(folder, {"--pairs", more, "--validation-pairs", validation,
+                                                               "--validation-pairs", more, "--max-length", "30", "--max-steps",
+                                                               "14"}));
+  const auto trained = run(words);
+  CHECK(trained.code == 0);
+  for (const std::string said : {more + ": 2 lines, 2 pairs", std::string("train: 74 pairs to learn from, 4 for validation"),
+                                 std::string("  validation 3 pairs (1 left out: longer than 30 tokens)")})
+    CHECK_THAT(trained.errors, ContainsSubstring(said));
+  CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "16"}).code == 0);  // from the same files
+  const auto uneven = run({"train", "--source", more, "--source", more, "--target", more, "--out", out("uneven")});
+  CHECK(uneven.code == 1);
+  CHECK_THAT(uneven.errors, ContainsSubstring("--source came 2 times and --target 1, expected as often"));
 }
 
 TEST_CASE("translate train: says how it will train, and what is odd about the pairs", "[translate]") {
