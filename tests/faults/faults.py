@@ -101,8 +101,7 @@ class Work:
         output, messages = process.communicate(LINES)
         if process.returncode == 0 and output.count("\n") == LINES.count("\n") and not messages:
             return True
-        absent = "is no model" in messages or "No such file" in messages
-        if process.returncode == 1 and absent and not has_state(folder):
+        if process.returncode == 1 and "is no model" in messages and not has_state(folder):
             return False
         raise Fault(f"{folder} holds no good model: {process.returncode}, {messages.strip()[-500:]}")
 

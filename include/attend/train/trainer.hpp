@@ -225,24 +225,15 @@ class Trainer {
     conclude_but(0);
     const double begin = clock_.seconds();
     typename optim::WeightAverage<T, D>::Scope averaged(average_ ? &*average_ : nullptr);
-    ValidationPoint point{.step = state_.step};
-    std::vector<std::string> translations;
-    const bool measured = in_context("fit: validation at step " + std::to_string(state_.step) + ": ", [&] {
-      const auto loss = validation_->loss(model_, o_.stop);
-      if (!loss) return false;
-      point.loss = *loss;
-      if (!o_.translate || !std::isfinite(*loss)) return true;
-      translations = validation_->translations(model_, o_.translate);
-      point.bleu = validation_->bleu(translations);
-      translations = validation_->in_places(std::move(translations));
-      return true;
-    });
+    const auto measured = in_context("fit: validation at step " + std::to_string(state_.step) + ": ",
+                                     [&] { return validation_->measure(model_, o_.translate, o_.stop); });
     if (!measured) return;  // interrupted; the run that resumes this one begins with this validation
-    if (!std::isfinite(point.loss)) {
+    if (!std::isfinite(measured->loss)) {
       sound_ = false;
       throw Error("fit: the validation loss is not finite at step " + std::to_string(state_.step) +
                   "; a lower learning rate or a longer warm-up may help");
     }
+    ValidationPoint point{.step = state_.step, .loss = measured->loss, .bleu = measured->bleu};
     const double value = o_.best_by == Metric::loss ? point.loss : -point.bleu;  // lower is better
     const bool better = !(value >= state_.best_value) && !std::isnan(value);
     point.seconds = state_.seconds = clock_.seconds();
@@ -254,13 +245,13 @@ class Trainer {
     state_.validated = state_.step;
     state_.twentieths = twentieths();
     state_.validations.push_back(point);
-    reporter_.validation(point, translations, validation_->batches().kept());
+    reporter_.validation(point, measured->translations, validation_->batches().kept());
     saved_step_ = -1;  // what was saved does not know of this
     if (point.best && folder_.used()) {
       averaged.end();
       checkpoint();  // so that a run that goes on from `last` knows of this best
     }
-    if (o_.on_validation) o_.on_validation(point, translations);
+    if (o_.on_validation) o_.on_validation(point, measured->translations);
   }
 
   /// At each step that `checkpoint_every` names, a checkpoint for a better validation there or not.

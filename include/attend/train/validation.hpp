@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,6 +29,13 @@ class GeneratorScope {
 
  private:
   Generator before_;
+};
+
+/// What a validation finds.
+struct Measured {
+  double loss = 0;                                         ///< see `Validation::loss`; where it is not finite, there is no more
+  double bleu = std::numeric_limits<double>::quiet_NaN();  ///< NaN where nothing was translated
+  std::vector<std::string> translations = {};              ///< one for each pair of the corpus: empty where it was left out
 };
 
 /// Measures a model on pairs that it was not trained on. Pairs that are too long are left out, as in training: see `batches()`.
@@ -70,6 +79,18 @@ class Validation {
   /// The BLEU of these translations, 0 to 100. Throws ValueError where there are not as many as sources.
   [[nodiscard]] double bleu(const std::vector<std::string>& translations) const {
     return text::bleu(translations, references_).score;
+  }
+  /// What all of it finds; BLEU where `translate` is given. Nothing where `stop` became true meanwhile.
+  template <class Model, class F>
+  [[nodiscard]] std::optional<Measured> measure(Model& model, const F& translate, const std::atomic<bool>* stop = nullptr) const {
+    const auto mean = loss(model, stop);
+    if (!mean) return std::nullopt;
+    Measured measured{.loss = *mean};
+    if (!translate || !std::isfinite(*mean)) return measured;
+    auto own = translations(model, translate);
+    measured.bleu = bleu(own);
+    measured.translations = in_places(std::move(own));
+    return measured;
   }
   /// These translations, one for each pair of the corpus: empty where it was left out.
   [[nodiscard]] std::vector<std::string> in_places(std::vector<std::string> translations) const {
