@@ -67,6 +67,7 @@ text::Split split(const Flags& flags) {
       text::split_by_source(std::move(corpus), {.validation = validation, .test = flags.test_size, .seed = flags.train.fit.seed});
   if (own_validation) {
     parts.validation = PairFiles{.pairs = flags.validation_pairs}.read("train", {.max_characters = flags.max_characters});
+    check_value(!parts.validation.empty(), "train", "there is no sentence pair in --validation-pairs to validate with");
     if (flags.reverse) parts.validation = parts.validation.reversed();
   }
   return parts;

@@ -333,6 +333,9 @@ TEST_CASE("translate train: the pairs of all files, and validation pairs that ar
                                  std::string("  validation 3 pairs (1 left out: longer than 30 tokens)")})
     CHECK_THAT(trained.errors, ContainsSubstring(said));
   CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "16"}).code == 0);  // from the same files
+  const auto none = run(without("--validation-size", training(out("none"), {"--validation-pairs", file("none.tsv", "\t\n")})));
+  CHECK(none.code == 1);
+  CHECK_THAT(none.errors, ContainsSubstring("train: there is no sentence pair in --validation-pairs to validate with"));
   const auto uneven = run({"train", "--source", more, "--source", more, "--target", more, "--out", out("uneven")});
   CHECK(uneven.code == 1);
   CHECK_THAT(uneven.errors, ContainsSubstring("--source came 2 times and --target 1, expected as often"));
