@@ -29,7 +29,8 @@ struct PairFiles {
     const auto add = [&](const std::string& name, text::Corpus corpus) {
       std::fprintf(stderr, "%s: %s: %s\n", command, name.c_str(), corpus.report.text().c_str());
       if (all.empty()) all = std::move(corpus);
-      else for (auto& pair : corpus.pairs) all.pairs.push_back(std::move(pair));
+      else
+        for (auto& pair : corpus.pairs) all.pairs.push_back(std::move(pair));
     };
     for (const auto& file : pairs) add(file, text::read_tsv(file, how));
     for (std::size_t i = 0; i < sources.size(); ++i)

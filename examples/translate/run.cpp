@@ -103,8 +103,8 @@ class Printer {
     write_out(out);
   }
 
-  /// In place of a translation: says why there is none, so that what was asked for and what comes out stay line for line. Of lists
-  /// each line has its number, so there is nothing to print.
+  /// In place of a translation: says why there is none, so that what was asked for and what comes out stay line for line. Of
+  /// lists each line has its number, so there is nothing to print.
   void leave_out(std::size_t number, const std::string& source, const std::string& fault) {
     std::fprintf(stderr, "translate: line %zu has no translation: %s\n", number, fault.c_str());
     exit_code = 1;
@@ -186,9 +186,10 @@ void add_text_flags(CLI::App& app, Flags& flags) {
   auto* split = app.add_flag("--split-sentences", flags.split_sentences,
                              "Translate the sentences of a line each by itself, as models are trained to");
   split->group(group);
-  app.add_option("--long-input", flags.long_input,
-                 "A line with more tokens than the model takes: refuse it, which leaves its line empty and ends with exit code 1; "
-                 "or split it at sentences, clauses, spaces")
+  app.add_option(
+         "--long-input", flags.long_input,
+         "A line with more tokens than the model takes: refuse it, which leaves its line empty and ends with exit code 1; "
+         "or split it at sentences, clauses, spaces")
       ->check(CLI::IsMember({"refuse", "split"}))
       ->capture_default_str()
       ->group(group);

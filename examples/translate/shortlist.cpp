@@ -48,8 +48,8 @@ void add_shortlist(CLI::App& app) {
   auto* command = app.add_subcommand("shortlist", "Learn which words translations may need, for a faster `translate run`");
   auto flags = std::make_shared<Flags>();
   command->add_option("--model", flags->model, "Folder of the model whose tokens they are")->type_name("FOLDER")->required();
-  auto* pairs = takes_all(command->add_option("--pairs", flags->files.pairs,
-                                              "Sentence pairs, `source, tab, target` a line: those of the training. May come often"));
+  auto* pairs = takes_all(command->add_option(
+      "--pairs", flags->files.pairs, "Sentence pairs, `source, tab, target` a line: those of the training. May come often"));
   auto* source = takes_all(command->add_option("--source", flags->files.sources, "Or the sources, a sentence a line"));
   source->excludes(pairs);
   takes_all(command->add_option("--target", flags->files.targets, "And their translations"))->needs(source);

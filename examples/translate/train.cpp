@@ -178,7 +178,7 @@ void train_model(const CLI::App& command, const Flags& flags, std::optional<io::
               "--validate-every needs validation pairs: more pairs, another --validation-size, or --validation-pairs");
   seed(flags.train.fit.seed);
   if (!lock) {
-    lock.emplace(out);  // makes it, or says why it cannot be
+    lock.emplace(out);    // makes it, or says why it cannot be
     check_output(flags);  // another run may have come and gone meanwhile
   }
   if (!flags.resume) save_settings(command, out);
@@ -218,7 +218,7 @@ void train_model(const CLI::App& command, const Flags& flags, std::optional<io::
 }
 
 void start(CLI::App& command, Flags& flags) {
-  std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
+  std::signal(SIGPIPE, SIG_IGN);       // where who reads the progress goes away, the training does not
   std::optional<io::FolderLock> lock;  // what is there may be another run's, which goes on
   std::error_code ignored;
   if (fs::is_directory(flags.out, ignored)) lock.emplace(flags.out);
@@ -242,8 +242,9 @@ void add_train(CLI::App& app) {
       "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"
       "  translate run --model model");
   auto flags = std::make_shared<Flags>();
-  auto* pairs = command->add_option("--pairs", flags->files.pairs,
-                                    "A pair a line, source and translation parted by a tab. May come often: the pairs of all files");
+  auto* pairs =
+      command->add_option("--pairs", flags->files.pairs,
+                          "A pair a line, source and translation parted by a tab. May come often: the pairs of all files");
   auto* source = command->add_option("--source", flags->files.sources, "In place of --pairs: the source sentences, a line each");
   auto* target = command->add_option("--target", flags->files.targets, "... and their translations, line for line");
   for (auto* option : {pairs, source, target}) takes_all(option);

@@ -109,8 +109,8 @@ TEMPLATE_TEST_CASE("cuda: gradients that are not finite leave weights and memory
     for (const auto x : values) all.push_back(static_cast<float>(x));
     return all;
   };
-  for (const auto& kind : std::vector<OptimizerOptions>{AdamOptions{}, AdamWOptions{}, SgdOptions{}, SgdOptions{.momentum = 0.9},
-                                                        MuonOptions{}}) {
+  for (const auto& kind :
+       std::vector<OptimizerOptions>{AdamOptions{}, AdamWOptions{}, SgdOptions{}, SgdOptions{.momentum = 0.9}, MuonOptions{}}) {
     INFO(optimizer_name(kind));
     const Var<T, Cuda> w(device::random<T>({8, 16}, 1).template to<Cuda>(), true);
     const Var<T, Cuda> b(device::random<T>({24}, 2).template to<Cuda>(), true);

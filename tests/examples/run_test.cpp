@@ -43,13 +43,13 @@ const std::string& pairs() {
 
 /// A model of that name, trained to say what the pairs do.
 std::string train(const std::string& name, const std::string& data, const Words& more = {}) {
-  Words words{"train",   "--pairs",           data,    "--out",
-              out(name), "--d-model",         "32",    "--heads",
-              "2",       "--encoder-layers",  "1",     "--decoder-layers",
-              "2",       "--max-length",      "40",    "--tokens-per-batch",
-              "200",     "--validation-size", "3",     "--epochs",
-              "0",       "--patience",        "0",     "--validate-every",
-              "150",     "--warmup",          "20",    "--learning-rate",
+  Words words{"train",   "--pairs",           data, "--out",
+              out(name), "--d-model",         "32", "--heads",
+              "2",       "--encoder-layers",  "1",  "--decoder-layers",
+              "2",       "--max-length",      "40", "--tokens-per-batch",
+              "200",     "--validation-size", "3",  "--epochs",
+              "0",       "--patience",        "0",  "--validate-every",
+              "150",     "--warmup",          "20", "--learning-rate",
               "0.005",   "--max-steps",       "150"};
   words.insert(words.end(), more.begin(), more.end());
   const auto trained = run(words);

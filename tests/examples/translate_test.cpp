@@ -324,9 +324,9 @@ TEST_CASE("translate train: the pairs of all files, and validation pairs that ar
   for (int i = 0; i < 40; ++i) long_pair += " Ana wants bread.";
   const std::string validation = file("validation.tsv", "I see tea.\tyo vemos te.\n" + long_pair + "\tyo vemos te.\n");
   const std::string folder = out("several");
-  Words words = without("--validation-size", training(folder, {"--pairs", more, "--validation-pairs", validation,
-                                                               "--validation-pairs", more, "--max-length", "30", "--max-steps",
-                                                               "14"}));
+  Words words =
+      without("--validation-size", training(folder, {"--pairs", more, "--validation-pairs", validation, "--validation-pairs",
+                                                     more, "--max-length", "30", "--max-steps", "14"}));
   const auto trained = run(words);
   CHECK(trained.code == 0);
   for (const std::string said : {more + ": 2 lines, 2 pairs", std::string("train: 74 pairs to learn from, 4 for validation"),

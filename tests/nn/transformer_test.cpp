@@ -347,7 +347,8 @@ TEST_CASE("Transformer: of an empty batch the loss is 0, and no gradient is anot
   const Model model(small());
   const Tensor<token_t> nothing(Shape{0});
   const auto none = Segments::ragged({});
-  const nn::Batch<> batch{.source = nothing, .source_segments = none, .target = nothing, .target_segments = none, .labels = nothing};
+  const nn::Batch<> batch{
+      .source = nothing, .source_segments = none, .target = nothing, .target_segments = none, .labels = nothing};
   const auto loss = model.loss(batch);
   CHECK(loss.item() == 0);
   loss.backward();

@@ -14,10 +14,10 @@
 
 namespace attend::io {
 
-/// The right to write into a folder, which only one has at a time, here or in another process: two trainings into one folder would
-/// take each other's checkpoints for their own. It is a lock (flock) on the file `.attend-lock` in the folder, which goes away
-/// with it. The system frees the lock of a process that is killed; the file that stays behind then means nothing. Where a file
-/// system has no locks, nobody is kept out.
+/// The right to write into a folder, which only one has at a time, here or in another process: two trainings into one folder
+/// would take each other's checkpoints for their own. It is a lock (flock) on the file `.attend-lock` in the folder, which goes
+/// away with it. The system frees the lock of a process that is killed; the file that stays behind then means nothing. Where a
+/// file system has no locks, nobody is kept out.
 class FolderLock {
  public:
   /// Makes the folder and its parents where they are missing. Throws IoError where another has the lock (it does not wait), and

@@ -158,8 +158,8 @@ void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest,
           tokens <= stack->vocabulary, "fit",
           "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabulary " + std::to_string(stack->vocabulary));
       check_value(longest <= stack->max_length, "fit",
-                  where + "a sentence has " + std::to_string(longest) + " tokens, the model takes " + std::to_string(stack->max_length) +
-                      "; set max_length");
+                  where + "a sentence has " + std::to_string(longest) + " tokens, the model takes " +
+                      std::to_string(stack->max_length) + "; set max_length");
     }
 }
 
