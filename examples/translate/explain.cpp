@@ -137,8 +137,8 @@ class Explainer {
     return found;
   }
 
-  /// Whether the search goes by scores that are normalised by the length.
-  [[nodiscard]] bool normalises() const { return options_.length_penalty != 0 && options_.beam > 1 && !options_.sample; }
+  /// Whether scores are normalised by the length.
+  [[nodiscard]] bool normalises() const { return options_.length_penalty != 0; }
   [[nodiscard]] double score(double log_probability, std::size_t length) const {
     if (!normalises()) return log_probability;
     return decode::normalized_score(log_probability, static_cast<index_t>(length), options_.length_penalty,

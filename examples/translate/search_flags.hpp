@@ -17,9 +17,9 @@ struct SearchFlags {
   Options options;  // the defaults, with what the command line says in their place
 
   void add_to(CLI::App& app) {
-    auto* beam = add(app, "--beam", &Options::beam, "Beam size; 1: greedy", CLI::Range(1, 1000));
+    auto* beam = add_beam(app);
     add(app, "--n-best", &Options::n_best, "Translations per line, each with its score", CLI::Range(1, 1000));
-    auto* penalty = add(app, "--length-penalty", &Options::length_penalty, "0: none; larger favours longer translations");
+    add(app, "--length-penalty", &Options::length_penalty, "0: none; larger favours longer translations");
     add_choice<attend::decode::LengthNormalization>(
         app, "--normalization", &Options::normalization, "How the length penalty grows with a length n: ((5+n)/6)^a or n^a",
         {{"google", attend::decode::LengthNormalization::google}, {"marian", attend::decode::LengthNormalization::marian}});
@@ -47,7 +47,7 @@ struct SearchFlags {
                                         {{"suppress", attend::decode::Unknown::suppress},
                                          {"allow", attend::decode::Unknown::allow},
                                          {"replace", attend::decode::Unknown::replace}});
-    add_sampling(app, beam, penalty, coverage);
+    add_sampling(app, beam, coverage);
   }
 
   /// `base`, with what the command line says in its place: for a model that brings a search of its own.
@@ -60,10 +60,28 @@ struct SearchFlags {
  private:
   static constexpr const char* group = "Search";
 
-  void add_sampling(CLI::App& app, CLI::Option* beam, CLI::Option* penalty, CLI::Option* coverage) {
+  /// A beam in place of a model's wish to be sampled, too.
+  CLI::Option* add_beam(CLI::App& app) {
+    auto* beam = app.add_option_function<attend::index_t>(
+        "--beam", [this](attend::index_t size) { options.beam = size; }, "Beam size; 1: greedy");
+    beam->check(CLI::Range(1, 1000))->default_str(std::to_string(options.beam))->group(group);
+    given_.push_back({beam, [](const Options& from, Options& to) {
+                        to.beam = from.beam;
+                        if (!to.sample) return;
+                        const Options plain;
+                        to.sample = false;
+                        to.temperature = plain.temperature, to.top_k = plain.top_k, to.top_p = plain.top_p;
+                      }});
+    return beam;
+  }
+  /// Sampling in place of a model's wish to be searched, too.
+  void add_sampling(CLI::App& app, CLI::Option* beam, CLI::Option* coverage) {
     auto* sample = app.add_flag("--sample", options.sample, "Draw translations at random instead of searching the best");
-    sample->excludes(beam)->excludes(penalty)->excludes(coverage)->group(group);
-    given_.push_back({sample, [](const Options& from, Options& to) { to.sample = from.sample; }});
+    sample->excludes(beam)->excludes(coverage)->group(group);
+    given_.push_back({sample, [](const Options& from, Options& to) {
+                        to.sample = from.sample;
+                        to.beam = {}, to.coverage_penalty = 0;
+                      }});
     add(app, "--temperature", &Options::temperature, "Of sampling; below 1 sharpens", CLI::Range(1e-6, 1e6))->needs(sample);
     add(app, "--top-k", &Options::top_k, "Sample among the k most probable tokens; 0: all", CLI::Range(0, 1 << 24))
         ->needs(sample);

@@ -29,7 +29,7 @@ ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transforme
 ATTEND_TEMPLATE nn::Transformer<float> io::load_model<float, Cpu>(const std::filesystem::path&);
 ATTEND_TEMPLATE decode::Translator<text::SentencePiece, float>::Translator(const std::vector<nn::Transformer<float>>&,
                                                                            text::SentencePiece, const decode::TranslatorOptions&);
-ATTEND_TEMPLATE std::vector<std::vector<decode::Translation>> decode::Translator<text::SentencePiece, float>::translate(
+ATTEND_TEMPLATE decode::TranslationLists decode::Translator<text::SentencePiece, float>::translate(
     std::span<const std::string>, std::size_t, std::span<const std::string>) const;
 
 }  // namespace attend

@@ -244,6 +244,53 @@ TEST_CASE("unfinished hypotheses come back only where nothing has finished", "[b
   REQUIRE_FALSE(end[0].finished);
 }
 
+TEST_CASE("where nothing finishes, a prefix that nothing could follow is not forgotten", "[beam]") {
+  // 3 is a dead end; 4 goes on for ever, ever less probable.
+  scripted::Model<double> model(5, [](index_t, const Tokens& prefix) {
+    if (prefix.empty()) return logs({0, 0, 0, 0.6, 0.4});
+    return prefix.back() == 3 ? std::vector<double>(5, never) : logs({0, 0, 0, 0, 0.1});
+  });
+  auto state = model.begin({0});
+  REQUIRE(greedy(model, state, 1, {.max_length = 3})[0].tokens == Tokens{3});
+  const auto lists = run(model, {0, 0}, {.max_length = std::vector<index_t>{3, 1}, .beam = 2, .n_best = 2});
+  REQUIRE(lists[0].size() == 2);
+  REQUIRE(lists[0][0].tokens == Tokens{3});
+  REQUIRE(lists[0][0].score == Approx(std::log(0.6)));
+  REQUIRE_FALSE(lists[0][0].finished);
+  REQUIRE(lists[0][1].tokens == Tokens{4, 4, 4});
+  REQUIRE(lists[0][1].log_probability == Approx(std::log(0.4 * 0.1 * 0.1)));
+  // At the limit both stand there, once each.
+  REQUIRE(lists[1].size() == 2);
+  REQUIRE(lists[1][0].tokens == Tokens{3});
+  REQUIRE(lists[1][1].tokens == Tokens{4});
+  // What has finished is better than any dead end.
+  scripted::Model<double> ends(5, [](index_t, const Tokens& prefix) {
+    if (prefix.empty()) return logs({0, 0, 0, 0.9, 0.1});
+    return prefix.back() == 3 ? std::vector<double>(5, never) : logs({0, 0, 0.01, 0, 0});
+  });
+  const auto list = run(ends, {0}, {.beam = 2, .n_best = 2})[0];
+  REQUIRE(list.size() == 1);
+  REQUIRE(list[0].tokens == Tokens{4});
+  REQUIRE(list[0].finished);
+}
+
+TEST_CASE("a beam search without any limit ends where nothing better can come, not before", "[beam]") {
+  // One live hypothesis, 0.04 then 1, 1, ...: only its long end beats what has ended after one token.
+  scripted::Model<double> model(5, [](index_t, const Tokens& prefix) {
+    if (prefix.empty()) return logs({0, 0, 0.5, 0, 0.5});
+    if (prefix.size() == 1) return logs({0, 0, 0.9, 0, 0.1});
+    return prefix.size() < 8 ? logs({0, 0, 0, 0, 1}) : logs({0, 0, 1, 0, 0});
+  });
+  BeamOptions options{.max_length = std::numeric_limits<index_t>::max(),
+                      .beam = 2,
+                      .alpha = 1,
+                      .normalization = LengthNormalization::marian};
+  for (const bool keep_unfinished : {false, true}) {
+    options.keep_unfinished = keep_unfinished;
+    REQUIRE(run(model, {0}, options)[0][0].tokens == Tokens(8, 4));
+  }
+}
+
 TEST_CASE("beam search takes length limits one by one and a beam beyond the vocabulary", "[beam]") {
   scripted::Model<double> model(5, scripted::random_script(4, 5, 0.5));
   const auto lists = run(model, {0, 1, 2},

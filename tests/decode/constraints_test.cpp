@@ -191,12 +191,29 @@ TEST_CASE("what a constraint leaves nothing ends unfinished", "[constraints]") {
     REQUIRE(h.tokens.size() == 2);
     REQUIRE_FALSE(h.finished);
   }
-  // A shortlist of tokens that the model rules out, and a prefix that it does.
+  // A shortlist of tokens that the model rules out.
   scripted::Model<double> sure(5, [](index_t, const Tokens&) { return std::vector<double>{never, never, never, 0, never}; });
   state = sure.begin({0});
   REQUIRE(greedy(sure, state, 1, {.constraints = {.allowed = {{4}}}})[0].tokens.empty());
-  state = sure.begin({0});
-  REQUIRE(greedy(sure, state, 1, {.constraints = {.prefix = {{3, 4}}}})[0].tokens == Tokens{3});
+}
+
+TEST_CASE("a prefix that the model gives no probability is an error in every search", "[constraints]") {
+  scripted::Model<float> model(5, [](index_t sentence, const Tokens& prefix) {
+    return prefix.empty() || sentence == 0 ? logs({0, 0, 0.2, 0.4, 0.4}) : logs({0, 0, 0.5, 0.5, 0});
+  });
+  // What the options forbid is another matter: a prefix may have it.
+  const Constraints fine{.prefix = {{4, 4}, {4, 3}}, .banned = {{4}, {4, 3}}}, bad{.prefix = {{4, 4}, {4, 4}}};
+  const std::string message = ": the model gives token 4, at position 1 of prefix 1, no probability";
+  auto state = model.begin({0, 1});
+  REQUIRE(greedy(model, state, 2, {.max_length = 2, .constraints = fine})[1].tokens == Tokens{4, 3});
+  state = model.begin({0, 1});
+  REQUIRE_THROWS_WITH(greedy(model, state, 2, {.constraints = bad}), "greedy" + message);
+  for (const index_t beam : {1, 3}) {
+    state = model.begin({0, 1});
+    REQUIRE_THROWS_AS(beam_search(model, state, 2, {.beam = beam, .constraints = bad}), ValueError);
+  }
+  state = model.begin({0, 1});
+  REQUIRE_THROWS_WITH(sample(model, state, 2, {.samples = 2, .constraints = bad}), "sample" + message);
 }
 
 TEST_CASE("a search stops at a prefix as long as max_length, and with force_end at none", "[constraints]") {

@@ -70,7 +70,10 @@ TEST_CASE("Translator: a translation begins with its prefix, whatever stands bes
   const Strings prefixes{"a c", "a", "", "c c", "a b c d e f g h a b c d e f g h", ""};
   for (const bool sample : {false, true})
     for (const index_t beam : {1, 3}) {
-      const auto t = translator({.beam = beam, .n_best = beam, .sample = sample, .seed = 4});
+      decode::TranslatorOptions options{.n_best = beam, .sample = sample};
+      if (sample) options.seed = 4;
+      else options.beam = beam;
+      const auto t = translator(options);
       const auto all = t.translate(sentences, 0, prefixes);
       CHECK(all[1].front().text.empty());
       for (std::size_t i = 0; i < sentences.size(); ++i) {
@@ -216,8 +219,8 @@ TEST_CASE("Translator: on_token hears a translation grow, and may stop it") {
   for (const bool sample : {false, true}) {
     std::map<std::pair<std::size_t, index_t>, Strings> heard;
     std::map<std::pair<std::size_t, index_t>, double> sums;
-    const decode::TranslatorOptions options{
-        .beam = sample ? 4 : 1, .n_best = sample ? 2 : 1, .sample = sample, .seed = 5, .batch_sentences = 2};
+    decode::TranslatorOptions options{.beam = 1, .n_best = sample ? 2 : 1, .sample = sample, .batch_sentences = 2};
+    if (sample) options.seed = 5;
     auto told = options;
     told.on_token = [&](const decode::TranslatedToken& token) {
       heard[{token.sentence, token.sample}].emplace_back(token.text);
@@ -284,6 +287,42 @@ TEST_CASE("Translator: a text is translated sentence by sentence, and one that i
   CHECK_THROWS_WITH(translator()(endless), "Translator: sentence 1 has 50 tokens, the model takes 24; split it");
   CHECK_THROWS_WITH(translator({.split_sentences = true})("a b\n" + endless),
                     "Translator: sentence 1 has 50 tokens, the model takes 24; split it");
+}
+
+TEST_CASE("Translator: every search rates alike, and as given translations are rated") {
+  const Strings one{"c a f e"};
+  for (const double penalty : {0.0, 0.6, 1.0}) {
+    std::vector<double> scores;
+    for (const bool sample : {false, true})
+      for (const index_t beam : {1, 4}) {
+        if (sample && beam > 1) continue;
+        decode::TranslatorOptions options{
+            .beam = beam, .length_penalty = penalty, .normalization = decode::LengthNormalization::marian, .sample = sample};
+        if (sample) options.top_k = 1;
+        const auto t = translator(options);
+        const auto best = t.translate(one)[0][0];
+        CHECK(best.text == "a c f e");
+        CHECK(best.score == Approx(best.log_probability / std::pow(5, penalty)).epsilon(1e-6));
+        CHECK(t.score(one, Strings{best.text})[0].score == Approx(best.score).epsilon(1e-4));
+        scores.push_back(best.score);
+      }
+    REQUIRE(scores.size() == 3);
+    CHECK(scores[0] == Approx(scores[1]).epsilon(1e-6));
+    CHECK(scores[0] == Approx(scores[2]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("Translator: what the search would pass over is refused") {
+  const std::string sampling = ", and sampling is not asked for";
+  CHECK_THROWS_WITH(translator({.beam = 1, .temperature = 0.3}), Catch::Matchers::Contains("temperature is 0.3") &&
+                                                                     Catch::Matchers::Contains(sampling));
+  CHECK_THROWS_WITH(translator({.top_k = 3}), "Translator: top_k is 3" + sampling);
+  CHECK_THROWS_AS(translator({.top_p = 0.5}), ValueError);
+  CHECK_THROWS_AS(translator({.seed = 5}), ValueError);
+  CHECK_THROWS_WITH(translator({.beam = 4, .sample = true}),
+                    "Translator: beam is 4, and sampling is asked for, which keeps no beam");
+  CHECK(translator({.sample = true}).options().beam == 4);  // which nobody asked for
+  CHECK_NOTHROW(translator({.beam = 1, .sample = true, .temperature = 0.3, .top_k = 3, .top_p = 0.5, .seed = 5}));
 }
 
 TEST_CASE("Translator: options that do not fit are named") {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "attend/core/tensor.hpp"
@@ -18,8 +20,12 @@ namespace attend::decode::detail {
 template <class T, Device D, class Options>
 class Adjust {
  public:
-  Adjust(const Options& options, index_t vocabulary)
-      : options_(options), vocabulary_(vocabulary), never_(options.suppressed), by_row_(by_row(options.constraints)) {
+  Adjust(const char* search, const Options& options, index_t vocabulary)
+      : search_(search),
+        options_(options),
+        vocabulary_(vocabulary),
+        never_(options.suppressed),
+        by_row_(by_row(options.constraints)) {
     for (const auto& sequence : options.constraints.banned)
       if (sequence.size() == 1) never_.push_back(sequence[0]);
     std::vector<token_t> all;
@@ -36,7 +42,7 @@ class Adjust {
   }
 
   /// x [rows, vocabulary] follows prefixes of `length` tokens; prefix_of(row, tokens) writes those of a row and gives its
-  /// sentence.
+  /// sentence. Throws ValueError where the model gives a token of a forced prefix no probability.
   template <class PrefixOf>
   void operator()(index_t length, const Tensor<T, D>& x, PrefixOf&& prefix_of) {
     const index_t rows = x.dim(0);
@@ -47,7 +53,7 @@ class Adjust {
       const index_t sentence = prefix_of(row, tokens_);
       add_rules(options_, row, sentence, tokens_, rules_);
     }
-    const Tensor<T, D> only = take_forced(x);
+    const Tensor<T, D> only = take_forced(x, prefix_of);
     restrict(x);
     fill_columns(D{}, rows, vocabulary_, static_cast<index_t>(never_.size()), never_.data(), never, x.data());
     if (length < options_.min_length) fill_columns(D{}, rows, vocabulary_, 1, &options_.eos, never, x.data());
@@ -63,15 +69,34 @@ class Adjust {
  private:
   /// What remains of the rows that only one token may follow: the model's value of a forced one, 0 of the end token. Puts both in
   /// one list.
-  Tensor<T, D> take_forced(const Tensor<T, D>& x) {
+  template <class PrefixOf>
+  Tensor<T, D> take_forced(const Tensor<T, D>& x, PrefixOf& prefix_of) {
     auto &one = rules_.forced, &ended = rules_.ended;
     const auto forced = static_cast<index_t>(one.rows.size());
     if (forced == 0 && ended.rows.empty()) return {};
     one.rows.insert(one.rows.end(), ended.rows.begin(), ended.rows.end());
     one.tokens.insert(one.tokens.end(), ended.tokens.begin(), ended.tokens.end());
     const Tensor<T, D> values({static_cast<index_t>(one.rows.size())}, T(0));
-    if (forced > 0) take_entries(D{}, forced, vocabulary_, one.rows.data(), one.tokens.data(), x.data(), values.data());
+    if (forced > 0) {
+      take_entries(D{}, forced, vocabulary_, one.rows.data(), one.tokens.data(), x.data(), values.data());
+      check_prefix(values.rows(0, forced), prefix_of);
+    }
     return values;
+  }
+  /// Throws ValueError where one of the values of the first forced tokens is minus infinity: a hypothesis that ended there would
+  /// stand above real ones.
+  template <class PrefixOf>
+  void check_prefix(const Tensor<T, D>& values, PrefixOf& prefix_of) {
+    const auto host = values.to_host();
+    for (index_t i = 0; i < host.size(); ++i) {
+      if (host.data()[i] != -std::numeric_limits<T>::infinity()) continue;
+      const auto at = static_cast<std::size_t>(i);
+      tokens_.clear();
+      const index_t sentence = prefix_of(rules_.forced.rows[at], tokens_);
+      throw ValueError(std::string(search_) + ": the model gives token " + std::to_string(rules_.forced.tokens[at]) +
+                       ", at position " + std::to_string(tokens_.size()) + " of prefix " + std::to_string(sentence) +
+                       ", no probability");
+    }
   }
   void restrict(const Tensor<T, D>& x) {
     const auto count = static_cast<index_t>(rules_.kept.size());
@@ -84,6 +109,7 @@ class Adjust {
     restrict_rows(D{}, count, vocabulary_, rules_.kept.data(), begins.data(), lengths.data(), allowed_.data(), x.data());
   }
 
+  const char* search_;
   const Options& options_;
   index_t vocabulary_;
   std::vector<token_t> never_;  // in no row

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "attend/decode/hypothesis.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/decode/options.hpp"
+#include "attend/decode/results.hpp"
 
 namespace attend::decode {
 
@@ -30,7 +32,7 @@ class BeamSearch {
         state_(state),
         options_(options),
         vocabulary_(model.vocabulary()),
-        adjust_(options, vocabulary_),
+        adjust_("beam_search", options, vocabulary_),
         coverage_(options.coverage) {
     check_options("beam_search", options, vocabulary_, sentences);
     check_constraints("beam_search", options, vocabulary_, sentences);
@@ -47,12 +49,12 @@ class BeamSearch {
     if (options.trace) options.trace->sentences.assign(static_cast<std::size_t>(sentences), {});
     results_.resize(static_cast<std::size_t>(sentences));
     for (index_t s = 0; s < sentences; ++s) {
-      groups_.push_back({s, s, 1, {}});
+      groups_.push_back({s, s, 1, {}, {}});
       rows_.push_back({root, root, 0, options.bos});
     }
   }
 
-  std::vector<std::vector<Hypothesis>> run() {
+  Results<Results<Hypothesis>> run() {
     // The first beam + 1 tokens of each row are all that can matter: at most `beam` of a row are taken, and end is one more.
     const index_t k = options_.beam < vocabulary_ ? options_.beam + 1 : vocabulary_;
     for (index_t length = 0; !rows_.empty(); ++length) {
@@ -93,10 +95,11 @@ class BeamSearch {
     float end_log_probability = 0;  // of the end token, where `finished`
     bool finished = false;
   };
-  /// A sentence under way: its rows stand side by side, the most probable first; its endings, the best first.
+  /// A sentence under way: its rows stand side by side, the most probable first; its endings, the best first; and in that order
+  /// too what nothing could follow.
   struct Group {
     index_t sentence, first_row, rows;
-    std::vector<Ending> endings;
+    std::vector<Ending> endings, stuck;
   };
   struct Candidate {
     double log_probability;
@@ -149,13 +152,17 @@ class BeamSearch {
   /// if they are among the first `beam` of all, so that an end is never taken that a narrower choice would have passed over.
   void choose(Group& group, index_t length, index_t k, const T* values, const token_t* tokens) {
     candidates_.clear();
-    for (index_t row = group.first_row; row < group.first_row + group.rows; ++row)
+    const index_t last = last_length(group);
+    for (index_t row = group.first_row; row < group.first_row + group.rows; ++row) {
+      const std::size_t before = candidates_.size();
       for (index_t place = 0; place < k; ++place) {
         const index_t at = row * k + place;
         const double value = checked_log_probability("beam_search", static_cast<double>(values[at]), tokens[at]);
         if (std::isinf(value)) break;  // and so are those after it
         candidates_.push_back({rows_[static_cast<std::size_t>(row)].log_probability + value, row, place});
       }
+      if (candidates_.size() == before && length < last) keep(group.stuck, unfinished(row, length));
+    }
     const auto size = static_cast<index_t>(candidates_.size()), beam = options_.beam;
     const index_t considered = beam > size / 2 ? size : 2 * beam;
     std::partial_sort(candidates_.begin(), candidates_.begin() + considered, candidates_.end(),
@@ -163,7 +170,6 @@ class BeamSearch {
                         if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
                         return a.row != b.row ? a.row < b.row : a.place < b.place;
                       });
-    const index_t last = last_length(group);
     index_t live = 0;
     for (index_t rank = 0; rank < considered; ++rank) {
       const Candidate& c = candidates_[static_cast<std::size_t>(rank)];
@@ -174,7 +180,8 @@ class BeamSearch {
       const bool ends = (end || cut) && rank < options_.beam && length <= last,
                  lives = !end && length < last && live < options_.beam;
       const double total = score(c.log_probability, length + 1) + (ends ? coverage_.penalty(c.row) : 0);
-      if (ends) keep(group, {total, c.log_probability, end ? node.parent : add(node), end ? node.log_probability : 0, end});
+      if (ends)
+        keep(group.endings, {total, c.log_probability, end ? node.parent : add(node), end ? node.log_probability : 0, end});
       if (lives) {
         const auto place = options_.trace ? static_cast<index_t>(traced(group).size()) : root;
         next_rows_.push_back({add(node), place, c.log_probability, token});
@@ -193,6 +200,11 @@ class BeamSearch {
   [[nodiscard]] index_t last_length(const Group& group) const {
     return options_.max_length[group.sentence] - (options_.keep_unfinished ? 1 : 0);
   }
+  /// The hypothesis of `length` tokens that a row holds.
+  [[nodiscard]] Ending unfinished(index_t row, index_t length) const {
+    const Row& r = rows_[static_cast<std::size_t>(row)];
+    return {score(r.log_probability, length) + coverage_.penalty_before(row), r.log_probability, r.node};
+  }
   index_t add(const Node& node) {
     nodes_.push_back(node);
     return static_cast<index_t>(nodes_.size()) - 1;
@@ -210,8 +222,7 @@ class BeamSearch {
   }
 
   /// Of equal scores, the ending that came first is the better one.
-  void keep(Group& group, const Ending& ending) const {
-    auto& list = group.endings;
+  void keep(std::vector<Ending>& list, const Ending& ending) const {
     if (list.size() == wanted() && ending.score <= list.back().score) return;
     if (list.size() == wanted()) list.pop_back();
     const auto at =
@@ -225,20 +236,21 @@ class BeamSearch {
     if (options_.stop == Stop::first) return true;
     // Log-probabilities only sink, and the penalty grows (alpha > 0) or shrinks with the length: the best that can still come
     // has the log-probability of now and either the shortest or the longest length. Coverage takes away from that, never adds.
-    const double bound = options_.stop == Stop::present_length
-                             ? score(best, length)
-                             : std::max(score(best, length + 1), score(best, last_length(group) + 1));
+    const index_t last = last_length(group), longest = last < std::numeric_limits<index_t>::max() ? last + 1 : last;
+    const double bound = options_.stop == Stop::present_length ? score(best, length)
+                                                               : std::max(score(best, length + 1), score(best, longest));
     return bound <= group.endings.back().score;
   }
 
-  /// Writes the results of a sentence; where nothing has finished, the hypotheses of `length` tokens that its rows hold.
+  /// Writes the results of a sentence; where nothing has finished, the best of what nothing could follow and of the hypotheses of
+  /// `length` tokens that its rows hold, if that is the limit.
   void report(Group& group, index_t length) {
     auto& endings = group.endings;
-    if (endings.empty())
-      for (index_t row = group.first_row; row < group.first_row + group.rows; ++row) {
-        const Row& r = rows_[static_cast<std::size_t>(row)];
-        keep(group, {score(r.log_probability, length) + coverage_.penalty_before(row), r.log_probability, r.node});
-      }
+    if (endings.empty()) {
+      endings.swap(group.stuck);
+      for (index_t row = group.first_row; length >= last_length(group) && row < group.first_row + group.rows; ++row)
+        keep(endings, unfinished(row, length));  // else all of them are stuck
+    }
     if (static_cast<index_t>(endings.size()) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
     for (const Ending& ending : endings) {
       Hypothesis h{.log_probability = ending.log_probability, .score = ending.score, .finished = ending.finished};
@@ -265,7 +277,7 @@ class BeamSearch {
   std::vector<token_t> tokens_;
   Adjust<T, D, BeamOptions> adjust_;
   Coverage coverage_;
-  std::vector<std::vector<Hypothesis>> results_;
+  Results<Results<Hypothesis>> results_;
 };
 
 }  // namespace detail
@@ -274,19 +286,20 @@ class BeamSearch {
 /// the one that ended earlier, from the more probable prefix, with the lower token, comes first.
 ///
 /// At each step the `beam` most probable continuations live on. A list holds only finished hypotheses, and may be shorter than
-/// n_best, unless none has finished within the length limit: then the best unfinished ones come back. A hypothesis of
-/// max_length tokens still counts as finished if eos is among the `beam` best continuations. The first step works on one row a
-/// sentence; a sentence that is done leaves the state at once. The state is used up.
+/// n_best, unless none has finished: then the best of those come back that max_length has cut off or that nothing could follow. A
+/// hypothesis of max_length tokens still counts as finished if eos is among the `beam` best continuations. The first step works
+/// on one row a sentence; a sentence that is done leaves the state at once. The state is used up.
 /// With beam = 1 and alpha = 0 the result is that of `greedy`.
 ///
 /// What `generate` of transformers finds with num_beams, length_penalty and early_stopping within max_new_tokens = n comes from
 /// `alpha` = length_penalty, `normalization` = marian, `stop` = present_length for early_stopping False, first for True, exact
 /// for "never", and either `keep_unfinished` with max_length = n or, where there is a forced_eos_token_id, `force_end` with
 /// max_length = n - 1.
-/// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+/// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
+/// log-probability is NaN.
 template <StepModel M>
-std::vector<std::vector<Hypothesis>> beam_search(M& model, typename M::State& state, index_t sentences,
-                                                 const BeamOptions& options = {}) {
+Results<Results<Hypothesis>> beam_search(M& model, typename M::State& state, index_t sentences,
+                                         const BeamOptions& options = {}) {
   const NoGrad no_grad;
   return detail::BeamSearch<M>(model, state, sentences, options).run();
 }

@@ -9,15 +9,17 @@
 #include "attend/decode/hypothesis.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/decode/options.hpp"
+#include "attend/decode/results.hpp"
 
 namespace attend::decode {
 
 /// For each of the `sentences` rows of `state`: the most probable token again and again, of equal ones the lowest, until that is
 /// eos or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos is what follows.
 /// A finished sentence leaves the state at once. The state is used up. The log-probability of an end that `force_end` brought is
-/// 0. Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+/// 0. Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
+/// log-probability is NaN.
 template <StepModel M>
-std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences, const GreedyOptions& options = {}) {
+Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences, const GreedyOptions& options = {}) {
   using T = typename M::value_type;
   using D = typename M::device_type;
   const index_t vocabulary = model.vocabulary();
@@ -25,13 +27,13 @@ std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sente
   detail::check_constraints("greedy", options, vocabulary, sentences);
   const NoGrad no_grad;
 
-  std::vector<Hypothesis> results(static_cast<std::size_t>(sentences));
+  Results<Hypothesis> results(static_cast<std::size_t>(sentences));
   std::vector<index_t> sentence_of_row(results.size()), kept;
   for (std::size_t i = 0; i < results.size(); ++i) sentence_of_row[i] = static_cast<index_t>(i);
   std::vector<token_t> tokens(results.size(), options.bos);
   Tensor<T, D> best({sentences});              // [rows at first]
   Tensor<token_t, D> best_token({sentences});  // [rows at first]
-  detail::Adjust<T, D, GreedyOptions> adjust(options, vocabulary);
+  detail::Adjust<T, D, GreedyOptions> adjust("greedy", options, vocabulary);
   const auto prefix_of = [&](index_t row, std::vector<token_t>& prefix) {
     const index_t sentence = sentence_of_row[static_cast<std::size_t>(row)];
     prefix = results[static_cast<std::size_t>(sentence)].tokens;

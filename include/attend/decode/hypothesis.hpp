@@ -10,7 +10,8 @@ namespace attend::decode {
 struct Hypothesis {
   std::vector<token_t> tokens = {};  ///< without the begin and end tokens
   double log_probability = 0;        ///< the model's, of all the tokens and, where it is finished, of the end token
-  double score = 0;  ///< what n-best lists are sorted by: `log_probability`, in beam search normalised by the length
+  /// What n-best lists are sorted by: `log_probability`, in beam search normalised by the length.
+  double score = 0;
   /// Of each token, then of the end token where it is finished; they add up to `log_probability`.
   std::vector<float> token_log_probabilities = {};
   bool finished = false;  ///< ended by the end token, not by the length limit or because nothing could follow

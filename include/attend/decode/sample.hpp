@@ -14,6 +14,7 @@
 #include "attend/decode/hypothesis.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/decode/options.hpp"
+#include "attend/decode/results.hpp"
 
 namespace attend::decode {
 
@@ -49,10 +50,10 @@ inline double sampling_uniform(std::uint64_t seed, std::uint64_t sentence, index
 /// The draws of a sentence are keyed by the seed, its number (`sentence_ids`), the sample and the step, so they do not depend
 /// on its batch, and a larger `samples` gives the same first ones. The first step works on one row a sentence; what is finished
 /// leaves the state at once. The state is used up.
-/// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+/// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
+/// log-probability is NaN.
 template <StepModel M>
-std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, index_t sentences,
-                                            const SampleOptions& options = {}) {
+Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t sentences, const SampleOptions& options = {}) {
   using T = typename M::value_type;
   using D = typename M::device_type;
   const index_t vocabulary = model.vocabulary();
@@ -64,7 +65,7 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
   struct Draw {
     index_t sentence, sample;
   };
-  std::vector<std::vector<Hypothesis>> results(static_cast<std::size_t>(sentences));
+  Results<Results<Hypothesis>> results(static_cast<std::size_t>(sentences));
   std::vector<Draw> draws;
   std::vector<index_t> row_of_draw, kept;  // in the first step the samples of a sentence share its row
   for (index_t s = 0; s < sentences; ++s)
@@ -75,7 +76,7 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
   for (auto& list : results) list.resize(static_cast<std::size_t>(options.samples));
   std::vector<token_t> tokens(results.size(), options.bos);
   std::vector<double> uniforms;
-  detail::Adjust<T, D, SampleOptions> adjust(options, vocabulary);
+  detail::Adjust<T, D, SampleOptions> adjust("sample", options, vocabulary);
   index_t length = 0;
   const auto prefix_of = [&](index_t row, std::vector<token_t>& prefix) {
     if (length == 0) return row;

@@ -51,16 +51,17 @@ class Translator {
   ///
   /// A sentence that is translated in parts has the best translations of all parts, joined, then the second best, and so on; its
   /// score is the sum of theirs, and the end tokens of all parts but the last stand among its tokens.
-  /// Throws ValueError for a sentence or a prefix with more tokens than the model has positions.
-  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences, std::size_t before = 0,
-                                                                std::span<const std::string> prefixes = {}) const;
+  /// Throws ValueError for a sentence or a prefix with more tokens than the model has positions, and for a prefix that the model
+  /// gives no probability.
+  [[nodiscard]] TranslationLists translate(std::span<const std::string> sentences, std::size_t before = 0,
+                                           std::span<const std::string> prefixes = {}) const;
 
   /// How the model rates given translations; an empty sentence too has its end token, and so a rating. The score is that of the
   /// search, without coverage penalty, and the probabilities are those without a shortlist. Alignments come where the options
   /// want them. Nothing is split. `before` pairs came before these: messages go by a pair's number. Throws ValueError for another
   /// number of targets than of sources, and for a side with more tokens than positions.
-  [[nodiscard]] std::vector<Translation> score(std::span<const std::string> sources, std::span<const std::string> targets,
-                                               std::size_t before = 0) const;
+  [[nodiscard]] Results<Translation> score(std::span<const std::string> sources, std::span<const std::string> targets,
+                                           std::size_t before = 0) const;
 
   /// Which words of the sources and of their translations belong together: each token of a target to the source token that the
   /// decoder's attention was most on when that token was to come (TranslatorOptions::alignment_layer), and so their words. The
@@ -72,8 +73,8 @@ class Translator {
   /// with the best translation that begins so; fewer where the model has no more. None that the options forbid. An empty sentence
   /// has the empty translation. `before` sentences came before this one: messages go by its number.
   /// Throws as `translate`, and for a sentence that would be split.
-  [[nodiscard]] std::vector<Translation> alternatives(std::string_view sentence, std::string_view prefix, index_t count,
-                                                      std::size_t before = 0) const;
+  [[nodiscard]] Results<Translation> alternatives(std::string_view sentence, std::string_view prefix, index_t count,
+                                                  std::size_t before = 0) const;
 
   /// What the tokens of a translation look like.
   [[nodiscard]] std::vector<std::string> pieces(std::span<const token_t> tokens) const {
@@ -112,9 +113,9 @@ class Translator {
   Parts cut(std::span<const std::string> sentences, std::size_t before, std::span<const std::string> prefixes,
             std::vector<std::size_t>& counts) const;
   /// The translations of each part. Those of sentences before it in `parts` are done when a part of a later wave begins.
-  std::vector<std::vector<Translation>> translate_parts(const Parts& parts, std::size_t before, detail::Streams* streams) const;
-  std::vector<std::vector<Hypothesis>> search(std::span<const detail::SourcePart* const> batch, std::size_t before,
-                                              const TokenCallback& on_token) const;
+  TranslationLists translate_parts(const Parts& parts, std::size_t before, detail::Streams* streams) const;
+  Results<Results<Hypothesis>> search(std::span<const detail::SourcePart* const> batch, std::size_t before,
+                                      const TokenCallback& on_token) const;
 
   // translator_ratings.hpp
   std::vector<detail::ForcedTarget> force(std::span<const detail::SourcePart* const> sources,
@@ -123,13 +124,13 @@ class Translator {
   void use_attention(std::span<const detail::SourcePart* const> parts, std::span<Translation* const> translations) const;
   void replace_or_align(const detail::SourcePart& part, const Tensor<float>& attention, bool replace, bool align,
                         Translation& translation) const;
-  std::vector<Translation> rate(std::span<const std::string> sources, std::span<const std::string> targets, std::size_t before,
-                                bool scores, bool align) const;
-  [[nodiscard]] double search_score(const Translation& t) const {
-    return options_.beam > 1 && !options_.sample
-               ? normalized_score(t.log_probability, static_cast<index_t>(t.token_log_probabilities.size()),
-                                  options_.length_penalty, options_.normalization)
-               : t.log_probability;
+  Results<Translation> rate(std::span<const std::string> sources, std::span<const std::string> targets, std::size_t before,
+                            bool scores, bool align) const;
+  /// Of a Translation or Hypothesis: what a beam search would rank it by, but for coverage.
+  template <class Rated>
+  [[nodiscard]] double search_score(const Rated& t) const {
+    return normalized_score(t.log_probability, static_cast<index_t>(t.token_log_probabilities.size()), options_.length_penalty,
+                            options_.normalization);
   }
 
   Model model_;
@@ -218,14 +219,13 @@ void Translator<Tokenizer, T, D>::forbid() {
 
 /// Cuts the sentences into parts, translates these, and joins their translations.
 template <class Tokenizer, class T, Device D>
-std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate(std::span<const std::string> sentences,
-                                                                             std::size_t before,
-                                                                             std::span<const std::string> prefixes) const {
+TranslationLists Translator<Tokenizer, T, D>::translate(std::span<const std::string> sentences, std::size_t before,
+                                                        std::span<const std::string> prefixes) const {
   detail::Streams streams(options_.on_token, before, [&](std::span<const token_t> tokens) { return tokenizer_.decode(tokens); });
   std::vector<std::size_t> counts;
   const Parts parts = cut(sentences, before, prefixes, counts);
   auto lists = translate_parts(parts, before, &streams);
-  std::vector<std::vector<Translation>> results;
+  TranslationLists results;
   results.reserve(sentences.size());
   std::size_t first = 0;
   for (const std::size_t count : counts) {

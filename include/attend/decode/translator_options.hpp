@@ -11,6 +11,7 @@
 
 #include "attend/decode/alignment.hpp"
 #include "attend/decode/options.hpp"
+#include "attend/decode/results.hpp"
 #include "attend/ops/packed_weights.hpp"
 
 namespace attend::decode {
@@ -45,11 +46,25 @@ struct TranslatedToken {
 /// Called for each token as it comes; false: that translation ends here, unfinished.
 using TranslationCallback = std::function<bool(const TranslatedToken&)>;
 
-/// How a Translator searches and groups its work.
+/// How many hypotheses a beam search keeps: 4 where nobody gave a number, so that a number that means nothing can be refused.
+class BeamSize {
+ public:
+  BeamSize() = default;
+  BeamSize(index_t size) : size_(size), given_(true) {}  // NOLINT: `.beam = 6`
+  operator index_t() const { return size_; }             // NOLINT: it is a number
+  [[nodiscard]] bool given() const { return given_; }
+
+ private:
+  index_t size_ = 4;
+  bool given_ = false;
+};
+
+/// How a Translator searches and groups its work. What the chosen search would pass over is refused: a beam with sampling, what
+/// shapes a draw without.
 struct TranslatorOptions {
-  index_t beam = 4;             ///< 1: greedy search
-  index_t n_best = 1;           ///< translations per sentence, at most `beam`
-  double length_penalty = 0.6;  ///< 0: none; larger favours longer translations
+  BeamSize beam = {};           ///< 1: greedy search
+  index_t n_best = 1;           ///< translations per sentence, at most `beam` where they are not drawn
+  double length_penalty = 0.6;  ///< of scores and of what a beam search prefers; 0: none; larger favours longer translations
   LengthNormalization normalization = LengthNormalization::google;
   Stop stop = Stop::exact;  ///< when a sentence's beam search ends
   index_t min_length = 0;   ///< tokens
@@ -91,7 +106,8 @@ struct TranslatorOptions {
 /// A translation and how the model rates it.
 struct Translation {
   std::string text = {};
-  double score = 0;            ///< what the search ranks by
+  /// `log_probability` normalised by the length, alike for every search; what a beam search ranks by.
+  double score = 0;
   double log_probability = 0;  ///< of all tokens and the end
   std::vector<token_t> tokens = {};
   bool finished = true;  ///< false where the length limit cut it off
@@ -99,8 +115,24 @@ struct Translation {
   std::vector<float> token_log_probabilities = {};
   Alignment alignment = {};  ///< of its words to those of the source, where asked for
 };
+/// The translations of each sentence.
+using TranslationLists = Results<Results<Translation>>;
 
 namespace detail {
+
+/// Throws ValueError where an option is given that the search would pass over.
+inline void check_used(const TranslatorOptions& o) {
+  const auto check = [](bool good, const std::string& what) { check_value(good, "Translator", what); };
+  check(!o.sample || !o.beam.given() || o.beam == 1,
+        "beam is " + std::to_string(o.beam) + ", and sampling is asked for, which keeps no beam");
+  const auto of_sampling = [&](bool given, const std::string& what) {
+    check(!given || o.sample, what + ", and sampling is not asked for");
+  };
+  of_sampling(o.temperature != 1, "temperature is " + std::to_string(o.temperature));
+  of_sampling(o.top_k != 0, "top_k is " + std::to_string(o.top_k));
+  of_sampling(o.top_p != 1, "top_p is " + std::to_string(o.top_p));
+  of_sampling(o.seed != 0, "seed is " + std::to_string(o.seed));
+}
 
 /// Throws ValueError, naming the option, for what has to do neither with a tokenizer nor with a model.
 inline void check_translator(const TranslatorOptions& o) {
@@ -123,6 +155,7 @@ inline void check_translator(const TranslatorOptions& o) {
   check(o.alignment_layer >= -1, "alignment_layer is " + std::to_string(o.alignment_layer) + ", expected -1 or more");
   check(!o.on_token || o.sample || o.beam == 1,
         "on_token goes with sampling and greedy search, the beam is " + std::to_string(o.beam));
+  check_used(o);
 }
 
 }  // namespace detail

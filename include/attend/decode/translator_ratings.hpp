@@ -79,14 +79,14 @@ void Translator<Tokenizer, T, D>::replace_or_align(const detail::SourcePart& par
 
 /// What `score` and `align` have in common: the longest pairs first, in batches.
 template <class Tokenizer, class T, Device D>
-std::vector<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::string> sources,
-                                                           std::span<const std::string> targets, std::size_t before, bool scores,
-                                                           bool align) const {
+Results<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::string> sources,
+                                                       std::span<const std::string> targets, std::size_t before, bool scores,
+                                                       bool align) const {
   check_value(sources.size() == targets.size(), "score",
               std::to_string(targets.size()) + " targets for " + std::to_string(sources.size()) + " sources");
   const index_t vocabulary = model_.members().front().transformer().encoder.options.vocabulary;
   Parts parts;
-  std::vector<Translation> results;
+  Results<Translation> results;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     parts.push_back({.text = sources[i], .tokens = tokenizer_.encode(sources[i]), .prefix = {}});
     parts.back().tokens.push_back(tokenizer_.eos());
@@ -118,8 +118,8 @@ std::vector<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::
 
 /// Rates, and aligns where the options want it.
 template <class Tokenizer, class T, Device D>
-std::vector<Translation> Translator<Tokenizer, T, D>::score(std::span<const std::string> sources,
-                                                            std::span<const std::string> targets, std::size_t before) const {
+Results<Translation> Translator<Tokenizer, T, D>::score(std::span<const std::string> sources,
+                                                        std::span<const std::string> targets, std::size_t before) const {
   return rate(sources, targets, before, true, options_.alignments);
 }
 
@@ -157,13 +157,13 @@ std::vector<bool> Translator<Tokenizer, T, D>::forbidden_after(const detail::Sou
 
 /// Goes step by step to the end of the prefix, and searches on from each of the next tokens.
 template <class Tokenizer, class T, Device D>
-std::vector<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view sentence, std::string_view prefix,
-                                                                   index_t count, std::size_t before) const {
+Results<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view sentence, std::string_view prefix, index_t count,
+                                                               std::size_t before) const {
   check_value(count >= 1, "alternatives", "count is " + std::to_string(count) + ", expected at least 1");
   const std::vector<std::string> sentences{std::string(sentence)}, prefixes{std::string(prefix)};
   std::vector<std::size_t> counts;
   const Parts parts = cut(sentences, before, prefixes, counts);
-  if (parts.empty()) return {Translation{}};
+  if (parts.empty()) return Results<Translation>(1);
   check_value(parts.size() == 1, "alternatives",
               "sentence " + std::to_string(before + 1) + " is one of " + std::to_string(parts.size()) + " parts, expected one");
   const detail::SourcePart& part = parts.front();
@@ -194,7 +194,7 @@ std::vector<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_v
     longer.back().prefix.push_back(token);
   }
   auto lists = translate_parts(longer, before, nullptr);
-  std::vector<Translation> results;
+  Results<Translation> results;
   std::size_t used = 0;
   for (const auto& [value, token] : next) {
     if (token != tokenizer_.eos()) {

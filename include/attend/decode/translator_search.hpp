@@ -49,8 +49,8 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
 
 /// Batches parts of like lengths; where somebody hears of tokens, the parts of a sentence in their order.
 template <class Tokenizer, class T, Device D>
-std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_parts(const Parts& parts, std::size_t before,
-                                                                                   detail::Streams* streams) const {
+TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts, std::size_t before,
+                                                              detail::Streams* streams) const {
   const bool told = streams != nullptr && options_.on_token;
   // Who is told of every token hears the parts of a sentence one after another.
   const auto wave = [&](const detail::SourcePart* p) { return told ? p->part : 0; };
@@ -59,7 +59,7 @@ std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_par
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
     return wave(a) != wave(b) ? wave(a) < wave(b) : a->tokens.size() > b->tokens.size();
   });
-  std::vector<std::vector<Translation>> results(parts.size());
+  TranslationLists results(parts.size());
   const auto most = static_cast<std::size_t>(options_.batch_sentences);
   for (std::size_t first = 0; first < order.size();) {
     std::vector<const detail::SourcePart*> batch;
@@ -95,9 +95,8 @@ std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_par
 
 /// One batch, by whichever search the options choose.
 template <class Tokenizer, class T, Device D>
-std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const detail::SourcePart* const> batch,
-                                                                         std::size_t before,
-                                                                         const TokenCallback& on_token) const {
+Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const detail::SourcePart* const> batch,
+                                                                 std::size_t before, const TokenCallback& on_token) const {
   const auto& o = options_;
   const auto sentences = static_cast<index_t>(batch.size());
   std::vector<std::vector<token_t>> sources;
@@ -134,6 +133,11 @@ std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::sp
     options.constraints = std::move(constraints);
     return options;
   };
+  const auto scored = [&](auto lists) {  // these searches rank nothing, and know of no length penalty
+    for (auto& list : lists)
+      for (auto& h : list) h.score = search_score(h);
+    return lists;
+  };
   if (o.sample) {
     auto options = with_common(SampleOptions{.samples = o.n_best,
                                              .temperature = o.temperature,
@@ -142,7 +146,7 @@ std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::sp
                                              .seed = o.seed,
                                              .sentence_ids = std::move(ids)});
     options.on_token = on_token;
-    return decode::sample(model_, state, sentences, options);
+    return scored(decode::sample(model_, state, sentences, options));
   }
   if (o.beam > 1)
     return decode::beam_search(model_, state, sentences,
@@ -156,9 +160,9 @@ std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::sp
                                                        .trace = o.trace}));
   auto options = with_common(GreedyOptions{});
   options.on_token = on_token;
-  std::vector<std::vector<Hypothesis>> results;
-  for (auto& h : decode::greedy(model_, state, sentences, options)) results.push_back({std::move(h)});
-  return results;
+  Results<Results<Hypothesis>> results;
+  for (auto& h : decode::greedy(model_, state, sentences, options)) results.emplace_back().push_back(std::move(h));
+  return scored(std::move(results));
 }
 
 }  // namespace attend::decode

@@ -133,7 +133,7 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
 /// come, besides `search.banned`.
 inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig& config, const std::vector<token_t>& never) {
   Json json;
-  json["num_beams"] = search.sample ? 1 : search.beam;
+  json["num_beams"] = search.sample ? index_t{1} : static_cast<index_t>(search.beam);
   if (search.n_best > 1) json["num_return_sequences"] = search.n_best;
   json["length_penalty"] = search.length_penalty;
   switch (search.stop) {
