@@ -41,6 +41,11 @@ struct SearchFlags {
     given_.push_back({never, [](const Options& from, Options& to) {
                         to.banned_text.insert(to.banned_text.end(), from.banned_text.begin(), from.banned_text.end());
                       }});
+    add(app, "--repetition-penalty", &Options::repetition_penalty,
+        "Above 1, tokens that a translation has already come less often; 1: no penalty", CLI::Range(1e-6, 1e6));
+    add(app, "--unknown-penalty", &Options::unknown_penalty,
+        "What the log-probability of the unknown token is lowered by, where --unknown lets it come", CLI::Range(0.0, 1e6));
+    add_forced_end(app);
     add_choice<attend::decode::Unknown>(app, "--unknown", &Options::unknown,
                                         "The token for unknown words: suppress it, allow it, or replace it by the source word "
                                         "that it attends to",
@@ -71,6 +76,7 @@ struct SearchFlags {
                         const Options plain;
                         to.sample = false;
                         to.temperature = plain.temperature, to.top_k = plain.top_k, to.top_p = plain.top_p;
+                        to.min_p = plain.min_p, to.seed = plain.seed;
                       }});
     return beam;
   }
@@ -82,10 +88,13 @@ struct SearchFlags {
                         to.sample = from.sample;
                         to.beam = {}, to.coverage_penalty = 0;
                       }});
-    add(app, "--temperature", &Options::temperature, "Of sampling; below 1 sharpens", CLI::Range(1e-6, 1e6))->needs(sample);
+    add(app, "--temperature", &Options::temperature, "Of sampling and of beam search; below 1 sharpens", CLI::Range(1e-6, 1e6));
     add(app, "--top-k", &Options::top_k, "Sample among the k most probable tokens; 0: all", CLI::Range(0, 1 << 24))
         ->needs(sample);
     add(app, "--top-p", &Options::top_p, "Sample among the most probable tokens of this share", CLI::Range(0.0, 1.0))
+        ->needs(sample);
+    add(app, "--min-p", &Options::min_p, "Sample among tokens at least this share as probable as the most probable; 0: all",
+        CLI::Range(0.0, 1.0))
         ->needs(sample);
     add(app, "--seed", &Options::seed, "Of sampling")->needs(sample);
   }
@@ -97,6 +106,18 @@ struct SearchFlags {
     option->capture_default_str()->group(group);
     given_.push_back({option, [member](const Options& from, Options& to) { to.*member = from.*member; }});
     return option;
+  }
+  void add_forced_end(CLI::App& app) {
+    auto* forced = app.add_flag("--force-end", options.force_end, "At the length limit the end follows, whatever the model says");
+    given_.push_back({forced, [](const Options& from, Options& to) {
+                        to.force_end = from.force_end;
+                        to.keep_unfinished = false;  // nothing is unfinished then
+                      }});
+    auto* scored = app.add_flag("--score-forced-end", options.score_forced_end,
+                                "With --force-end: it counts as the model rates it there, not as certain");
+    given_.push_back({scored, [](const Options& from, Options& to) { to.score_forced_end = from.score_forced_end; }});
+    forced->group(group);
+    scored->group(group)->needs(forced);
   }
   template <class M>
   void add_choice(CLI::App& app, const char* name, M Options::*member, const char* text,

@@ -309,6 +309,59 @@ TEST_CASE("beam search takes length limits one by one and a beam beyond the voca
   REQUIRE(lists[2].size() == 1);
 }
 
+TEST_CASE("a beam search with a temperature is one of the model with that temperature", "[beam]") {
+  const auto script = scripted::random_script(14, 6, 1.4);
+  for (const double temperature : {0.4, 1.0, 3.0}) {
+    scripted::Model<double> model(6, script), tempered(6, [&](index_t sentence, const Tokens& prefix) {
+      auto x = script(sentence, prefix);
+      double sum = 0;
+      for (double& v : x) sum += std::exp(v /= temperature);
+      for (double& v : x) v -= std::log(sum);
+      return x;
+    });
+    BeamOptions options{.max_length = 6,
+                        .suppressed = {0},
+                        .beam = 3,
+                        .n_best = 3,
+                        .constraints = {.prefix = {{}, {3, 4}, {}}, .no_repeat_ngram = 2}};
+    const auto expected = run(tempered, {0, 1, 2}, options);
+    options.temperature = temperature;
+    const auto lists = run(model, {0, 1, 2}, options);
+    for (std::size_t s = 0; s < lists.size(); ++s) {
+      REQUIRE(lists[s].size() == expected[s].size());
+      for (std::size_t i = 0; i < lists[s].size(); ++i) {
+        REQUIRE(lists[s][i].tokens == expected[s][i].tokens);
+        REQUIRE(lists[s][i].score == Approx(expected[s][i].score).epsilon(1e-12));
+      }
+    }
+  }
+  scripted::Model<float> model(6, script);
+  REQUIRE(run(model, {0}, {.temperature = 1e-300})[0][0].tokens == run(model, {0}, {.beam = 1})[0][0].tokens);
+  for (const double bad : {0.0, -1.0, std::nan("")}) REQUIRE_THROWS_AS(run(model, {0}, {.temperature = bad}), ValueError);
+}
+
+TEST_CASE("however many end tokens there are, as many hypotheses as the beam go on", "[beam]") {
+  // The four most probable tokens end, 6 and 7 go on.
+  scripted::Model<double> model(8, [](index_t, const Tokens&) { return logs({0, 0, 0.3, 0.2, 0.15, 0.13, 0.12, 0.1}); });
+  const auto list = run(model, {0}, {.end_tokens = {3, 4, 5}, .max_length = 2, .beam = 2, .n_best = 2, .alpha = 0})[0];
+  REQUIRE(model.rows_per_step.size() == 1);  // nothing can be better than the first two
+  REQUIRE(list.size() == 2);
+  REQUIRE(list[0].end_token == 2);
+  REQUIRE(list[1].end_token == 3);
+  REQUIRE(list[1].tokens.empty());
+  REQUIRE(list[1].log_probability == Approx(std::log(0.2)));
+  model.rows_per_step.clear();
+  const auto long_ones = run(model, {0}, {.end_tokens = {3, 4, 5}, .max_length = 2, .beam = 2, .alpha = 20})[0];
+  REQUIRE(model.rows_per_step == std::vector<index_t>{1, 2, 2});
+  REQUIRE(long_ones[0].tokens == Tokens{6, 6});
+  REQUIRE(long_ones[0].end_token == 2);
+  // None of them may come before min_length, nor in a prefix.
+  REQUIRE(run(model, {0}, {.end_tokens = {3, 4, 5}, .max_length = 2, .min_length = 2})[0][0].tokens == Tokens{6, 6});
+  REQUIRE_THROWS_AS(run(model, {0}, {.end_tokens = {8}}), IndexError);
+  REQUIRE_THROWS_WITH(run(model, {0}, {.end_tokens = {3}, .constraints = {.prefix = {{6, 3}}}}),
+                      "beam_search: prefix 0 holds the end token");
+}
+
 TEST_CASE("length penalties are as published", "[beam]") {
   REQUIRE(normalized_score(-6, 7, 1, LengthNormalization::google) == Approx(-3));
   REQUIRE(normalized_score(-6, 4, 0.5, LengthNormalization::marian) == Approx(-3));

@@ -1,5 +1,7 @@
 #include <cmath>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "attend/decode/shortlist.hpp"
@@ -312,10 +314,85 @@ TEST_CASE("Translator: every search rates alike, and as given translations are r
   }
 }
 
+TEST_CASE("Translator: penalties, a function of one's own, and the forced end, with every search") {
+  for (const bool sample : {false, true})
+    for (const index_t beam : {1, 4}) {
+      if (sample && beam > 1) continue;
+      const auto with = [&](decode::TranslatorOptions o) {
+        o.beam = beam, o.sample = sample;
+        if (sample) o.top_k = 1;
+        return translator(o);
+      };
+      // Of three letters alike, a penalty leaves one: a strong one, for this model is all but certain.
+      CHECK(with({})("a a a d") == "a a a d");
+      const auto rare = with({.min_length = 4, .max_length = 4, .repetition_penalty = 1e9}).translate(Strings{"a a a d"})[0][0];
+      CHECK(std::set<token_t>(rare.tokens.begin(), rare.tokens.end()).size() == 4);
+      CHECK(with({.unknown = decode::Unknown::allow})("b x d") == "? b d");
+      CHECK(with({.unknown_penalty = 100, .unknown = decode::Unknown::allow})("b x d").find('?') == std::string::npos);
+
+      // The function hears of each sentence by its number, and is not asked about a prefix.
+      std::map<index_t, std::set<std::size_t>> heard;
+      const auto edited = with({.edit = [&](index_t sentence, std::span<const token_t> tokens, std::span<float> values) {
+                                  heard[sentence].insert(tokens.size());
+                                  CHECK(values.size() == 12);
+                                  if (sentence == 8) values[6] = -std::numeric_limits<float>::infinity();  // c
+                                }}).translate(Strings{"c a f e", "c a f e", "a b"}, 7, Strings{"", "", "b"});
+      CHECK(edited[0][0].text == "a c f e");
+      CHECK(edited[1][0].text.find('c') == std::string::npos);
+      CHECK(heard[7].contains(0));
+      CHECK_FALSE(heard[9].contains(0));
+      CHECK(heard[9].contains(1));
+
+      // A tree of what may be said: d and then e, or f.
+      const auto tree = [](index_t, std::span<const token_t> tokens) -> std::optional<Tokens> {
+        if (tokens.empty()) return Tokens{7, 9};
+        if (tokens.back() == 7) return Tokens{8};
+        return Tokens{2};
+      };
+      const auto said = with({.allowed_next = tree})("c a f e");
+      CHECK((said == "d e" || said == "f"));
+
+      const auto cut = with({.max_length = 2, .force_end = true, .score_forced_end = true}).translate(Strings{"h g f e d"});
+      CHECK(cut[0][0].finished);
+      CHECK(cut[0][0].token_log_probabilities.back() < 0);
+      // The letter d, token 7, as the end.
+      const auto ended = with({.end_tokens = {7}, .distributions = true}).translate(Strings{"c a d e"})[0][0];
+      CHECK(ended.text == "a c");
+      CHECK(ended.end_token == 7);
+      REQUIRE(ended.distributions.size() == 3);
+      for (std::size_t i = 0; i < 3; ++i) {
+        REQUIRE(ended.distributions[i].size() == 12);
+        const token_t token = i < 2 ? ended.tokens[i] : ended.end_token;
+        CHECK(ended.distributions[i][static_cast<std::size_t>(token)] == ended.token_log_probabilities[i]);
+      }
+    }
+  const auto ways = translator({.end_tokens = {7},
+                                .edit = [](index_t, std::span<const token_t>, std::span<float> values) { values[9] = 0; },
+                                .distributions = true})
+                        .alternatives("c a d e", "a c", 20);
+  CHECK(ways.front().tokens[2] == 9);  // the most probable one now
+  CHECK(std::count_if(ways.begin(), ways.end(), [](const auto& way) { return way.tokens.size() == 2; }) == 2);
+  for (const auto& way : ways) CHECK(way.distributions.size() == way.token_log_probabilities.size());
+  // Parts of a sentence have the end tokens that ended them, and the distributions of all.
+  const auto parts = translator({.end_tokens = {7}, .split_sentences = true, .distributions = true})
+                         .translate(Strings{"c a d e\na b"})[0][0];
+  CHECK(parts.tokens == Tokens{4, 6, 7, 5, 4});
+  CHECK(parts.end_token == 2);
+  CHECK(parts.distributions.size() == 6);
+}
+
 TEST_CASE("Translator: what the search would pass over is refused") {
   const std::string sampling = ", and sampling is not asked for";
   CHECK_THROWS_WITH(translator({.beam = 1, .temperature = 0.3}), Catch::Matchers::Contains("temperature is 0.3") &&
-                                                                     Catch::Matchers::Contains(sampling));
+                                                                     Catch::Matchers::Contains("greedy search knows nothing"));
+  CHECK(translator({.beam = 3, .temperature = 0.3})("c a f e") == "a c f e");
+  CHECK_THROWS_AS(translator({.min_p = 0.1}), ValueError);
+  CHECK_THROWS_AS(translator({.sample = true, .min_p = 1.5}), ValueError);
+  CHECK_THROWS_AS(translator({.temperature = -1}), ValueError);
+  CHECK_THROWS_AS(translator({.score_forced_end = true}), ValueError);
+  CHECK_THROWS_AS(translator({.unknown_penalty = 1}), ValueError);
+  CHECK_THROWS_AS(translator({.repetition_penalty = 0}), ValueError);
+  CHECK_THROWS_WITH(translator({.end_tokens = {12}}), "Translator: end_tokens has token 12, outside the vocabulary of 12");
   CHECK_THROWS_WITH(translator({.top_k = 3}), "Translator: top_k is 3" + sampling);
   CHECK_THROWS_AS(translator({.top_p = 0.5}), ValueError);
   CHECK_THROWS_AS(translator({.seed = 5}), ValueError);

@@ -176,6 +176,29 @@ TEST_CASE("translate run: prefixes, alternatives, words that may not come", "[tr
   fails({"run", "--model", model(), "--suppress", " "}, 1, "banned_text has ' ', which has no tokens", "a\n");
 }
 
+TEST_CASE("translate run: penalties, temperatures and forced ends", "[translate]") {
+  const auto score = [](const Words& flags) {
+    const auto json = nlohmann::json::parse(translated(flags, "Ana sees tea.\n").at(0));
+    return json.at("translations").at(0).at("log_probability").get<double>();
+  };
+  const Words json{"--format", "json"};
+  const double plain = score(json);
+  CHECK(score({"--format", "json", "--temperature", "4"}) < plain);  // flatter
+  CHECK(score({"--format", "json", "--max-tokens", "1", "--force-end"}) >
+        score({"--format", "json", "--max-tokens", "1", "--force-end", "--score-forced-end"}));
+  const auto repeated = translated({"--min-tokens", "24", "--max-tokens", "24"}, "Ana sees tea.\n").at(0),
+             varied = translated({"--min-tokens", "24", "--max-tokens", "24", "--repetition-penalty", "9"}, "Ana sees tea.\n").at(0);
+  CHECK(repeated != varied);
+  CHECK(translated({"--unknown", "allow", "--unknown-penalty", "3"}, "Ana sees tea.\n").size() == 1);
+  CHECK(translated({"--sample", "--min-p", "1"}, input) == translated({"--beam", "1"}, input));
+  CHECK(translated({"--n-best", "1", "--beam", "1", "--format", "json"}, "Ana sees tea.\n") ==
+        translated({"--sample", "--top-k", "1", "--format", "json"}, "Ana sees tea.\n"));
+  fails({"run", "--model", model(), "--beam", "1", "--temperature", "0.5"}, 1, "greedy search knows nothing", "a\n");
+  fails({"run", "--model", model(), "--min-p", "0.5"}, 2, "--min-p requires --sample");
+  fails({"run", "--model", model(), "--score-forced-end"}, 2, "--score-forced-end requires --force-end");
+  fails({"run", "--model", model(), "--unknown-penalty", "1"}, 1, "and the unknown token never comes", "a\n");
+}
+
 TEST_CASE("translate run: long lines are split where that is wanted", "[translate]") {
   const auto three = translated({}, "Ana sees tea.\nI sees books.\nwe sees bread.\n");
   const auto one = translated({"--split-sentences"}, "Ana sees tea. I sees books.  we sees bread.\n");

@@ -40,6 +40,8 @@ class BeamSearch {
     check_value(options.n_best >= 1 && options.n_best <= options.beam, "beam_search",
                 "n_best is " + std::to_string(options.n_best) + ", expected 1 to the beam " + std::to_string(options.beam));
     check_value(std::isfinite(options.alpha), "beam_search", "alpha is not finite");
+    check_value(options.temperature > 0 && std::isfinite(options.temperature), "beam_search",
+                "temperature is " + std::to_string(options.temperature) + ", expected a positive number");
     check_value(options.coverage >= 0 && std::isfinite(options.coverage), "beam_search",
                 "coverage is " + std::to_string(options.coverage) + ", expected a number of at least 0");
     check_value(!coverage_.counts() || attends(), "beam_search",
@@ -55,8 +57,9 @@ class BeamSearch {
   }
 
   Results<Results<Hypothesis>> run() {
-    // The first beam + 1 tokens of each row are all that can matter: at most `beam` of a row are taken, and end is one more.
-    const index_t k = options_.beam < vocabulary_ ? options_.beam + 1 : vocabulary_;
+    // Of each row the first `beam` tokens and as many more as may be ends are all that can matter.
+    const auto ends = static_cast<index_t>(options_.end_tokens.size()) + 1;
+    const index_t k = options_.beam <= vocabulary_ - ends ? options_.beam + ends : vocabulary_;
     for (index_t length = 0; !rows_.empty(); ++length) {
       const auto count = static_cast<index_t>(rows_.size());
       tokens_.clear();
@@ -65,6 +68,7 @@ class BeamSearch {
       if constexpr (AttendingModel<M>)
         if (coverage_.counts()) coverage_.read(model_, state_);
       adjust_(length, log_probabilities, [&](index_t row, std::vector<token_t>& prefix) { return prefix_of(row, prefix); });
+      if (options_.distributions) distributions_.push_back(rows_of(log_probabilities));
       const Tensor<T, D> values({count, k});
       const Tensor<token_t, D> tokens({count, k});
       top_k(D{}, count, vocabulary_, k, log_probabilities.data(), values.data(), tokens.data());
@@ -94,6 +98,8 @@ class BeamSearch {
     index_t node;                   // the last token before the end
     float end_log_probability = 0;  // of the end token, where `finished`
     bool finished = false;
+    token_t end = -1;  // the end token
+    index_t row = 0;   // of the state, that it came from
   };
   /// A sentence under way: its rows stand side by side, the most probable first; its endings, the best first; and in that order
   /// too what nothing could follow.
@@ -148,8 +154,9 @@ class BeamSearch {
     if (!rows_.empty() && !unchanged) model_.reorder(state_, std::span<const index_t>(origins_));
   }
 
-  /// Goes through the 2 * beam best continuations of a sentence: the first `beam` that do not end live on; those that end count
-  /// if they are among the first `beam` of all, so that an end is never taken that a narrower choice would have passed over.
+  /// Goes through the best continuations of a sentence, 2 * beam of them, or more where there are several end tokens, so that as
+  /// many as the beam go on: the first `beam` that do not end live on; those that end count if they are among the first `beam` of
+  /// all, so that an end is never taken that a narrower choice would have passed over.
   void choose(Group& group, index_t length, index_t k, const T* values, const token_t* tokens) {
     candidates_.clear();
     const index_t last = last_length(group);
@@ -164,7 +171,8 @@ class BeamSearch {
       if (candidates_.size() == before && length < last) keep(group.stuck, unfinished(row, length));
     }
     const auto size = static_cast<index_t>(candidates_.size()), beam = options_.beam;
-    const index_t considered = beam > size / 2 ? size : 2 * beam;
+    const index_t times = static_cast<index_t>(options_.end_tokens.size()) + 2;
+    const index_t considered = beam > size / times ? size : times * beam;
     std::partial_sort(candidates_.begin(), candidates_.begin() + considered, candidates_.end(),
                       [](const Candidate& a, const Candidate& b) {
                         if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
@@ -176,15 +184,16 @@ class BeamSearch {
       const token_t token = tokens[c.row * k + c.place];
       const T value = values[c.row * k + c.place];
       const Node node{rows_[static_cast<std::size_t>(c.row)].node, token, static_cast<float>(value)};
-      const bool end = token == options_.eos, cut = !end && options_.keep_unfinished && length == last;
+      const bool end = is_end(options_, token), cut = !end && options_.keep_unfinished && length == last;
       const bool ends = (end || cut) && rank < options_.beam && length <= last,
                  lives = !end && length < last && live < options_.beam;
       const double total = score(c.log_probability, length + 1) + (ends ? coverage_.penalty(c.row) : 0);
-      if (ends)
-        keep(group.endings, {total, c.log_probability, end ? node.parent : add(node), end ? node.log_probability : 0, end});
+      if (ends && end)
+        keep(group.endings, {total, c.log_probability, node.parent, node.log_probability, true, token, c.row});
+      if (ends && !end) keep(group.endings, {total, c.log_probability, add(node, c.row)});
       if (lives) {
         const auto place = options_.trace ? static_cast<index_t>(traced(group).size()) : root;
-        next_rows_.push_back({add(node), place, c.log_probability, token});
+        next_rows_.push_back({add(node, c.row), place, c.log_probability, token});
         origins_.push_back(c.row);
         ++live;
       }
@@ -205,8 +214,10 @@ class BeamSearch {
     const Row& r = rows_[static_cast<std::size_t>(row)];
     return {score(r.log_probability, length) + coverage_.penalty_before(row), r.log_probability, r.node};
   }
-  index_t add(const Node& node) {
+  /// `row`: of the state, that the token was chosen from.
+  index_t add(const Node& node, index_t row) {
     nodes_.push_back(node);
+    if (options_.distributions) node_rows_.push_back(row);
     return static_cast<index_t>(nodes_.size()) - 1;
   }
   [[nodiscard]] std::vector<BeamCandidate>& traced(const Group& group) const {
@@ -252,17 +263,26 @@ class BeamSearch {
         keep(endings, unfinished(row, length));  // else all of them are stuck
     }
     if (static_cast<index_t>(endings.size()) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
-    for (const Ending& ending : endings) {
-      Hypothesis h{.log_probability = ending.log_probability, .score = ending.score, .finished = ending.finished};
-      if (ending.finished) h.token_log_probabilities.push_back(ending.end_log_probability);
-      for (index_t at = ending.node; at != root; at = nodes_[static_cast<std::size_t>(at)].parent) {
-        h.tokens.push_back(nodes_[static_cast<std::size_t>(at)].token);
-        h.token_log_probabilities.push_back(nodes_[static_cast<std::size_t>(at)].log_probability);
-      }
-      std::reverse(h.tokens.begin(), h.tokens.end());
-      std::reverse(h.token_log_probabilities.begin(), h.token_log_probabilities.end());
-      results_[static_cast<std::size_t>(group.sentence)].push_back(std::move(h));
+    for (const Ending& ending : endings) results_[static_cast<std::size_t>(group.sentence)].push_back(hypothesis(ending));
+  }
+  [[nodiscard]] Hypothesis hypothesis(const Ending& ending) const {
+    Hypothesis h{.log_probability = ending.log_probability,
+                 .score = ending.score,
+                 .finished = ending.finished,
+                 .end_token = ending.end};
+    std::vector<index_t> rows;  // that the tokens were chosen from, the last one first
+    if (ending.finished) h.token_log_probabilities.push_back(ending.end_log_probability), rows.push_back(ending.row);
+    for (index_t at = ending.node; at != root; at = nodes_[static_cast<std::size_t>(at)].parent) {
+      h.tokens.push_back(nodes_[static_cast<std::size_t>(at)].token);
+      h.token_log_probabilities.push_back(nodes_[static_cast<std::size_t>(at)].log_probability);
+      if (options_.distributions) rows.push_back(node_rows_[static_cast<std::size_t>(at)]);
     }
+    std::reverse(h.tokens.begin(), h.tokens.end());
+    std::reverse(h.token_log_probabilities.begin(), h.token_log_probabilities.end());
+    std::reverse(rows.begin(), rows.end());
+    for (std::size_t step = 0; options_.distributions && step < rows.size(); ++step)
+      h.distributions.push_back(distributions_[step][static_cast<std::size_t>(rows[step])]);
+    return h;
   }
 
   M& model_;
@@ -270,6 +290,8 @@ class BeamSearch {
   const BeamOptions& options_;
   index_t vocabulary_;
   std::vector<Node> nodes_;  // of all hypotheses there were
+  std::vector<index_t> node_rows_;                                // of each node, and
+  std::vector<std::vector<std::vector<float>>> distributions_;    // of each step and row: both where they are asked for
   std::vector<Row> rows_, next_rows_;
   std::vector<index_t> origins_;  // the row that each of next_rows_ continues
   std::vector<Group> groups_;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "attend/autograd/var.hpp"
@@ -14,7 +15,8 @@
 namespace attend::decode {
 
 /// For each of the `sentences` rows of `state`: the most probable token again and again, of equal ones the lowest, until that is
-/// eos or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos is what follows.
+/// eos (or another end token) or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos is
+/// what follows.
 /// A finished sentence leaves the state at once. The state is used up. The log-probability of an end that `force_end` brought is
 /// 0. Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
 /// log-probability is NaN.
@@ -44,6 +46,8 @@ Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences
     const auto rows = static_cast<index_t>(tokens.size());
     const auto log_probabilities = detail::checked_step("greedy", model, state, tokens);  // [rows, vocabulary]
     adjust(length, log_probabilities, prefix_of);
+    std::vector<std::vector<float>> whole;  // rows, where they are asked for
+    if (options.distributions) whole = detail::rows_of(log_probabilities);
     argmax(D{}, rows, vocabulary, log_probabilities.data(), best.data(), best_token.data());
     const auto values = best.rows(0, rows).to_host();
     const auto choices = best_token.rows(0, rows).to_host();
@@ -54,12 +58,14 @@ Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences
       Hypothesis& result = results[static_cast<std::size_t>(sentence)];
       const token_t token = choices.data()[row];
       const double value = detail::checked_log_probability("greedy", static_cast<double>(values.data()[row]), token);
-      const bool end = token == options.eos;
+      const bool end = detail::is_end(options, token);
       if (std::isinf(value) || (!end && length == options.max_length[sentence])) continue;
       result.log_probability += value;
       result.token_log_probabilities.push_back(static_cast<float>(value));
+      if (options.distributions) result.distributions.push_back(std::move(whole[static_cast<std::size_t>(row)]));
       result.finished = end;
-      if (!end) result.tokens.push_back(token);
+      if (end) result.end_token = token;
+      else result.tokens.push_back(token);
       const bool go_on = detail::tell(options, sentence, 0, length, token, value);
       if (end || !go_on) continue;
       sentence_of_row[kept.size()] = sentence;  // rows only move forward, so this one has been read

@@ -91,8 +91,10 @@ class Translator {
 
   static Model make_model(const std::vector<nn::Transformer<T, D>>& models, const TranslatorOptions& options);
   void forbid();
-  /// Of each token whether the options forbid it after `part.prefix`.
-  [[nodiscard]] std::vector<bool> forbidden_after(const detail::SourcePart& part) const;
+  /// What the options say of these parts, prefixes and shortlists aside.
+  [[nodiscard]] Constraints constraints_of(std::span<const detail::SourcePart* const> batch, std::size_t before) const;
+  /// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search would.
+  void adjust_next(const detail::SourcePart& part, std::size_t before, const Tensor<Wide<T>, D>& x) const;
 
   [[nodiscard]] index_t source_positions() const {
     index_t least = model_.members().front().transformer().encoder.options.max_length;
@@ -152,7 +154,8 @@ Translator<Tokenizer, T, D>::Translator(const std::vector<nn::Transformer<T, D>>
               "min_length is " + std::to_string(o.min_length) + ", the model gives at most " + std::to_string(model_.longest()) +
                   " tokens");
   if (o.sample)
-    detail::check_sampling({.samples = o.n_best, .temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p}, 1);
+    detail::check_sampling(
+        {.samples = o.n_best, .temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p, .min_p = o.min_p}, 1);
   const index_t tokens = tokenizer_.size(), target_tokens = text::target_size(tokenizer_);
   const index_t source = models.front().encoder.options.vocabulary, target = model_.vocabulary();
   check_value(tokens <= source && target_tokens <= target, "Translator",
@@ -206,6 +209,9 @@ void Translator<Tokenizer, T, D>::forbid() {
     check("suppressed", token);
     suppressed_.push_back(token);
   }
+  for (const token_t token : o.end_tokens) check("end_tokens", token);
+  check_value(o.unknown_penalty == 0 || text::unknown_token(tokenizer_) >= 0, "Translator",
+              "unknown_penalty is given, and the tokenizer has no unknown token");
   for (const auto& sequence : o.banned) {
     check_value(!sequence.empty(), "Translator", "banned has an empty sequence");
     for (const token_t token : sequence) check("banned", token);

@@ -71,9 +71,10 @@ struct TranslatorOptions {
   index_t max_length = 0;   ///< tokens; 0: `max_ratio` times the source's length and 10 more
   double max_ratio = 2;
   bool sample = false;           ///< draw translations at random instead of searching the best
-  double temperature = 1;        ///< of sampling; below 1 sharpens
+  double temperature = 1;        ///< of sampling and of beam search; below 1 sharpens
   index_t top_k = 0;             ///< of sampling: among the k most probable tokens; 0: among all
   double top_p = 1;              ///< of sampling: among the most probable tokens that have this share of the mass
+  double min_p = 0;              ///< of sampling: among tokens at least this share as probable as the most probable one; 0: all
   std::uint64_t seed = 0;        ///< of sampling
   index_t batch_sentences = 32;  ///< sentences translated at once
   /// int8: products in 8-bit integers, for float models: a quarter of the memory to read, and slightly other results.
@@ -84,7 +85,11 @@ struct TranslatorOptions {
   bool keep_unfinished = false;                   ///< of beam search: see BeamOptions::keep_unfinished
   index_t no_repeat_ngram = 0;                    ///< no n tokens in a row come twice in a translation; 0: they may
   bool force_end = false;                         ///< at the length limit the end token follows, with log-probability 0
+  bool score_forced_end = false;                  ///< with force_end: with the model's own log-probability
   bool renormalize = false;                       ///< see Constraints::renormalize
+  double repetition_penalty = 1;                  ///< above 1: tokens that stand there already come less often; 1: none
+  double unknown_penalty = 0;                     ///< what the unknown token's log-probability is lowered by, where it may come
+  std::vector<token_t> end_tokens = {};           ///< other tokens that end a translation just as the tokenizer's end token
   bool suppress_marks = true;                     ///< the tokens for begin and padding never come
   std::vector<token_t> suppressed = {};           ///< other tokens that never come
   std::vector<std::vector<token_t>> banned = {};  ///< sequences of tokens that never come
@@ -101,6 +106,11 @@ struct TranslatorOptions {
   /// The only tokens that may come, by sentence. Log-probabilities are those given that, and their last bits go by the batch.
   AllowedTokens shortlist = {};
   TranslationCallback on_token = {};  ///< told of every token; of greedy search and sampling
+  /// What may come next and how probable it is, by functions of your own: see Constraints. They are told of a sentence by its
+  /// number, those before the call counted, of its parts one by one, and from several threads where these share a translator.
+  AllowedNext allowed_next = {};
+  EditLogProbabilities edit = {};
+  bool distributions = false;  ///< translations come with the log-probabilities of the whole vocabulary at every step
 };
 
 /// A translation and how the model rates it.
@@ -108,12 +118,15 @@ struct Translation {
   std::string text = {};
   /// `log_probability` normalised by the length, alike for every search; what a beam search ranks by.
   double score = 0;
-  double log_probability = 0;  ///< of all tokens and the end
+  double log_probability = 0;  ///< of all tokens and the end, as the options change them
   std::vector<token_t> tokens = {};
   bool finished = true;  ///< false where the length limit cut it off
   /// Of each token, then of the end where it is finished; together `log_probability`, but for rounding.
   std::vector<float> token_log_probabilities = {};
   Alignment alignment = {};  ///< of its words to those of the source, where asked for
+  token_t end_token = -1;    ///< that ended it, where it is finished and not empty
+  /// Where asked for: for each of `token_log_probabilities`, those of the whole vocabulary that the token was chosen from.
+  std::vector<std::vector<float>> distributions = {};
 };
 /// The translations of each sentence.
 using TranslationLists = Results<Results<Translation>>;
@@ -128,10 +141,15 @@ inline void check_used(const TranslatorOptions& o) {
   const auto of_sampling = [&](bool given, const std::string& what) {
     check(!given || o.sample, what + ", and sampling is not asked for");
   };
-  of_sampling(o.temperature != 1, "temperature is " + std::to_string(o.temperature));
   of_sampling(o.top_k != 0, "top_k is " + std::to_string(o.top_k));
   of_sampling(o.top_p != 1, "top_p is " + std::to_string(o.top_p));
+  of_sampling(o.min_p != 0, "min_p is " + std::to_string(o.min_p));
   of_sampling(o.seed != 0, "seed is " + std::to_string(o.seed));
+  check(o.temperature == 1 || o.sample || o.beam > 1,
+        "temperature is " + std::to_string(o.temperature) + ", of which greedy search knows nothing");
+  check(!o.score_forced_end || o.force_end, "score_forced_end goes with force_end, which is not asked for");
+  check(o.unknown_penalty == 0 || o.unknown != Unknown::suppress,
+        "unknown_penalty is " + std::to_string(o.unknown_penalty) + ", and the unknown token never comes");
 }
 
 /// Throws ValueError, naming the option, for what has to do neither with a tokenizer nor with a model.
@@ -152,6 +170,12 @@ inline void check_translator(const TranslatorOptions& o) {
         "coverage_penalty goes with beam search, " +
             (o.sample ? std::string("and sampling is asked for") : "the beam is " + std::to_string(o.beam)));
   check(o.no_repeat_ngram >= 0, "no_repeat_ngram is negative");
+  check(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
+        "repetition_penalty is " + std::to_string(o.repetition_penalty) + ", expected a positive number");
+  check(o.unknown_penalty >= 0 && std::isfinite(o.unknown_penalty),
+        "unknown_penalty is " + std::to_string(o.unknown_penalty) + ", expected 0 or more");
+  check(o.sample || (o.temperature > 0 && std::isfinite(o.temperature)),
+        "temperature is " + std::to_string(o.temperature) + ", expected a positive number");
   check(o.alignment_layer >= -1, "alignment_layer is " + std::to_string(o.alignment_layer) + ", expected -1 or more");
   check(!o.on_token || o.sample || o.beam == 1,
         "on_token goes with sampling and greedy search, the beam is " + std::to_string(o.beam));

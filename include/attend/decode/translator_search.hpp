@@ -81,7 +81,9 @@ TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts
                         .log_probability = h.log_probability,
                         .tokens = std::move(h.tokens),
                         .finished = h.finished,
-                        .token_log_probabilities = std::move(h.token_log_probabilities)});
+                        .token_log_probabilities = std::move(h.token_log_probabilities),
+                        .end_token = h.end_token,
+                        .distributions = std::move(h.distributions)});
         sources.push_back(batch[k]);
         translations.push_back(&list.back());
       }
@@ -91,6 +93,33 @@ TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts
       streams->finish(batch[k]->sentence, results[static_cast<std::size_t>(batch[k] - parts.data())]);
   }
   return results;
+}
+
+/// Functions of the user's are told of sentences by their numbers in the whole text.
+template <class Tokenizer, class T, Device D>
+Constraints Translator<Tokenizer, T, D>::constraints_of(std::span<const detail::SourcePart* const> batch,
+                                                     std::size_t before) const {
+  const auto& o = options_;
+  Constraints c{.banned = banned_,
+                .no_repeat_ngram = o.no_repeat_ngram,
+                .force_end = o.force_end,
+                .score_forced_end = o.score_forced_end,
+                .renormalize = o.renormalize,
+                .repetition_penalty = o.repetition_penalty,
+                .unknown = text::unknown_token(tokenizer_),
+                .unknown_penalty = o.unknown_penalty};
+  if (!o.allowed_next && !o.edit) return c;
+  std::vector<index_t> numbers;
+  for (const auto* part : batch) numbers.push_back(static_cast<index_t>(before + part->sentence));
+  if (o.allowed_next)
+    c.allowed_next = [this, numbers](index_t sentence, std::span<const token_t> tokens) {
+      return options_.allowed_next(numbers[static_cast<std::size_t>(sentence)], tokens);
+    };
+  if (o.edit)
+    c.edit = [this, numbers](index_t sentence, std::span<const token_t> tokens, std::span<float> log_probabilities) {
+      options_.edit(numbers[static_cast<std::size_t>(sentence)], tokens, log_probabilities);
+    };
+  return c;
 }
 
 /// One batch, by whichever search the options choose.
@@ -103,8 +132,7 @@ Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const
   std::vector<index_t> limits;
   std::vector<std::uint64_t> ids;
   std::vector<token_t> head;  // all that a batch with shortlists needs; none where one of its sentences may need more
-  Constraints constraints{
-      .banned = banned_, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end, .renormalize = o.renormalize};
+  Constraints constraints = constraints_of(batch, before);
   bool restricted = static_cast<bool>(o.shortlist);
   for (const auto* part : batch) {
     sources.push_back(part->tokens);
@@ -121,16 +149,19 @@ Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const
   const auto is_empty = [](const auto& prefix) { return prefix.empty(); };
   if (std::all_of(constraints.prefix.begin(), constraints.prefix.end(), is_empty)) constraints.prefix.clear();
   head.push_back(tokenizer_.eos());
+  head.insert(head.end(), o.end_tokens.begin(), o.end_tokens.end());
   const auto [source, segments] = detail::end_to_end(sources, -1, -1);
   auto state =
       model_.begin(source.template to<D>(), segments, restricted ? std::span<const token_t>(head) : std::span<const token_t>());
   const auto with_common = [&](auto options) {
     options.bos = begin_token();
     options.eos = tokenizer_.eos();
+    options.end_tokens = o.end_tokens;
     options.max_length = std::move(limits);
     options.min_length = o.min_length;
     options.suppressed = suppressed_;
     options.constraints = std::move(constraints);
+    options.distributions = o.distributions;
     return options;
   };
   const auto scored = [&](auto lists) {  // these searches rank nothing, and know of no length penalty
@@ -143,6 +174,7 @@ Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const
                                              .temperature = o.temperature,
                                              .top_k = o.top_k,
                                              .top_p = o.top_p,
+                                             .min_p = o.min_p,
                                              .seed = o.seed,
                                              .sentence_ids = std::move(ids)});
     options.on_token = on_token;
@@ -157,7 +189,8 @@ Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const
                                                        .stop = o.stop,
                                                        .keep_unfinished = o.keep_unfinished,
                                                        .coverage = o.coverage_penalty,
-                                                       .trace = o.trace}));
+                                                       .trace = o.trace,
+                                                       .temperature = o.temperature}));
   auto options = with_common(GreedyOptions{});
   options.on_token = on_token;
   Results<Results<Hypothesis>> results;
