@@ -185,7 +185,7 @@ class Explainer {
         const double value = static_cast<double>(row[token]);
         if (said) next = static_cast<index_t>(all.size());
         all.push_back({static_cast<index_t>(step), parent, token, value, sum + value, score(sum + value, step + 1),
-                       !said                       ? decode::Fate::dropped
+                       !said           ? decode::Fate::dropped
                        : is_end(token) ? decode::Fate::ended
                                        : decode::Fate::live});
       }

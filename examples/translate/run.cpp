@@ -32,6 +32,8 @@ struct Flags {
     o.split_sentences = split_sentences;
     o.alignments = alignments;
     o.alignment_layer = alignment_layer;
+    check_value(!o.required || !(split_sentences || long_input == "split"), "run",
+                "--required is for whole lines, --split-sentences and --long-input split translate parts of them");
     if (!stream) return;
     if (!beam_given) o.beam = 1;
     check_value(o.n_best == 1, "run", "--stream prints one translation a line, --n-best asks for " + std::to_string(o.n_best));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,11 @@ struct SearchFlags {
     add(app, "--unknown-penalty", &Options::unknown_penalty,
         "What the log-probability of the unknown token is lowered by, where --unknown lets it come", CLI::Range(0.0, 1e6));
     add_forced_end(app);
+    add(app, "--beam-groups", &Options::beam_groups, "Groups of the beam that are to find different translations",
+        CLI::Range(1, 1000));
+    add(app, "--diversity-penalty", &Options::diversity_penalty, "By how much: off for each group before with the same token",
+        CLI::Range(0.0, 1e6));
+    add_required(app);
     add_choice<attend::decode::Unknown>(app, "--unknown", &Options::unknown,
                                         "The token for unknown words: suppress it, allow it, or replace it by the source word "
                                         "that it attends to",
@@ -87,6 +93,7 @@ struct SearchFlags {
     given_.push_back({sample, [](const Options& from, Options& to) {
                         to.sample = from.sample;
                         to.beam = {}, to.coverage_penalty = 0;
+                        to.beam_groups = 1, to.diversity_penalty = 0;
                       }});
     add(app, "--temperature", &Options::temperature, "Of sampling and of beam search; below 1 sharpens", CLI::Range(1e-6, 1e6));
     add(app, "--top-k", &Options::top_k, "Sample among the k most probable tokens; 0: all", CLI::Range(0, 1 << 24))
@@ -106,6 +113,13 @@ struct SearchFlags {
     option->capture_default_str()->group(group);
     given_.push_back({option, [member](const Options& from, Options& to) { to.*member = from.*member; }});
     return option;
+  }
+  void add_required(CLI::App& app) {
+    auto* required = app.add_option("--required", required_, "A word or phrase that every translation has; may be given again");
+    required->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false)->type_name("TEXT")->group(group);
+    given_.push_back({required, [this](const Options&, Options& to) {
+                        to.required = [words = required_](std::string_view) { return words; };
+                      }});
   }
   void add_forced_end(CLI::App& app) {
     auto* forced = app.add_flag("--force-end", options.force_end, "At the length limit the end follows, whatever the model says");
@@ -140,6 +154,7 @@ struct SearchFlags {
     given_.push_back({option, [member](const Options& from, Options& to) { to.*member = from.*member; }});
   }
 
+  std::vector<std::string> required_;
   // Each option, and how it is copied.
   std::vector<std::pair<const CLI::Option*, std::function<void(const Options&, Options&)>>> given_;
 };

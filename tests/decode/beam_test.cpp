@@ -281,10 +281,8 @@ TEST_CASE("a beam search without any limit ends where nothing better can come, n
     if (prefix.size() == 1) return logs({0, 0, 0.9, 0, 0.1});
     return prefix.size() < 8 ? logs({0, 0, 0, 0, 1}) : logs({0, 0, 1, 0, 0});
   });
-  BeamOptions options{.max_length = std::numeric_limits<index_t>::max(),
-                      .beam = 2,
-                      .alpha = 1,
-                      .normalization = LengthNormalization::marian};
+  BeamOptions options{
+      .max_length = std::numeric_limits<index_t>::max(), .beam = 2, .alpha = 1, .normalization = LengthNormalization::marian};
   for (const bool keep_unfinished : {false, true}) {
     options.keep_unfinished = keep_unfinished;
     REQUIRE(run(model, {0}, options)[0][0].tokens == Tokens(8, 4));
@@ -312,7 +310,7 @@ TEST_CASE("beam search takes length limits one by one and a beam beyond the voca
 TEST_CASE("a beam search with a temperature is one of the model with that temperature", "[beam]") {
   const auto script = scripted::random_script(14, 6, 1.4);
   for (const double temperature : {0.4, 1.0, 3.0}) {
-    scripted::Model<double> model(6, script), tempered(6, [&](index_t sentence, const Tokens& prefix) {
+    scripted::Model<double> model(6, script), tempered(6, [&](index_t sentence, const Tokens&prefix) {
       auto x = script(sentence, prefix);
       double sum = 0;
       for (double& v : x) sum += std::exp(v /= temperature);

@@ -375,12 +375,15 @@ TEST_CASE("searches refuse constraints that make no sense", "[constraints]") {
   REQUIRE_THROWS_AS(run({.repetition_penalty = 0}), ValueError);
   REQUIRE_THROWS_AS(run({.repetition_penalty = std::nan("")}), ValueError);
   REQUIRE_THROWS_AS(run({.unknown = 3, .unknown_penalty = -1}), ValueError);
-  REQUIRE_THROWS_WITH(run({.unknown_penalty = 1}), "greedy: unknown, which unknown_penalty is for, is -1, outside the vocabulary of 5");
+  REQUIRE_THROWS_WITH(run({.unknown_penalty = 1}),
+                      "greedy: unknown, which unknown_penalty is for, is -1, outside the vocabulary of 5");
   const AllowedNext outside = [](index_t, std::span<const token_t>) { return Tokens{3, 5}; };
   REQUIRE_THROWS_WITH(run({.allowed_next = outside}), "greedy: a token of allowed_next is 5, outside the vocabulary of 5");
   const EditLogProbabilities raise = [](index_t, std::span<const token_t>, std::span<float> values) { values[3] = 1; };
   REQUIRE_THROWS_AS(run({.edit = raise}), ValueError);
-  const EditLogProbabilities spoil = [](index_t, std::span<const token_t>, std::span<float> values) { values[3] = std::nanf(""); };
+  const EditLogProbabilities spoil = [](index_t, std::span<const token_t>, std::span<float> values) {
+    values[3] = std::nanf("");
+  };
   REQUIRE_THROWS_AS(run({.edit = spoil}), Error);
   auto state = model.begin({0});
   REQUIRE_THROWS_WITH(beam_search(model, state, 1, {.constraints = {.banned = {{}}}}), "beam_search: banned sequence 0 is empty");

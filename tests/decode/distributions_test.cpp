@@ -34,7 +34,8 @@ void check(const scripted::Script& script, index_t sentence, const Hypothesis& h
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("searches give the whole distribution of each step where that is asked for", "[distributions]", float, double) {
+TEMPLATE_TEST_CASE("searches give the whole distribution of each step where that is asked for", "[distributions]", float,
+                   double) {
   const auto script = scripted::random_script(19, 7, 1);
   scripted::Model<TestType> model(7, script);
   const std::vector<index_t> ids{2, 0, 1};

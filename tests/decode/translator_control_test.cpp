@@ -333,10 +333,10 @@ TEST_CASE("Translator: penalties, a function of one's own, and the forced end, w
       // The function hears of each sentence by its number, and is not asked about a prefix.
       std::map<index_t, std::set<std::size_t>> heard;
       const auto edited = with({.edit = [&](index_t sentence, std::span<const token_t> tokens, std::span<float> values) {
-                                  heard[sentence].insert(tokens.size());
-                                  CHECK(values.size() == 12);
-                                  if (sentence == 8) values[6] = -std::numeric_limits<float>::infinity();  // c
-                                }}).translate(Strings{"c a f e", "c a f e", "a b"}, 7, Strings{"", "", "b"});
+                            heard[sentence].insert(tokens.size());
+                            CHECK(values.size() == 12);
+                            if (sentence == 8) values[6] = -std::numeric_limits<float>::infinity();  // c
+                          }}).translate(Strings{"c a f e", "c a f e", "a b"}, 7, Strings{"", "", "b"});
       CHECK(edited[0][0].text == "a c f e");
       CHECK(edited[1][0].text.find('c') == std::string::npos);
       CHECK(heard[7].contains(0));
@@ -374,17 +374,54 @@ TEST_CASE("Translator: penalties, a function of one's own, and the forced end, w
   CHECK(std::count_if(ways.begin(), ways.end(), [](const auto& way) { return way.tokens.size() == 2; }) == 2);
   for (const auto& way : ways) CHECK(way.distributions.size() == way.token_log_probabilities.size());
   // Parts of a sentence have the end tokens that ended them, and the distributions of all.
-  const auto parts = translator({.end_tokens = {7}, .split_sentences = true, .distributions = true})
-                         .translate(Strings{"c a d e\na b"})[0][0];
+  const auto parts =
+      translator({.end_tokens = {7}, .split_sentences = true, .distributions = true}).translate(Strings{"c a d e\na b"})[0][0];
   CHECK(parts.tokens == Tokens{4, 6, 7, 5, 4});
   CHECK(parts.end_token == 2);
   CHECK(parts.distributions.size() == 6);
 }
 
+TEST_CASE("Translator: required phrases and diverse beams") {
+  decode::TranslatorOptions options{.beam = 8, .n_best = 3, .required = [](std::string_view source) {
+                                      return source == "a b" ? Strings{} : Strings{"h g", "b"};
+                                    }};
+  const Strings sources{"c a f e", "a b"};
+  const auto found = translator(options).translate(sources);
+  for (const auto& t : found[0]) {
+    CHECK(t.finished);
+    CHECK(t.text.find("h g") != std::string::npos);
+    CHECK(t.text.find('b') != std::string::npos);
+  }
+  CHECK(found[1][0].text == "b a");
+  // A shortlist does not keep them out, and what stands in a prefix is there.
+  options.shortlist = [](std::span<const token_t>) { return Tokens{4, 6, 9, 8}; };
+  const auto prefixed = translator(options).translate(Strings{"c a f e"}, 0, Strings{"h g"})[0][0];
+  CHECK(prefixed.text.substr(0, 3) == "h g");
+  CHECK(prefixed.text.find("h g", 3) == std::string::npos);
+  CHECK(prefixed.text.find('b') != std::string::npos);
+  for (const auto& way : translator(options).alternatives("c a f e", "a", 20)) CHECK(way.text.find("h g") != std::string::npos);
+  options.required = [](std::string_view) { return Strings{"a", "?"}; };
+  CHECK_THROWS_WITH(translator(options)("c a f e"), "Translator: required has '?', which has no tokens");
+
+  std::set<std::string> texts;
+  for (const auto& t : translator({.beam = 4, .n_best = 4, .beam_groups = 4, .diversity_penalty = 60}).translate(sources)[0])
+    texts.insert(t.text.substr(0, 1));
+  CHECK(texts.size() == 4);
+  const auto required = [](std::string_view) { return Strings{"a"}; };
+  CHECK_THROWS_WITH(translator({.beam = 1, .required = required}), "Translator: required goes with beam search");
+  CHECK_THROWS_AS(translator({.sample = true, .required = required}), ValueError);
+  CHECK_THROWS_AS(translator({.beam = 1, .beam_groups = 2, .diversity_penalty = 1}), ValueError);
+  CHECK_THROWS_WITH(translator({.beam_groups = 3, .diversity_penalty = 1}),
+                    "Translator: beam_groups is 3, expected a divisor of the beam, 4");
+  CHECK_THROWS_AS(translator({.diversity_penalty = 1}), ValueError);
+  CHECK_THROWS_AS(translator({.beam_groups = 2, .diversity_penalty = 1, .required = required}), ValueError);
+}
+
 TEST_CASE("Translator: what the search would pass over is refused") {
   const std::string sampling = ", and sampling is not asked for";
-  CHECK_THROWS_WITH(translator({.beam = 1, .temperature = 0.3}), Catch::Matchers::Contains("temperature is 0.3") &&
-                                                                     Catch::Matchers::Contains("greedy search knows nothing"));
+  CHECK_THROWS_WITH(translator({.beam = 1, .temperature = 0.3}),
+                    Catch::Matchers::ContainsSubstring("temperature is 0.3") &&
+                        Catch::Matchers::ContainsSubstring("greedy search knows nothing"));
   CHECK(translator({.beam = 3, .temperature = 0.3})("c a f e") == "a c f e");
   CHECK_THROWS_AS(translator({.min_p = 0.1}), ValueError);
   CHECK_THROWS_AS(translator({.sample = true, .min_p = 1.5}), ValueError);

@@ -187,7 +187,8 @@ TEST_CASE("translate run: penalties, temperatures and forced ends", "[translate]
   CHECK(score({"--format", "json", "--max-tokens", "1", "--force-end"}) >
         score({"--format", "json", "--max-tokens", "1", "--force-end", "--score-forced-end"}));
   const auto repeated = translated({"--min-tokens", "24", "--max-tokens", "24"}, "Ana sees tea.\n").at(0),
-             varied = translated({"--min-tokens", "24", "--max-tokens", "24", "--repetition-penalty", "9"}, "Ana sees tea.\n").at(0);
+             varied =
+                 translated({"--min-tokens", "24", "--max-tokens", "24", "--repetition-penalty", "9"}, "Ana sees tea.\n").at(0);
   CHECK(repeated != varied);
   CHECK(translated({"--unknown", "allow", "--unknown-penalty", "3"}, "Ana sees tea.\n").size() == 1);
   CHECK(translated({"--sample", "--min-p", "1"}, input) == translated({"--beam", "1"}, input));
@@ -197,6 +198,21 @@ TEST_CASE("translate run: penalties, temperatures and forced ends", "[translate]
   fails({"run", "--model", model(), "--min-p", "0.5"}, 2, "--min-p requires --sample");
   fails({"run", "--model", model(), "--score-forced-end"}, 2, "--score-forced-end requires --force-end");
   fails({"run", "--model", model(), "--unknown-penalty", "1"}, 1, "and the unknown token never comes", "a\n");
+}
+
+TEST_CASE("translate run: required words, and groups that differ", "[translate]") {
+  const auto required = translated({"--beam", "8", "--required", "gato", "--required", "una casa"}, "Ana sees tea.\n").at(0);
+  CHECK_THAT(required, ContainsSubstring("gato") && ContainsSubstring("una casa"));
+  const auto list = [](const Words& flags) {
+    Words words{"--beam", "4", "--n-best", "4"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return translated(words, "Ana sees tea.\n");
+  };
+  CHECK(list({"--beam-groups", "2", "--diversity-penalty", "9"}) != list({}));
+  fails({"run", "--model", model(), "--beam-groups", "3", "--diversity-penalty", "1"}, 1, "expected a divisor of the beam",
+        "a\n");
+  fails({"run", "--model", model(), "--required", "a", "--sample"}, 1, "required goes with beam search", "a\n");
+  fails({"run", "--model", model(), "--required", "a", "--split-sentences"}, 1, "--required is for whole lines", "a\n");
 }
 
 TEST_CASE("translate run: long lines are split where that is wanted", "[translate]") {

@@ -147,6 +147,13 @@ TEST_CASE("marian: every option of a generation_config.json") {
   CHECK(read(R"({"do_sample": true, "min_p": 0.05})").min_p == 0.05);
   CHECK(read(R"({"min_p": 0.05})").min_p == 0);  // of sampling alone
   CHECK(read(R"({"num_beams": 2, "repetition_penalty": 1.3})").repetition_penalty == 1.3);
+  const auto diverse = read(R"({"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5})");
+  CHECK((diverse.beam_groups == 2 && diverse.diversity_penalty == 0.5));
+  const auto written = io::to_json(diverse, config, {});
+  CHECK((written.at("num_beam_groups") == 2 && written.at("diversity_penalty") == 0.5));
+  CHECK_THROWS_AS(read(R"({"num_beams": 4, "num_beam_groups": 3, "diversity_penalty": 0.5})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"num_beams": 4, "num_beam_groups": 2})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"num_beams": 4, "diversity_penalty": 0.5})"), FormatError);
   CHECK_THROWS_AS(read(R"({"repetition_penalty": 1.3})"), FormatError);  // of logits, where there is no beam
   CHECK_THROWS_AS(read(R"({"do_sample": true, "repetition_penalty": 1.3})"), FormatError);
   const auto ends = read(R"({"eos_token_id": [7, 0, 9], "bad_words_ids": [[7], [7, 3]]})");
@@ -161,8 +168,13 @@ TEST_CASE("marian: every option of a generation_config.json") {
     CHECK((again.min_p == search.min_p && again.repetition_penalty == search.repetition_penalty));
     CHECK(again.end_tokens == search.end_tokens);
   }
-  decode::TranslatorOptions own{.beam = 1, .length_penalty = 0, .temperature = 0.5, .force_end = true, .score_forced_end = true,
-                                .repetition_penalty = 2, .unknown_penalty = 1};
+  decode::TranslatorOptions own{.beam = 1,
+                                .length_penalty = 0,
+                                .temperature = 0.5,
+                                .force_end = true,
+                                .score_forced_end = true,
+                                .repetition_penalty = 2,
+                                .unknown_penalty = 1};
   own.edit = [](index_t, std::span<const token_t>, std::span<float>) {};
   own.allowed_next = [](index_t, std::span<const token_t>) { return std::vector<token_t>{}; };
   CHECK(io::marian_search_obstacles(own).size() == 6);

@@ -30,8 +30,8 @@ void set_entries(Cpu, index_t count, index_t width, const index_t* rows, const t
 /// x[rows[i], columns[i]] is multiplied by `factor` where it is below 0, and divided by it where it is above, for i < count: a
 /// factor above 1 lowers it either way. No place is named twice. rows and columns are host memory.
 template <class T>
-void scale_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns,
-                   std::type_identity_t<T> factor, T* x) {
+void scale_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, std::type_identity_t<T> factor,
+                   T* x) {
   for (index_t i = 0; i < count; ++i) {
     T& value = x[rows[i] * width + columns[i]];
     value = value < T(0) ? value * factor : value / factor;

@@ -122,8 +122,8 @@ class Sampler {
 /// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
 /// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
 /// as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is minus
-/// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. Source of top_p: Holtzman et al.
-/// 2020, "The curious case of neural text degeneration". Throws Error where a row holds a NaN.
+/// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. Source of top_p: Holtzman et
+/// al. 2020, "The curious case of neural text degeneration". Throws Error where a row holds a NaN.
 template <class T>
 void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,
                  const index_t* rows, const double* uniforms, const T* x, T* values, token_t* indices) {

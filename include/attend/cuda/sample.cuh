@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "attend/cpu/sample.hpp"
-#include "attend/cpu/sample.hpp"
 #include "attend/cuda/memory.cuh"
 #include "attend/cuda/selection.cuh"
 
@@ -61,7 +60,8 @@ __device__ Kept<Wide<T>> not_below(const ReadRow<T, wide_row_threads>& row, cons
   if (count >= weight_above(row, CountWeight{}, kept.order, room) + kept.ties) return kept;
   const auto last = find_threshold(row, CountWeight{}, count, false, OrderOf<W>::lowest, room);
   const double ties = count - last.above;
-  return {last.order, ties, weight_above(row, weight, last.order, room) + ties * static_cast<double>(weight(value_of(last.order)))};
+  return {last.order, ties,
+          weight_above(row, weight, last.order, room) + ties * static_cast<double>(weight(value_of(last.order)))};
 }
 
 /// A draw: from which row, and what decides, in [0, 1).

@@ -135,8 +135,7 @@ class Adjust {
     if (const auto& again = rules_.repeated; !again.rows.empty())
       scale_entries(D{}, static_cast<index_t>(again.rows.size()), vocabulary_, again.rows.data(), again.tokens.data(),
                     static_cast<T>(c.repetition_penalty), x.data());
-    if (c.unknown_penalty > 0)
-      add_to_column(D{}, x.dim(0), vocabulary_, c.unknown, static_cast<T>(-c.unknown_penalty), x.data());
+    if (c.unknown_penalty > 0) add_to_column(D{}, x.dim(0), vocabulary_, c.unknown, static_cast<T>(-c.unknown_penalty), x.data());
   }
   /// The user's function gets floats; what it leaves as it was keeps all of its digits.
   template <class PrefixOf>

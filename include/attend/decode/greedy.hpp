@@ -15,11 +15,10 @@
 namespace attend::decode {
 
 /// For each of the `sentences` rows of `state`: the most probable token again and again, of equal ones the lowest, until that is
-/// eos (or another end token) or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos is
-/// what follows.
-/// A finished sentence leaves the state at once. The state is used up. The log-probability of an end that `force_end` brought is
-/// 0. Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
-/// log-probability is NaN.
+/// eos (or another end token) or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos
+/// is what follows. A finished sentence leaves the state at once. The state is used up. The log-probability of an end that
+/// `force_end` brought is 0. Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no
+/// probability, Error where a log-probability is NaN.
 template <StepModel M>
 Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences, const GreedyOptions& options = {}) {
   using T = typename M::value_type;

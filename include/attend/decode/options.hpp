@@ -44,20 +44,20 @@ class LengthLimit {
   bool per_sentence_ = false;
 };
 
-/// The only tokens that may follow a hypothesis of a sentence, which has these tokens so far (the begin token not among them): the
-/// end token too is one of them or may not come, and none at all ends the hypothesis, unfinished. No list: all may.
+/// The only tokens that may follow a hypothesis of a sentence, which has these tokens so far (the begin token not among them):
+/// the end token too is one of them or may not come, and none at all ends the hypothesis, unfinished. No list: all may.
 using AllowedNext = std::function<std::optional<std::vector<token_t>>(index_t sentence, std::span<const token_t> tokens)>;
 
-/// Changes the log-probabilities [vocabulary] of what follows a hypothesis of a sentence, which has these tokens so far (the begin
-/// token not among them). None may become larger than 0; minus infinity rules a token out.
+/// Changes the log-probabilities [vocabulary] of what follows a hypothesis of a sentence, which has these tokens so far (the
+/// begin token not among them). None may become larger than 0; minus infinity rules a token out.
 using EditLogProbabilities =
     std::function<void(index_t sentence, std::span<const token_t> tokens, std::span<float> log_probabilities)>;
 
 /// What a search may and may not produce, besides the lengths, and what it is to like less. What would leave a hypothesis nothing
 /// that can follow ends it, unfinished.
 ///
-/// In this order: a shortlist, the penalties, `edit`, all that is ruled out, `renormalize`. The log-probabilities and the score of
-/// a hypothesis are those after that.
+/// In this order: a shortlist, the penalties, `edit`, all that is ruled out, `renormalize`. The log-probabilities and the score
+/// of a hypothesis are those after that.
 struct Constraints {
   /// What each sentence's hypotheses begin with; empty, or empty for one sentence: nothing. It may neither hold the end token nor
   /// be longer than max_length, and overrides all that is ruled out. Its log-probabilities are the model's own.
@@ -169,6 +169,18 @@ struct BeamOptions {
   /// the tokens nearer to each other, so that lengths and penalties count for more; below 1 sharpens.
   double temperature = 1;
   bool distributions = false;  ///< hypotheses come with Hypothesis::distributions
+  /// Diverse beams: into how many groups of one size the beam is divided, each searched by itself but that a group scores
+  /// `diversity_penalty` less for each time that one before it has chosen the same token at the same place. Both or neither:
+  /// beam_groups > 1, diversity_penalty > 0. The n-best list has the best of all groups, each once; the penalty counts in scores,
+  /// not in log-probabilities. Source: Vijayakumar et al. 2016, "Diverse beam search"; the same as in transformers and fairseq.
+  index_t beam_groups = 1;
+  double diversity_penalty = 0;
+  /// Phrases, sequences of tokens, that each hypothesis of a sentence must have, in any order; two may share tokens. Empty, or
+  /// empty for one sentence: none. No hypothesis ends without them. The beam is shared out among hypotheses by how many of these
+  /// tokens they have, so it should be larger than the number of these tokens. Where none gets to have all within max_length, the
+  /// unfinished ones come back that have most. Source: Post and Vilar 2018, "Fast lexically constrained decoding with dynamic
+  /// beam allocation for neural machine translation".
+  std::vector<std::vector<std::vector<token_t>>> required = {};
 };
 
 /// Of `sample`.

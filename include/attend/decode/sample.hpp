@@ -45,8 +45,8 @@ inline double sampling_uniform(std::uint64_t seed, std::uint64_t sentence, index
 }  // namespace detail
 
 /// For each of the `sentences` rows of `state`, `samples` hypotheses, in the order they were drawn, each token drawn at random
-/// from the model's distribution as temperature, top_k, top_p and min_p shape it. The probabilities in the result are those before
-/// that. Eos counts as in `greedy`: a hypothesis of max_length tokens is finished if eos is drawn next.
+/// from the model's distribution as temperature, top_k, top_p and min_p shape it. The probabilities in the result are those
+/// before that. Eos counts as in `greedy`: a hypothesis of max_length tokens is finished if eos is drawn next.
 ///
 /// The draws of a sentence are keyed by the seed, its number (`sentence_ids`), the sample and the step, so they do not depend
 /// on its batch, and a larger `samples` gives the same first ones. The first step works on one row a sentence; what is finished

@@ -93,6 +93,8 @@ class Translator {
   void forbid();
   /// What the options say of these parts, prefixes and shortlists aside.
   [[nodiscard]] Constraints constraints_of(std::span<const detail::SourcePart* const> batch, std::size_t before) const;
+  /// The phrases that the translation of a part must have, as tokens.
+  [[nodiscard]] std::vector<std::vector<token_t>> required_in(const detail::SourcePart& part) const;
   /// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search would.
   void adjust_next(const detail::SourcePart& part, std::size_t before, const Tensor<Wide<T>, D>& x) const;
 

@@ -34,6 +34,9 @@ enum class LongInput {
 /// one.
 using AllowedTokens = std::function<std::vector<token_t>(std::span<const token_t> source)>;
 
+/// Phrases that the translation of a source must have, as they are to stand there: a glossary, say.
+using RequiredText = std::function<std::vector<std::string>(std::string_view source)>;
+
 /// A token that a translation got.
 struct TranslatedToken {
   std::size_t sentence;    ///< its number, those before the call counted
@@ -110,7 +113,12 @@ struct TranslatorOptions {
   /// number, those before the call counted, of its parts one by one, and from several threads where these share a translator.
   AllowedNext allowed_next = {};
   EditLogProbabilities edit = {};
-  bool distributions = false;  ///< translations come with the log-probabilities of the whole vocabulary at every step
+  bool distributions = false;    ///< translations come with the log-probabilities of the whole vocabulary at every step
+  index_t beam_groups = 1;       ///< of beam search: groups that are to find different translations; see BeamOptions::beam_groups
+  double diversity_penalty = 0;  ///< of beam search: how much; both or neither
+  /// Of beam search: no translation ends without these phrases, each cut into tokens by itself; see BeamOptions::required. The
+  /// parts of a sentence that is split are sources of their own.
+  RequiredText required = {};
 };
 
 /// A translation and how the model rates it.
@@ -147,6 +155,9 @@ inline void check_used(const TranslatorOptions& o) {
   of_sampling(o.seed != 0, "seed is " + std::to_string(o.seed));
   check(o.temperature == 1 || o.sample || o.beam > 1,
         "temperature is " + std::to_string(o.temperature) + ", of which greedy search knows nothing");
+  const bool beams = o.beam > 1 && !o.sample;
+  check(o.beam_groups == 1 || beams, "beam_groups is " + std::to_string(o.beam_groups) + ", which goes with beam search");
+  check(!o.required || beams, "required goes with beam search");
   check(!o.score_forced_end || o.force_end, "score_forced_end goes with force_end, which is not asked for");
   check(o.unknown_penalty == 0 || o.unknown != Unknown::suppress,
         "unknown_penalty is " + std::to_string(o.unknown_penalty) + ", and the unknown token never comes");
@@ -176,6 +187,14 @@ inline void check_translator(const TranslatorOptions& o) {
         "unknown_penalty is " + std::to_string(o.unknown_penalty) + ", expected 0 or more");
   check(o.sample || (o.temperature > 0 && std::isfinite(o.temperature)),
         "temperature is " + std::to_string(o.temperature) + ", expected a positive number");
+  check(o.beam_groups >= 1 && o.beam % o.beam_groups == 0,
+        "beam_groups is " + std::to_string(o.beam_groups) + ", expected a divisor of the beam, " + std::to_string(o.beam));
+  check(o.diversity_penalty >= 0 && std::isfinite(o.diversity_penalty),
+        "diversity_penalty is " + std::to_string(o.diversity_penalty) + ", expected 0 or more");
+  check((o.beam_groups > 1) == (o.diversity_penalty > 0), "beam_groups is " + std::to_string(o.beam_groups) +
+                                                              " and diversity_penalty " + std::to_string(o.diversity_penalty) +
+                                                              ", expected both or neither");
+  check(!o.required || o.beam_groups == 1, "required and beam_groups exclude each other");
   check(o.alignment_layer >= -1, "alignment_layer is " + std::to_string(o.alignment_layer) + ", expected -1 or more");
   check(!o.on_token || o.sample || o.beam == 1,
         "on_token goes with sampling and greedy search, the beam is " + std::to_string(o.beam));

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "attend/decode/adjust.hpp"
+#include "attend/decode/required.hpp"
 #include "attend/decode/translator.hpp"
 #include "attend/decode/unknown_words.hpp"
 #include "attend/text/piece_words.hpp"
@@ -80,9 +81,8 @@ void Translator<Tokenizer, T, D>::replace_or_align(const detail::SourcePart& par
 
 /// What `score` and `align` have in common: the longest pairs first, in batches.
 template <class Tokenizer, class T, Device D>
-Results<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::string> sources,
-                                                       std::span<const std::string> targets, std::size_t before, bool scores,
-                                                       bool align) const {
+Results<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::string> sources, std::span<const std::string> targets,
+                                                       std::size_t before, bool scores, bool align) const {
   check_value(sources.size() == targets.size(), "score",
               std::to_string(targets.size()) + " targets for " + std::to_string(sources.size()) + " sources");
   const index_t vocabulary = model_.members().front().transformer().encoder.options.vocabulary;
@@ -91,9 +91,7 @@ Results<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::stri
   for (std::size_t i = 0; i < sources.size(); ++i) {
     parts.push_back({.text = sources[i], .tokens = tokenizer_.encode(sources[i]), .prefix = {}});
     parts.back().tokens.push_back(tokenizer_.eos());
-    results.push_back({.text = targets[i],
-                       .tokens = text::encode_target(tokenizer_, targets[i]),
-                       .end_token = tokenizer_.eos()});
+    results.push_back({.text = targets[i], .tokens = text::encode_target(tokenizer_, targets[i]), .end_token = tokenizer_.eos()});
     detail::check_forced("source", before + i, parts.back().tokens, 0, source_positions(), vocabulary);
     detail::check_forced("target", before + i, results.back().tokens, 1, model_.longest() + 1, model_.vocabulary());
   }
@@ -174,13 +172,17 @@ Results<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view 
     return token == tokenizer_.eos() || std::find(others.begin(), others.end(), token) != others.end();
   };
   const bool full = static_cast<index_t>(part.prefix.size()) >= model_.longest();  // then only an end may follow
+  const detail::RequiredPhrases required(required_in(part));
+  auto met = required.begin();
+  for (const token_t token : part.prefix) required.follow(met, token);
+  const bool may_end = required.met(met) == required.tokens();
 
   // The model step by step to the end of the prefix.
   Translation ended{.tokens = part.prefix};  // by an end token, there
   const auto [source, segments] = detail::end_to_end(std::span(&part.tokens, 1), -1, -1);
   auto state = model_.begin(source.template to<D>(), segments);
-  std::vector<std::pair<double, token_t>> next;  // as the options have it
-  std::vector<float> plain;                      // as the model has it
+  std::vector<std::pair<double, token_t>> next;                // as the options have it
+  std::vector<float> plain;                                    // as the model has it
   const auto add_given = [&](Translation& t, token_t token) {  // as a search does where a prefix leaves no choice
     t.token_log_probabilities.push_back(plain[static_cast<std::size_t>(token)]);
     if (!options_.distributions) return;
@@ -201,7 +203,7 @@ Results<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view 
     for (index_t t = 0; t < values.size(); ++t)
       next.emplace_back(-static_cast<double>(values.data()[t]), static_cast<token_t>(t));
   }
-  std::erase_if(next, [&](const auto& n) { return std::isinf(n.first) || (full && !is_end(n.second)); });
+  std::erase_if(next, [&](const auto& n) { return std::isinf(n.first) || (is_end(n.second) ? !may_end : full); });
   const auto kept = std::min(next.size(), static_cast<std::size_t>(count));
   std::partial_sort(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(kept), next.end());
   next.resize(kept);

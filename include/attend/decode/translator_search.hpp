@@ -98,7 +98,7 @@ TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts
 /// Functions of the user's are told of sentences by their numbers in the whole text.
 template <class Tokenizer, class T, Device D>
 Constraints Translator<Tokenizer, T, D>::constraints_of(std::span<const detail::SourcePart* const> batch,
-                                                     std::size_t before) const {
+                                                        std::size_t before) const {
   const auto& o = options_;
   Constraints c{.banned = banned_,
                 .no_repeat_ngram = o.no_repeat_ngram,
@@ -122,6 +122,18 @@ Constraints Translator<Tokenizer, T, D>::constraints_of(std::span<const detail::
   return c;
 }
 
+/// Cuts them as they stand.
+template <class Tokenizer, class T, Device D>
+std::vector<std::vector<token_t>> Translator<Tokenizer, T, D>::required_in(const detail::SourcePart& part) const {
+  std::vector<std::vector<token_t>> phrases;
+  if (!options_.required) return phrases;
+  for (const auto& words : options_.required(part.text)) {
+    phrases.push_back(text::encode_target(tokenizer_, words));
+    check_value(!phrases.back().empty(), "Translator", "required has '" + words + "', which has no tokens");
+  }
+  return phrases;
+}
+
 /// One batch, by whichever search the options choose.
 template <class Tokenizer, class T, Device D>
 Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const detail::SourcePart* const> batch,
@@ -133,21 +145,26 @@ Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const
   std::vector<std::uint64_t> ids;
   std::vector<token_t> head;  // all that a batch with shortlists needs; none where one of its sentences may need more
   Constraints constraints = constraints_of(batch, before);
+  std::vector<std::vector<std::vector<token_t>>> required;
   bool restricted = static_cast<bool>(o.shortlist);
   for (const auto* part : batch) {
     sources.push_back(part->tokens);
     limits.push_back(limit(*part));
     ids.push_back(static_cast<std::uint64_t>(before + part->sentence) ^ (static_cast<std::uint64_t>(part->part) << 40));
     constraints.prefix.push_back(part->prefix);
+    required.push_back(required_in(*part));
     if (!o.shortlist) continue;
     constraints.allowed.push_back(o.shortlist(part->tokens));
-    const auto& allowed = constraints.allowed.back();
+    auto& allowed = constraints.allowed.back();
+    for (const auto& phrase : required.back())
+      if (!allowed.empty()) allowed.insert(allowed.end(), phrase.begin(), phrase.end());
     // What a prefix does to the model's own probabilities would depend on the other sentences' shortlists.
     restricted = restricted && !allowed.empty() && part->prefix.empty();
     head.insert(head.end(), allowed.begin(), allowed.end());
   }
   const auto is_empty = [](const auto& prefix) { return prefix.empty(); };
   if (std::all_of(constraints.prefix.begin(), constraints.prefix.end(), is_empty)) constraints.prefix.clear();
+  if (std::all_of(required.begin(), required.end(), is_empty)) required.clear();
   head.push_back(tokenizer_.eos());
   head.insert(head.end(), o.end_tokens.begin(), o.end_tokens.end());
   const auto [source, segments] = detail::end_to_end(sources, -1, -1);
@@ -190,7 +207,10 @@ Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const
                                                        .keep_unfinished = o.keep_unfinished,
                                                        .coverage = o.coverage_penalty,
                                                        .trace = o.trace,
-                                                       .temperature = o.temperature}));
+                                                       .temperature = o.temperature,
+                                                       .beam_groups = o.beam_groups,
+                                                       .diversity_penalty = o.diversity_penalty,
+                                                       .required = std::move(required)}));
   auto options = with_common(GreedyOptions{});
   options.on_token = on_token;
   Results<Results<Hypothesis>> results;

@@ -22,12 +22,11 @@ inline void check_marian_generation(const io::JsonObject& json) {
     throw FormatError(json.name() + ": " + key + " is " + json_excerpt(json.json().at(key)) + ", " + why);
   };
   const std::string lacks = "an option that this library does not have";
-  for (const auto& [key, neutral] :
-       {std::pair{"encoder_repetition_penalty", 1.0}, std::pair{"encoder_no_repeat_ngram_size", 0.0},
-        std::pair{"diversity_penalty", 0.0}, std::pair{"num_beam_groups", 1.0}, std::pair{"penalty_alpha", 0.0},
-        std::pair{"guidance_scale", 1.0}})
+  for (const auto& [key, neutral] : {std::pair{"encoder_repetition_penalty", 1.0}, std::pair{"encoder_no_repeat_ngram_size", 0.0},
+                                     std::pair{"penalty_alpha", 0.0}, std::pair{"guidance_scale", 1.0}})
     if (json.get<double>(key, neutral) != neutral) refuse(key, lacks);
-  if (json.get<double>("repetition_penalty", 1.0) != 1 && (json.get<index_t>("num_beams", 1) <= 1 || json.get<bool>("do_sample", false)))
+  if (json.get<double>("repetition_penalty", 1.0) != 1 &&
+      (json.get<index_t>("num_beams", 1) <= 1 || json.get<bool>("do_sample", false)))
     refuse("repetition_penalty", "and there is no beam search: it is then one on logits, here it is one on log-probabilities");
   if (json.get<bool>("token_healing", false)) refuse("token_healing", lacks);
   for (const char* key :
@@ -120,6 +119,11 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
     o.min_p = object.get<double>("min_p", 0.0);
   }
   o.repetition_penalty = object.get<double>("repetition_penalty", 1.0);
+  o.beam_groups = count("num_beam_groups", 1, 1, most_beams);
+  o.diversity_penalty = object.get<double>("diversity_penalty", 0.0);
+  if (o.beam % o.beam_groups != 0 || (o.beam_groups > 1) != (o.diversity_penalty > 0) || (o.sample && o.beam_groups > 1))
+    throw FormatError(name + ": num_beam_groups is " + std::to_string(o.beam_groups) + ", num_beams " + std::to_string(o.beam) +
+                      " and diversity_penalty " + std::to_string(o.diversity_penalty) + ", which do not go together");
 
   o.end_tokens = detail::marian_other_ends(object, config.eos, config.model.decoder.vocabulary);
   if (detail::marian_mark(object, "decoder_start_token_id", config.begin) != config.begin)
@@ -174,6 +178,10 @@ inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig&
     if (search.min_p > 0) json["min_p"] = search.min_p;
   }
   if (search.repetition_penalty != 1) json["repetition_penalty"] = search.repetition_penalty;
+  if (search.beam_groups > 1) {
+    json["num_beam_groups"] = search.beam_groups;
+    json["diversity_penalty"] = search.diversity_penalty;
+  }
   const index_t longest = std::max(config.model.encoder.max_length, config.model.decoder.max_length);
   const bool forced = search.force_end || !search.keep_unfinished;  // as marian_search_from tells them apart
   json["max_length"] = search.max_length > 0 ? std::min(search.max_length + (forced ? 2 : 1), longest) : longest;
@@ -215,6 +223,7 @@ inline std::vector<std::string> marian_search_obstacles(const decode::Translator
     list.emplace_back("the search has a repetition penalty and is no beam search");
   if (search.allowed_next) list.emplace_back("the search has a function that says what may come next");
   if (search.edit) list.emplace_back("the search has a function that changes log-probabilities");
+  if (search.required) list.emplace_back("the search requires phrases");
   return list;
 }
 
