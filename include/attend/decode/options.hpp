@@ -97,7 +97,7 @@ struct TokenEvent {
   index_t sentence, sample;  ///< sample: 0 in `greedy`
   index_t position;          ///< of the token in the hypothesis: 0, 1, ...
   token_t token;             ///< the end token too
-  double log_probability;    ///< the model's
+  double log_probability;    ///< as the hypothesis counts it
   bool last;                 ///< this is an end token, or number max_length, after which only an end token can come
 };
 /// Called after each step for each hypothesis that got a token, sentence by sentence; false: it stops here, unfinished.

@@ -42,7 +42,7 @@ struct TranslatedToken {
   std::size_t sentence;    ///< its number, those before the call counted
   index_t sample;          ///< which of its samples
   token_t token;           ///< the end token too
-  double log_probability;  ///< the model's
+  double log_probability;  ///< as the translation counts it
   std::string_view text;   ///< the translation so far, this token included
   bool last;               ///< nothing but the end can follow in this part of the sentence
 };
