@@ -22,17 +22,21 @@ struct DeviceMemory {
   static constexpr const char* name = "cuda: out of memory";
 
   static void* take(std::size_t size) {
-    Context::instance();  // which selects its device in a new thread, and says so where there is none
+    const DeviceScope scope(Context::instance().device());  // which says so where there is none
     void* block = nullptr;
     if (cudaMalloc(&block, size) == cudaSuccess) return block;
     (void)cudaGetLastError();
     return nullptr;
   }
-  static void give_back(void* block, std::size_t) noexcept { (void)cudaFree(block); }
+  static void give_back(void* block, std::size_t) noexcept {
+    const DeviceScope scope(Context::instance().device());
+    (void)cudaFree(block);
+  }
   /// What the process's pool and, where no graph is left that may run again, the graphs' keep for later.
   template <class Pool>
   static void make_room(Pool& pool);
   static std::string state() {
+    const DeviceScope scope(Context::instance().device());
     std::size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
     return ", free on the device: " + std::to_string(free) + " of " + std::to_string(total);

@@ -68,14 +68,30 @@ struct Fault {
   long long at, value, limit;
 };
 
+/// Makes a device the current one of this thread while it stands in scope, and afterwards the one that was. What fails is left to
+/// the calls that come after it, which fail then, too.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device) noexcept {
+    int current = device;
+    if (cudaGetDevice(&current) == cudaSuccess && current != device && cudaSetDevice(device) == cudaSuccess) before_ = current;
+  }
+  ~DeviceScope() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
 /// The device of this process with its stream: everything the library does on it happens in the order of the calls.
 class Context {
  public:
   /// Throws CudaError where no device can be used. It is never destroyed, so that tensors of static duration may outlive `main`.
   static Context& instance() {
     static Context* context = new Context;
-    thread_local const bool selected = context->select();
-    (void)selected;
     return *context;
   }
 
@@ -87,7 +103,17 @@ class Context {
 
   /// Held by whoever gives the device something to do: what several threads of the host ask for is done call by call, and nothing
   /// gets in between while work is captured.
-  [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() { return std::unique_lock(mutex_); }
+  /// As long as one of these lives, the device is this thread's: nobody else gives it anything to do, and it is the thread's
+  /// current one, whichever the program has chosen for itself.
+  class Held {
+   public:
+    explicit Held(Context& context) : lock_(context.mutex_), device_(context.device_) {}
+
+   private:
+    std::unique_lock<std::recursive_mutex> lock_;
+    DeviceScope device_;
+  };
+  [[nodiscard]] Held lock() { return Held(*this); }
 
   /// Waits until the device has done all it was given. Throws CudaError for what failed meanwhile, IndexError and Error for bad
   /// input that kernels came upon, whoever launched them.
@@ -147,11 +173,6 @@ class Context {
     check(cudaMalloc(&offset, sizeof(std::uint64_t)), "cuda");
     stream_offset_ = static_cast<std::uint64_t*>(offset);
     check(cudaMemsetAsync(offset, 0, sizeof(std::uint64_t), stream_), "cuda");
-  }
-  /// Each thread has a current device of its own, at first device 0.
-  bool select() const {
-    check(cudaSetDevice(device_), "cuda");
-    return true;
   }
 
   std::recursive_mutex mutex_;
