@@ -154,3 +154,56 @@ TEST_CASE("cuda: work that cannot be captured goes on being launched; an error o
   cuda::enable_graphs(true);
   CHECK(!launched.captured());
 }
+
+namespace {
+
+/// 3 x, whose gradient is added to that of x.
+Var<float, Cuda> thrice(const Var<float, Cuda>& x) {
+  const Tensor<float, Cuda> y(x.shape());
+  scale_add(Cuda{}, x.size(), 3.0f, x.data(), 0.0f, y.data());
+  return record(y, {x}, [x](const Tensor<float, Cuda>& dy) {
+    x.accumulate_with([&](float* dx, float keep) { scale_add(Cuda{}, dy.size(), 3.0f, dy.data(), keep, dx); });
+  });
+}
+
+}  // namespace
+
+TEST_CASE("cuda: work that gives a gradient to a leaf without a place for it is launched, and adds nothing to what it left") {
+  if (!device::present()) return;
+  const Var<float, Cuda> x(Tensor<float, Cuda>({100}, 1.0f), true), dy(Tensor<float, Cuda>({100}));
+  Repeated<Cuda> work, with_copy;
+  for (int round = 1; round <= 5; ++round) {
+    dy.value().fill(static_cast<float>(round));
+    x.zero_grad();
+    work.run([&] { thrice(x).backward(dy.value()); });
+    CHECK(!work.captured());
+    CHECK(x.grad().values() == std::vector<float>(100, 3 * static_cast<float>(round)));
+    // Of this the capture ends after the gradient was given, and no kernel has written it.
+    x.zero_grad();
+    with_copy.run([&] {
+      thrice(x).backward(dy.value());
+      dy.value().assign(Tensor<float>({100}, 1.0f));
+    });
+    CHECK(x.grad().values() == std::vector<float>(100, 3 * static_cast<float>(round)));
+  }
+}
+
+TEST_CASE("cuda: a gradient with a place of its own is written by the graph, and once where the capture is refused late") {
+  if (!device::present()) return;
+  const Var<float, Cuda> x(Tensor<float, Cuda>({100}, 1.0f), true), dy(Tensor<float, Cuda>({100}));
+  x.set_grad_buffer(Tensor<float, Cuda>({100}, 0.0f));
+  Repeated<Cuda> work, refused;
+  for (int round = 1; round <= 5; ++round) {
+    dy.value().fill(static_cast<float>(round));
+    x.zero_grad();
+    work.run([&] { thrice(x).backward(dy.value()); });
+    CHECK(work.captured() == (round > 1));
+    CHECK(x.grad().values() == std::vector<float>(100, 3 * static_cast<float>(round)));
+    refused.run([&] {
+      thrice(x).backward(dy.value());
+      dy.value().assign(Tensor<float>({100}, 1.0f));
+    });
+    CHECK(!refused.captured());
+    CHECK(x.grad().values() == std::vector<float>(100, 6 * static_cast<float>(round)));
+  }
+}

@@ -34,7 +34,8 @@ __global__ void set_kernel(N value, N* where) {
 /// Work on the device that is launched kernel by kernel the first time, captured the second, and from then on run as one graph.
 /// What it reads and writes must stay where it is, but for tensors that it makes and lets go itself; it may not wait for the
 /// device or copy from the host. Random numbers from `default_generator()` go on as if it had been launched kernel by kernel; it
-/// may draw from no other. Work that cannot be captured goes on being launched; after `seed`, or a change of `tf32`, it is
+/// may draw from no other. A leaf that it hands a gradient needs a place for it that stays (`set_grad_buffer`; optimizers give
+/// one). Work that cannot be captured goes on being launched; after `seed`, or a change of `tf32` or `fuse_activations`, it is
 /// captured anew.
 template <>
 class Repeated<Cuda> {
@@ -110,6 +111,8 @@ class Repeated<Cuda> {
     }
     cudaGraph_t graph = end_capture(context);
     draws_ = generator.drawn() - drawn_;
+    } catch (const RecordingError&) {
+      done = false;
     if (done && graph) done = cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
     else done = false;
     if (graph) (void)cudaGraphDestroy(graph);

@@ -216,6 +216,12 @@ inline void release_cached(Cuda) { cuda::detail::release_pools(); }
 /// y[i] = value.
 template <class T>
 void fill(Cuda, index_t n, T value, T* y) {
+/// Whether this thread records what it gives the device: see `Repeated`. Waits where another one does.
+inline bool recording(Cuda) {
+  const auto held = cuda::Context::instance().lock();
+  return cuda::Context::instance().capturing();
+}
+
   if (n == 0) return;
   const auto held = cuda::Context::instance().lock();
   constexpr unsigned char zeros[sizeof(T)] = {};
