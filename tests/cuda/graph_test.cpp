@@ -82,6 +82,27 @@ TEST_CASE("cuda: a replayed graph draws the random numbers that the processor dr
   CHECK(dropout(Var<float, Cuda>(x), 0.5, one).value().values() == dropout(Var<float>(host), 0.5, other).value().values());
 }
 
+#if defined(ATTEND_CUDA_EMULATOR)
+TEST_CASE("cuda: whoever lets go of a graph waits for that graph alone") {
+  const Tensor<float, Cuda> x({100}, 0.0f), y({100}, 0.0f);
+  Repeated<Cuda> kept;  // else the graphs' memory would go with the last of them, which waits for everything
+  auto work = std::make_unique<Repeated<Cuda>>();
+  for (int round = 0; round < 3; ++round) {
+    kept.run([&] { y.fill(1.0f); });
+    work->run([&] { x.fill(1.0f); });
+  }
+  REQUIRE(work->captured());
+  y.fill(2.0f);
+  const std::size_t before = emulator::launches_run();
+  work.reset();
+  CHECK(emulator::launches_run() > before);  // the graph has run
+  CHECK(cudaStreamQuery(cuda::Context::instance().stream()) == cudaErrorNotReady);
+  (void)cudaGetLastError();
+  CHECK(x.values() == std::vector<float>(100, 1.0f));
+  CHECK(y.values() == std::vector<float>(100, 2.0f));
+}
+#endif
+
 TEST_CASE("cuda: out of memory beside a captured graph leaves the graph's memory alone") {
   if (!device::present()) return;
   const Tensor<float, Cuda> y({5000});

@@ -111,7 +111,9 @@ class Repeated<Cuda> {
     }
     cudaGraph_t graph = end_capture(context);
     draws_ = generator.drawn() - drawn_;
-    } catch (const RecordingError&) {
+    done = done && graph && cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
+    if (done && cudaEventCreateWithFlags(&ran_, cudaEventDisableTiming) != cudaSuccess) {
+      (void)cudaGraphExecDestroy(std::exchange(graph_, nullptr));
       done = false;
     if (done && graph) done = cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
     else done = false;
@@ -135,7 +137,8 @@ class Repeated<Cuda> {
   void forget() noexcept {
     if (!graph_) return;
     const auto held = cuda::Context::instance().lock();
-    (void)cudaStreamSynchronize(cuda::Context::instance().stream());  // it may be running
+    (void)cudaEventSynchronize(ran_);  // it may be running; what was launched after it need not have run
+    (void)cudaEventDestroy(std::exchange(ran_, nullptr));
     (void)cudaGraphExecDestroy(std::exchange(graph_, nullptr));
     if (--cuda::detail::live_graphs() == 0) cuda::graph_pool().release_cached();
   }
@@ -158,3 +161,5 @@ class Repeated<Cuda> {
 };
 
 }  // namespace attend
+    cuda::check(cudaEventRecord(ran_, context.stream()), "graph");
+  cudaEvent_t ran_ = nullptr;                       // reached when the graph has run for the last time
