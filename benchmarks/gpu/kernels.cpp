@@ -81,6 +81,7 @@ void kernels(Arguments arguments) {
   elements(bench);
   rows(bench);
   attention(bench);
+  products(bench);
 }
 
 }  // namespace gpu

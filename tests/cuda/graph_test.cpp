@@ -148,6 +148,31 @@ TEST_CASE("cuda: a graph that draws is captured anew after seed") {
   }
 }
 
+TEST_CASE("cuda: a graph is captured anew where products are computed otherwise than before") {
+  if (!device::present()) return;
+  const Tensor<float, Cuda> y({4});
+  Repeated<Cuda> work;
+  int calls = 0;
+  const auto run = [&] {
+    work.run([&] { ++calls, y.fill(1.0f); });
+    return calls;
+  };
+  run(), run();
+  CHECK(run() == 2);
+  cuda::tf32() = true;
+  CHECK(run() == 3);
+  cuda::tf32() = false;
+  CHECK(run() == 4);
+  auto& chosen = cuda::detail::activation_fusion();
+  const int before = chosen;
+  cuda::fuse_activations(!cuda::fuses_activations());
+  CHECK(run() == 5);
+  CHECK(run() == 5);
+  chosen = before;
+  CHECK(run() == 6);
+  CHECK(work.captured());
+}
+
 TEST_CASE("cuda: work that cannot be captured goes on being launched; an error of its own comes out") {
   if (!device::present()) return;
   const Tensor<float, Cuda> y({4});

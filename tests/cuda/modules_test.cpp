@@ -52,6 +52,15 @@ TEST_CASE("cuda: FeedForward is the processor's with each activation, with and w
     return m;
   };
   check(evaluated, on_first, {{13, 24}});
+  auto& chosen = cuda::detail::activation_fusion();
+  const int before = chosen;
+  for (const bool fused : {true, false})
+    for (const auto activation : {Activation::relu, Activation::gelu_tanh}) {
+      INFO("activation " << static_cast<int>(activation) << (fused ? " by the product" : " after the product"));
+      cuda::fuse_activations(fused);
+      check([=]<class T, class D>() { return nn::FeedForward<T, D>(24, 40, activation); }, on_first, {{13, 24}});
+    }
+  chosen = before;
   for (const auto activation : {Activation::relu, Activation::gelu})
     check_refused([=]<class T, class D>() { return nn::FeedForward<T, D>(3, 5, activation); }, on_first, {{2, 4}});
 }

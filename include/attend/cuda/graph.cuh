@@ -51,7 +51,7 @@ class Repeated<Cuda> {
   template <class F>
   void run(F&& work) {
     const auto held = cuda::Context::instance().lock();
-    if (state_ == State::captured && ((draws_ > 0 && seed_ != default_generator().seed()) || tf32_ != cuda::tf32())) {
+    if (state_ == State::captured && ((draws_ > 0 && seed_ != default_generator().seed()) || settings_ != settings())) {
       forget();
       state_ = State::warm;
     }
@@ -83,6 +83,13 @@ class Repeated<Cuda> {
 
   template <class F>
   void launch(F&& work) {
+  /// What work launches depends on these.
+  struct Settings {
+    bool tf32, fuses_activations;
+    bool operator==(const Settings&) const = default;
+  };
+  static Settings settings() { return {cuda::tf32(), cuda::fuses_activations()}; }
+
     const cuda::PoolScope scope(cuda::graph_pool());
     work();
   }
@@ -93,7 +100,7 @@ class Repeated<Cuda> {
     auto& context = cuda::Context::instance();
     Generator& generator = default_generator();
     drawn_ = generator.drawn();
-    seed_ = generator.seed(), tf32_ = cuda::tf32();
+    seed_ = generator.seed(), settings_ = settings();
     const cuda::PoolScope scope(cuda::graph_pool());
     cuda::check(cudaStreamBeginCapture(context.stream(), cudaStreamCaptureModeRelaxed), "graph");
     context.set_capturing(true);
@@ -157,7 +164,7 @@ class Repeated<Cuda> {
   State state_ = State::fresh;
   cudaGraphExec_t graph_ = nullptr;
   std::uint64_t drawn_ = 0, draws_ = 0, seed_ = 0;  // of the generator, at the capture; by the work
-  bool tf32_ = false;
+  Settings settings_{};                             // at the capture
 };
 
 }  // namespace attend

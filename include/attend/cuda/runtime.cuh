@@ -97,6 +97,8 @@ class Context {
 
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
   [[nodiscard]] int device() const { return device_; }
+  /// 80 for compute capability 8.0, 90 for 9.0.
+  [[nodiscard]] int capability() const { return capability_; }
   [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
   /// Bytes of shared memory that a block may ask for.
   [[nodiscard]] int shared_memory() const { return shared_memory_; }
@@ -160,6 +162,10 @@ class Context {
   Context() {
     if (const std::string why = unavailable(); !why.empty()) throw CudaError(why);
     check(cudaGetDevice(&device_), "cuda");
+    int major = 0, minor = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_), "cuda");
+    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device_), "cuda");
+    capability_ = 10 * major + minor;
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cuda");
     check(cudaDeviceGetAttribute(&shared_memory_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), "cuda");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda");
@@ -176,7 +182,7 @@ class Context {
   }
 
   std::recursive_mutex mutex_;
-  int device_ = 0, multiprocessors_ = 0, shared_memory_ = 0;
+  int device_ = 0, capability_ = 0, multiprocessors_ = 0, shared_memory_ = 0;
   cudaStream_t stream_ = nullptr;
   Fault *fault_ = nullptr, *device_fault_ = nullptr;
   std::uint64_t* stream_offset_ = nullptr;
@@ -189,6 +195,25 @@ inline std::atomic<bool>& tf32() {
   static std::atomic<bool> value{false};
   return value;
 }
+
+namespace detail {
+/// -1: as `fuses_activations` says by itself.
+inline std::atomic<int>& activation_fusion() {
+  static std::atomic<int> chosen{-1};
+  return chosen;
+}
+}  // namespace detail
+
+/// Whether products apply an activation and its gradient on the way (see `feed_forward`), or leave them to kernels of their own,
+/// which read and write the numbers once more. By itself yes on devices of compute capability 9 and 10: on others such products
+/// are reported to be slower than both together. It is a rule, and nothing is timed, because the two differ in their last bits: a
+/// product with an activation may be another kernel, which adds up in another order.
+inline bool fuses_activations() {
+  const int chosen = detail::activation_fusion(), generation = Context::instance().capability() / 10;
+  return chosen < 0 ? generation == 9 || generation == 10 : chosen != 0;
+}
+/// Says so for the whole process. Captured graphs are captured anew.
+inline void fuse_activations(bool value) { detail::activation_fusion() = value ? 1 : 0; }
 
 /// Waits until the device has done all it was given; see Context::synchronize.
 inline void synchronize() { Context::instance().synchronize("synchronize"); }
