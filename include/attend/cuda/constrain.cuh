@@ -15,6 +15,7 @@ struct Entry {
   index_t row;
   token_t column;
 };
+/// The places (rows[i], columns[i]) on the device.
 inline Buffer<Entry> upload_entries(index_t count, const index_t* rows, const token_t* columns) {
   std::vector<Entry> entries;
   entries.reserve(static_cast<std::size_t>(count));
@@ -22,10 +23,12 @@ inline Buffer<Entry> upload_entries(index_t count, const index_t* rows, const to
   return upload(entries);
 }
 
+/// values[i] = what x has at entry i.
 template <class T>
 __global__ void take_entries_kernel(index_t count, index_t width, const Entry* entries, const T* x, T* values) {
   for (index_t i = grid_thread(); i < count; i += grid_threads()) values[i] = x[entries[i].row * width + entries[i].column];
 }
+/// What x has at each entry becomes `value`.
 template <class T>
 __global__ void set_entries_kernel(index_t count, index_t width, const Entry* entries, T value, T* x) {
   for (index_t i = grid_thread(); i < count; i += grid_threads()) x[entries[i].row * width + entries[i].column] = value;

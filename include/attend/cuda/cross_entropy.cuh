@@ -10,6 +10,7 @@ namespace attend {
 
 namespace cuda {
 
+/// Threads of the single blocks that look at all labels or losses.
 inline constexpr int loss_threads = 1024;
 
 /// One block: scale[0] as in `loss_scale`.

@@ -22,8 +22,10 @@ inline std::atomic<bool>& graphs_flag() {
 
 /// Whether steps of training and decoding are captured as CUDA graphs (the default) or launched kernel by kernel.
 inline bool graphs_enabled() { return detail::graphs_flag(); }
+/// Says so for the whole process; what is captured stays captured.
 inline void enable_graphs(bool value) { detail::graphs_flag() = value; }
 
+/// *where = value.
 template <class N>
 __global__ void set_kernel(N value, N* where) {
   if (threadIdx.x == 0) *where = value;
@@ -81,8 +83,6 @@ class Repeated<Cuda> {
  private:
   enum class State { fresh, warm, captured, refused };
 
-  template <class F>
-  void launch(F&& work) {
   /// What work launches depends on these.
   struct Settings {
     bool tf32, fuses_activations;
@@ -90,6 +90,8 @@ class Repeated<Cuda> {
   };
   static Settings settings() { return {cuda::tf32(), cuda::fuses_activations()}; }
 
+  template <class F>
+  void launch(F&& work) {
     const cuda::PoolScope scope(cuda::graph_pool());
     work();
   }
@@ -109,6 +111,8 @@ class Repeated<Cuda> {
       work();
     } catch (const CudaError&) {
       done = false;
+    } catch (const RecordingError&) {
+      done = false;
     } catch (const MemoryError&) {  // while capturing nothing can be freed; launched, it may find room
       done = false;
     } catch (...) {
@@ -122,8 +126,7 @@ class Repeated<Cuda> {
     if (done && cudaEventCreateWithFlags(&ran_, cudaEventDisableTiming) != cudaSuccess) {
       (void)cudaGraphExecDestroy(std::exchange(graph_, nullptr));
       done = false;
-    if (done && graph) done = cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
-    else done = false;
+    }
     if (graph) (void)cudaGraphDestroy(graph);
     if (!done) {
       (void)cudaGetLastError();
@@ -158,15 +161,15 @@ class Repeated<Cuda> {
     };
     if (draws_ > 0 && ahead > 0) shift(ahead);
     cuda::check(cudaGraphLaunch(graph_, context.stream()), "graph");
+    cuda::check(cudaEventRecord(ran_, context.stream()), "graph");
     if (draws_ > 0 && ahead > 0) shift(0);
   }
 
   State state_ = State::fresh;
   cudaGraphExec_t graph_ = nullptr;
+  cudaEvent_t ran_ = nullptr;                       // reached when the graph has run for the last time
   std::uint64_t drawn_ = 0, draws_ = 0, seed_ = 0;  // of the generator, at the capture; by the work
   Settings settings_{};                             // at the capture
 };
 
 }  // namespace attend
-    cuda::check(cudaEventRecord(ran_, context.stream()), "graph");
-  cudaEvent_t ran_ = nullptr;                       // reached when the graph has run for the last time

@@ -10,6 +10,7 @@ namespace attend {
 namespace cuda {
 
 // Templates, because a kernel that is none cannot stand in a header that two files include.
+/// Begins an update from the sum of the gradients' squares: norm, clipping, and whether it is taken.
 template <class Record>
 __global__ void begin_update_kernel(const double* squares, double max_norm, Record* record) {
   if (threadIdx.x > 0) return;
@@ -21,6 +22,7 @@ __global__ void begin_update_kernel(const double* squares, double max_norm, Reco
   if (taken) ++record->steps;
   else ++record->skipped;
 }
+/// Begins an update of which the host knows whether it is taken, and by what gradients are multiplied.
 template <class Record>
 __global__ void begin_update_with_kernel(bool taken, double gradient_scale, Record* record) {
   if (threadIdx.x > 0) return;
@@ -51,6 +53,7 @@ struct AdamFactors {
   }
 };
 
+/// A step of Adam, 16 bytes of gradients a thread at a time.
 template <class T, class W>
 __global__ void adam_kernel(index_t n, AdamStep step, const UpdateRecord* record, const T* gradient, W* value, W* first,
                             W* second, T* rounded) {
@@ -94,6 +97,7 @@ __global__ void adam_kernel(index_t n, AdamStep step, const UpdateRecord* record
   }
 }
 
+/// A step of gradient descent; without a momentum `velocity` is null.
 template <class T, class W>
 __global__ void sgd_kernel(index_t n, SgdStep step, const UpdateRecord* record, const T* gradient, W* value, W* velocity,
                            T* rounded) {
@@ -114,6 +118,7 @@ __global__ void sgd_kernel(index_t n, SgdStep step, const UpdateRecord* record, 
   }
 }
 
+/// average = keep * average + (1 - keep) * value, unless the record, where not null, says that no update was taken.
 template <class T, class W>
 __global__ void average_kernel(index_t n, W keep, const UpdateRecord* record, const T* value, W* average) {
   if (record && !record->taken) return;
@@ -130,6 +135,7 @@ void begin_update(Cuda, index_t n, const T* gradient, double max_norm, UpdateRec
   cuda::sum_of_squares_into(n, gradient, squares.data());
   cuda::launch("update", cuda::begin_update_kernel<UpdateRecord>, 1, 32, 0, squares.data(), max_norm, record);
 }
+/// See the CPU's. The record lies on the device.
 inline void begin_update_with(Cuda, bool taken, double gradient_scale, UpdateRecord* record) {
   cuda::launch("update", cuda::begin_update_with_kernel<UpdateRecord>, 1, 32, 0, taken, gradient_scale, record);
 }
@@ -145,6 +151,7 @@ void adam_step(Cuda, index_t n, const AdamStep& step, const UpdateRecord* record
   cuda::launch("Adam", cuda::adam_kernel<T, Wide<T>>, cuda::blocks_for(n / count), cuda::block_threads, 0, n, step, record,
                gradient, value, first, second, rounded);
 }
+/// See the CPU's; `rounded` as for adam_step.
 template <class T>
 void sgd_step(Cuda, index_t n, const SgdStep& step, const UpdateRecord* record, const T* gradient, Wide<T>* value,
               Wide<T>* velocity, T* rounded) {
@@ -152,6 +159,7 @@ void sgd_step(Cuda, index_t n, const SgdStep& step, const UpdateRecord* record, 
   cuda::launch("SGD", cuda::sgd_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n, step, record, gradient, value,
                velocity, rounded);
 }
+/// See the CPU's.
 template <class T>
 void average_step(Cuda, index_t n, std::type_identity_t<Wide<T>> keep, const UpdateRecord* record, const T* value,
                   Wide<T>* average) {

@@ -50,6 +50,7 @@ __device__ W team_sum(W value, W* room) {
   if constexpr (threads == warp_threads) return warp_sum(value);
   else return block_sum(value, room);
 }
+/// The largest of the values of a team, in every thread.
 template <int threads, class W>
 __device__ W team_max(W value, W* room) {
   if constexpr (threads == warp_threads) return warp_max(value);

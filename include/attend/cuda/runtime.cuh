@@ -103,8 +103,6 @@ class Context {
   /// Bytes of shared memory that a block may ask for.
   [[nodiscard]] int shared_memory() const { return shared_memory_; }
 
-  /// Held by whoever gives the device something to do: what several threads of the host ask for is done call by call, and nothing
-  /// gets in between while work is captured.
   /// As long as one of these lives, the device is this thread's: nobody else gives it anything to do, and it is the thread's
   /// current one, whichever the program has chosen for itself.
   class Held {
@@ -115,6 +113,8 @@ class Context {
     std::unique_lock<std::recursive_mutex> lock_;
     DeviceScope device_;
   };
+  /// Held by whoever gives the device something to do: what several threads of the host ask for is done call by call, and nothing
+  /// gets in between while work is captured.
   [[nodiscard]] Held lock() { return Held(*this); }
 
   /// Waits until the device has done all it was given. Throws CudaError for what failed meanwhile, IndexError and Error for bad
