@@ -211,6 +211,36 @@ TEST_CASE("resume: a damaged state is refused", "[train]") {
   }
 }
 
+TEST_CASE("resume: counts that no run has are refused, and texts are quoted without control characters", "[train]") {
+  const toy::Folder folder;
+  const auto path = folder.path() / "training.safetensors";
+  const auto model = toy::model();
+  const optim::Adam<float> adam{optim::FlatParameters<float>(nn::parameters(model)), {}};
+  const auto write = [&](const TrainingState& state, const std::string& corpus) {
+    write_training_state(path, state, {{"corpus", corpus}}, model, adam.state(), "layout");
+  };
+  const auto read = [&] {
+    auto memory = adam.state();
+    return read_training_state(path, {{"corpus", "a"}}, model, memory, "layout");
+  };
+  for (const auto count : {&TrainingState::step, &TrainingState::epoch, &TrainingState::position, &TrainingState::tokens,
+                           &TrainingState::twentieths, &TrainingState::since_best}) {
+    TrainingState state;
+    state.*count = 7;
+    write(state, "a");
+    CHECK(read().*count == 7);
+    for (const index_t bad : {index_t{-1}, std::numeric_limits<index_t>::max()}) {
+      state.*count = bad;
+      write(state, "a");
+      CHECK_THROWS_AS(read(), FormatError);
+      CHECK_THROWS_WITH(read(), Contains("is " + std::to_string(bad) + ", expected 0 to"));
+    }
+  }
+  write({}, "b\x1B[2J\n");
+  CHECK_THROWS_AS(read(), ValueError);
+  CHECK_THROWS_WITH(read(), Contains("corpus b?[2J? (this run: a)"));
+}
+
 TEST_CASE("overwrite: nothing of the old run is left, and foreign files are", "[train]") {
   const toy::Folder folder;
   auto options = toy::options(1);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attend/core/number_text.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/io/state.hpp"
 #include "attend/optim/optimizer.hpp"
 #include "attend/train/report.hpp"
@@ -96,7 +97,8 @@ template <class N>
 void read_number(const io::SafetensorsFile& file, const std::string& key, N& value) {
   const std::string& text = metadata(file, key);
   if (!parse_number(text, value))
-    throw FormatError("resume: " + file.path().string() + ": " + key + " is `" + text + "`, expected a number");
+    throw FormatError("resume: " + file.path().string() + ": " + key + " is `" + attend::detail::printable(text) +
+                      "`, expected a number");
 }
 inline std::vector<double> read_table(const io::SafetensorsFile& file, const char* name, index_t columns) {
   const Shape shape = file.info(name).shape;
@@ -111,8 +113,9 @@ inline std::string differences(const RunIdentity& theirs, const RunIdentity& our
   std::string text;
   for (const auto& [name, value] : ours) {
     const auto found = theirs.find("run." + name);
-    const std::string& other = found == theirs.end() ? "unknown" : found->second;
-    if (other != value) text += (text.empty() ? "" : ", ") + name + " " + other + " (this run: " + value + ")";
+    const std::string other = found == theirs.end() ? "unknown" : found->second;
+    if (other != value)
+      text += (text.empty() ? "" : ", ") + name + " " + attend::detail::printable(other) + " (this run: " + value + ")";
   }
   return text;
 }
@@ -148,7 +151,8 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   const auto file = io::SafetensorsFile::open(path);
   const std::string& format = detail::metadata(file, "format");
   if (format != "attend training state 1")
-    throw FormatError("resume: " + path.string() + " has the format `" + format + "`, expected `attend training state 1`");
+    throw FormatError("resume: " + path.string() + " has the format `" + attend::detail::printable(format) +
+                      "`, expected `attend training state 1`");
   std::string faults = detail::differences(file.metadata(), identity);
   const auto fault = [&](const std::string& text) { faults += (faults.empty() ? "" : ", ") + text; };
 
@@ -183,11 +187,15 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   index_t steps = 0, skipped = 0;
   detail::read_number(file, "optimizer_steps", steps);
   detail::read_number(file, "optimizer_skipped", skipped);
+  constexpr index_t most = index_t{1} << 53;  // beyond any run, and far from where counting on would overflow
   for (const auto& [name, value] :
        {std::pair("step", state.step), std::pair("epoch", state.epoch), std::pair("position", state.position),
         std::pair("tokens", state.tokens), std::pair("optimizer_steps", steps), std::pair("optimizer_skipped", skipped),
-        std::pair("since_best", state.since_best)})
-    if (value < 0) throw FormatError("resume: " + path.string() + ": " + name + " is negative");
+        std::pair("twentieths", state.twentieths), std::pair("since_best", state.since_best),
+        std::pair("token_sum", state.sum.tokens), std::pair("step_sum", state.sum.steps)})
+    if (value < 0 || value > most)
+      throw FormatError("resume: " + path.string() + ": " + name + " is " + std::to_string(value) + ", expected 0 to " +
+                        std::to_string(most));
   state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
   state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
   each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) { tensor.assign(io::read_tensor<V>(file, name)); });
