@@ -170,6 +170,12 @@ TEST_CASE("state: a long list of names is cut") {
   CHECK_THROWS_WITH(File(tensors).load_into(linear), ContainsSubstring("and 12 more"));
 }
 
+TEST_CASE("state: names that a file has are quoted without control characters") {
+  const nn::Linear<double> linear(2, 2, false);
+  const File file({{"weight", Tensor<double>({2, 2}, 1.0)}, {"a\n\x1B[2Jb", Tensor<double>({1}, 1.0)}});
+  CHECK_THROWS_WITH(file.load_into(linear), ContainsSubstring("unexpected a??[2Jb"));
+}
+
 TEST_CASE("state: other names, a prefix, what may be absent and what is ignored") {
   const nn::Linear<double> linear(2, 1);
   test::randomise(linear);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/printable.hpp"
 #include "attend/io/folder.hpp"
 #include "attend/io/json.hpp"
 #include "attend/io/model_files.hpp"
@@ -20,7 +21,8 @@ namespace attend::detail {
 inline void list_differences(std::vector<std::string>& faults, const std::string& name, const io::Json& expected,
                              const io::Json& other) {
   if (!expected.is_object() || !other.is_object()) {
-    if (expected != other) faults.push_back(name + " is " + json_excerpt(other) + ", expected " + json_excerpt(expected));
+    if (expected != other)
+      faults.push_back(printable(name) + " is " + json_excerpt(other) + ", expected " + json_excerpt(expected));
     return;
   }
   const io::Json nothing;
@@ -52,17 +54,18 @@ inline void compare_tensors(std::vector<std::string>& faults, const io::Safetens
                             const io::SafetensorsFile& other) {
   for (const auto& t : expected.tensors()) {
     if (!other.contains(t.name)) {
-      faults.push_back(t.name + " is missing");
+      faults.push_back(printable(t.name) + " is missing");
       continue;
     }
     const io::TensorInfo& found = other.info(t.name);
-    if (found.shape != t.shape) faults.push_back(t.name + " has shape " + found.shape.text() + ", expected " + t.shape.text());
+    if (found.shape != t.shape)
+      faults.push_back(printable(t.name) + " has shape " + found.shape.text() + ", expected " + t.shape.text());
     for (const auto* info : {&t, &found})
       if (!io::is_floating(info->dtype))
-        faults.push_back(t.name + " has the dtype " + std::string(io::dtype_name(info->dtype)) + ", expected floats");
+        faults.push_back(printable(t.name) + " has the dtype " + std::string(io::dtype_name(info->dtype)) + ", expected floats");
   }
   for (const auto& t : other.tensors())
-    if (!expected.contains(t.name)) faults.push_back(t.name + " is unexpected");
+    if (!expected.contains(t.name)) faults.push_back(printable(t.name) + " is unexpected");
 }
 
 /// The mean of a tensor over files, summed in double.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/printable.hpp"
 #include "attend/io/folder.hpp"
 #include "attend/io/json.hpp"
 #include "attend/text/marian_vocabulary.hpp"
@@ -53,8 +54,8 @@ class MarianTokenizer {
     unk_ = mark(*target_vocabulary_, marks_.unk), source_unk_ = mark(*source_vocabulary_, marks_.unk);
     pad_ = mark(*target_vocabulary_, marks_.pad), bos_ = mark(*target_vocabulary_, marks_.begin);
     if (eos_ != source_eos_)
-      throw ValueError("MarianTokenizer: " + marks_.eos + " is " + std::to_string(source_eos_) + " in sources and " +
-                       std::to_string(eos_) + " in targets, expected the same");
+      throw ValueError("MarianTokenizer: " + detail::printable(marks_.eos) + " is " + std::to_string(source_eos_) +
+                       " in sources and " + std::to_string(eos_) + " in targets, expected the same");
   }
 
   /// Reads `source.spm`, `target.spm`, `vocab.json`, `target_vocab.json` where there are two vocabularies, and
@@ -119,7 +120,7 @@ class MarianTokenizer {
  private:
   static token_t mark(const MarianVocabulary& vocabulary, const std::string& piece) {
     const token_t token = vocabulary.token(piece);
-    if (token < 0) throw ValueError("MarianTokenizer: the vocabulary has no " + piece);
+    if (token < 0) throw ValueError("MarianTokenizer: the vocabulary has no " + detail::printable(piece));
     return token;
   }
 

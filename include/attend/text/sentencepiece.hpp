@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
 #include "attend/io/file.hpp"
 #include "attend/text/corpus.hpp"
@@ -170,8 +171,8 @@ inline void silence_sentencepiece() {
 inline std::string sentencepiece_message(const sentencepiece::util::Status& status, const char* otherwise) {
   const std::string message = status.message();
   const std::size_t end = message.rfind(']');
-  if (end == std::string::npos) return message;
-  return end + 2 < message.size() ? message.substr(end + 2) : otherwise;
+  if (end == std::string::npos) return printable(message);
+  return end + 2 < message.size() ? printable(std::string_view(message).substr(end + 2)) : otherwise;
 }
 
 /// Whether a line has anything to learn from: SentencePiece normalizes control characters, spaces, U+2581 and U+FFFD away,
