@@ -7,6 +7,10 @@
 /// With CMake, link `attend::compiled` besides `attend::attend`. Without, define ATTEND_COMPILED for all files and add
 /// `attend/compiled.cpp` to them, with the flags that they have.
 
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
+#else
+
 #include "attend/decode/translator.hpp"
 #include "attend/io/model.hpp"
 #include "attend/nn/transformer.hpp"
@@ -33,3 +37,5 @@ ATTEND_TEMPLATE std::vector<std::vector<decode::Translation>> decode::Translator
     std::span<const std::string>, std::size_t, std::span<const std::string>) const;
 
 }  // namespace attend
+
+#endif  // C++20

@@ -1,5 +1,9 @@
 #pragma once
 
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
+#else
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -232,3 +236,5 @@ void save_marian(const std::filesystem::path& folder, const nn::Transformer<T, D
 }
 
 }  // namespace attend::io
+
+#endif  // C++20

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "attend/core/standard.hpp"
+
 namespace attend {
 
 /// Base of every exception that the library throws. The message names the operation, what it got and what it expected:
