@@ -51,14 +51,14 @@ class Translator {
   ///
   /// A sentence that is translated in parts has the best translations of all parts, joined, then the second best, and so on; its
   /// score is the sum of theirs, and the end tokens of all parts but the last stand among its tokens.
-  /// Throws ValueError for a sentence or a prefix with more tokens than the model has positions.
+  /// Throws ValueError for a sentence or a prefix that is not UTF-8, or has more tokens than the model has positions.
   [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences, std::size_t before = 0,
                                                                 std::span<const std::string> prefixes = {}) const;
 
   /// How the model rates given translations; an empty sentence too has its end token, and so a rating. The score is that of the
   /// search, without coverage penalty, and the probabilities are those without a shortlist. Alignments come where the options
   /// want them. Nothing is split. `before` pairs came before these: messages go by a pair's number. Throws ValueError for another
-  /// number of targets than of sources, and for a side with more tokens than positions.
+  /// number of targets than of sources, and for a side that is not UTF-8 or has more tokens than positions.
   [[nodiscard]] std::vector<Translation> score(std::span<const std::string> sources, std::span<const std::string> targets,
                                                std::size_t before = 0) const;
 
@@ -211,6 +211,7 @@ void Translator<Tokenizer, T, D>::forbid() {
     banned_.push_back(sequence);
   }
   for (const auto& words : o.banned_text) {
+    text::check_utf8("Translator: banned_text", words);
     banned_.push_back(text::encode_target(tokenizer_, words));
     check_value(!banned_.back().empty(), "Translator", "banned_text has '" + words + "', which has no tokens");
   }

@@ -88,6 +88,8 @@ std::vector<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::
   Parts parts;
   std::vector<Translation> results;
   for (std::size_t i = 0; i < sources.size(); ++i) {
+    text::check_utf8("score: source " + std::to_string(before + i + 1), sources[i]);
+    text::check_utf8("score: target " + std::to_string(before + i + 1), targets[i]);
     parts.push_back({.text = sources[i], .tokens = tokenizer_.encode(sources[i]), .prefix = {}});
     parts.back().tokens.push_back(tokenizer_.eos());
     results.push_back({.text = targets[i], .tokens = text::encode_target(tokenizer_, targets[i])});

@@ -18,6 +18,9 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
   };
   Parts parts;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
+    const std::string name = "sentence " + std::to_string(before + i + 1);
+    text::check_utf8("Translator: " + name, sentences[i]);
+    if (!prefixes.empty()) text::check_utf8("Translator: the prefix of " + name, prefixes[i]);
     const std::size_t first = parts.size();
     std::string_view rest = sentences[i];
     index_t word = 0;
@@ -33,13 +36,13 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
       if (part.tokens.empty()) continue;
       part.tokens.push_back(tokenizer_.eos());
       const auto count = static_cast<index_t>(part.tokens.size());
-      check_value(count <= positions, "Translator",
-                  "sentence " + std::to_string(before + i + 1) + " has " + std::to_string(count) + " tokens, the model takes " +
-                      std::to_string(positions) + "; split it");
+      check_value(
+          count <= positions, "Translator",
+          name + " has " + std::to_string(count) + " tokens, the model takes " + std::to_string(positions) + "; split it");
       if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(tokenizer_, prefixes[i]);
       check_value(static_cast<index_t>(part.prefix.size()) <= longest, "Translator",
-                  "the prefix of sentence " + std::to_string(before + i + 1) + " has " + std::to_string(part.prefix.size()) +
-                      " tokens, the model gives at most " + std::to_string(longest));
+                  "the prefix of " + name + " has " + std::to_string(part.prefix.size()) + " tokens, the model gives at most " +
+                      std::to_string(longest));
       parts.push_back(std::move(part));
     }
     counts.push_back(parts.size() - first);

@@ -66,11 +66,11 @@ class MarianTokenizer {
   /// Writes these files, for `load` and for `transformers`. Throws IoError.
   void save_files(const std::filesystem::path& folder) const;
 
-  /// The tokens of a source sentence, without the end mark.
+  /// The tokens of a source sentence, without the end mark. Throws ValueError for a text that is not UTF-8.
   [[nodiscard]] std::vector<token_t> encode(std::string_view text) const {
     return tokens(source_, *source_vocabulary_, source_unk_, text);
   }
-  /// The tokens of a target sentence, without begin and end marks.
+  /// The tokens of a target sentence, without begin and end marks. Throws as `encode`.
   [[nodiscard]] std::vector<token_t> encode_target(std::string_view text) const {
     return tokens(target_, *target_vocabulary_, unk_, text);
   }
@@ -140,6 +140,7 @@ class MarianTokenizer {
       const token_t token = vocabulary.token(piece);
       list.push_back(token < 0 ? unk : token);
     };
+    check_utf8("MarianTokenizer::encode", text);  // here, for bytes count from the beginning of the text
     const std::string_view code = language_code(text);
     if (!code.empty()) add(std::string(code));
     for (const std::string& piece : model.pieces(text.substr(code.size()))) add(piece);

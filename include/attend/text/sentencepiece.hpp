@@ -78,8 +78,8 @@ class SentencePiece {
   /// The bytes of such a file.
   [[nodiscard]] std::string serialized() const { return processor_->serialized_model_proto(); }
 
-  /// The tokens of `text`, without begin and end marks. Bytes that are not UTF-8 are taken for U+FFFD. Throws ValueError for a
-  /// text of more than 64 MiB.
+  /// The tokens of `text`, without begin and end marks. Throws ValueError for a text that is not UTF-8, with the place
+  /// (`encode_utf8(decode_utf8(text))` makes UTF-8 of it), and for one of more than 64 MiB.
   [[nodiscard]] std::vector<token_t> encode(std::string_view text) const { return encode_as<token_t>(text); }
   /// The same tokens as the pieces of text that they stand for; `▁` in them is a space.
   [[nodiscard]] std::vector<std::string> pieces(std::string_view text) const { return encode_as<std::string>(text); }
@@ -130,6 +130,7 @@ class SentencePiece {
     if (text.size() > most)
       throw ValueError("SentencePiece::encode: the text has " + std::to_string(text.size()) + " bytes, expected at most " +
                        std::to_string(most));
+    check_utf8("SentencePiece::encode", text);
     std::vector<T> out;
     check("encode", processor_->Encode(text, &out));
     return out;
