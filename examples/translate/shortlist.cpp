@@ -21,6 +21,7 @@ using namespace attend;
 
 struct Flags {
   std::string model, pairs, source, target, out;
+  bool skip_invalid_utf8 = false;
   decode::ShortlistOptions options;
 };
 
@@ -32,7 +33,9 @@ void learn_shortlist(const Flags& flags) {
   check_value(flags.pairs.empty() != flags.source.empty() && flags.source.empty() == flags.target.empty(), "shortlist",
               "give --pairs, or --source and --target");
   const auto tokenizer = tokenizer_of(flags.model);
-  const auto corpus = flags.pairs.empty() ? text::read_aligned(flags.source, flags.target) : text::read_tsv(flags.pairs);
+  const text::ReadOptions how{.skip_invalid_utf8 = flags.skip_invalid_utf8};
+  const auto corpus =
+      flags.pairs.empty() ? text::read_aligned(flags.source, flags.target, how) : text::read_tsv(flags.pairs, how);
   const auto pairs = train::encode_pairs(corpus, tokenizer);
   const auto list = decode::Shortlist::learn(pairs, tokenizer.size(), tokenizer.target_size(), flags.options);
   list.save(flags.out);
@@ -55,6 +58,8 @@ void add_shortlist(CLI::App& app) {
   auto* source = command->add_option("--source", flags->source, "Or the sources, a sentence a line");
   source->type_name("FILE")->excludes(pairs);
   command->add_option("--target", flags->target, "And their translations")->type_name("FILE")->needs(source);
+  command->add_flag("--skip-invalid-utf8", flags->skip_invalid_utf8,
+                    "Leave out and count pairs that are not UTF-8, instead of an error");
   command->add_option("--out", flags->out, "The file to write, shortlist.safetensors for example")->type_name("FILE")->required();
   command->add_option("--best", flags->options.best, "For each source token its most probable translations, so many")
       ->check(CLI::Range(0, 1 << 20))

@@ -38,14 +38,18 @@ struct Flags {
   std::string pairs, source, target, validation_pairs, out, init;
   std::vector<std::string> freeze;
   index_t validation_size = 1000, test_size = 0, vocabulary = 0, max_characters = 1000;
-  bool reverse = false, resume = false, overwrite = false;
+  bool skip_invalid_utf8 = false, reverse = false, resume = false, overwrite = false;
+
+  [[nodiscard]] text::ReadOptions reading() const {
+    return {.max_characters = max_characters, .skip_invalid_utf8 = skip_invalid_utf8};
+  }
   ModelFlags model;
   TrainFlags train;
   Place place;
 };
 
 text::Corpus read_corpus(const Flags& flags) {
-  const text::ReadOptions how{.max_characters = flags.max_characters};
+  const text::ReadOptions how = flags.reading();
   check_value(
       flags.pairs.empty() != (flags.source.empty() && flags.target.empty()) && flags.source.empty() == flags.target.empty(),
       "train", "give the sentence pairs, either by --pairs or by --source and --target");
@@ -68,7 +72,7 @@ text::Split split(const Flags& flags) {
   auto parts =
       text::split_by_source(std::move(corpus), {.validation = validation, .test = flags.test_size, .seed = flags.train.fit.seed});
   if (own_validation) {
-    parts.validation = text::read_tsv(flags.validation_pairs, {.max_characters = flags.max_characters});
+    parts.validation = text::read_tsv(flags.validation_pairs, flags.reading());
     if (flags.reverse) parts.validation = parts.validation.reversed();
   }
   return parts;
@@ -270,6 +274,8 @@ void add_train(CLI::App& app) {
   command->add_option("--max-characters", flags->max_characters, "Pairs with a longer side are left out")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
+  command->add_flag("--skip-invalid-utf8", flags->skip_invalid_utf8,
+                    "Leave out and count pairs that are not UTF-8, instead of an error");
   flags->model.add_to(*command);
   flags->train.add_to(*command);
   flags->place.add_to(*command, false);
