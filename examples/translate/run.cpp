@@ -121,6 +121,12 @@ class Printer {
   std::unique_ptr<AnyTranslator> translator_;
 };
 
+/// The library's message about a line that is too long, with the option that helps.
+ValueError with_option(const ValueError& error, const Flags& flags) {
+  const std::string what = error.what();
+  return ValueError(flags.alternatives == 0 && what.ends_with("; split it") ? what + ", as --long-input split does" : what);
+}
+
 /// Lines that are already there are translated together; a program that waits for its answer gets it at once. What stands before
 /// a line at fault is translated before the error goes on.
 void run(const Flags& flags) {
@@ -132,9 +138,13 @@ void run(const Flags& flags) {
     const std::size_t before = input.number() - waiting.size();
     try {
       if (!waiting.empty()) printer.print(waiting, before);
-    } catch (const ValueError&) {  // a sentence is too long: one by one, up to that one
-      if (flags.stream) throw;     // as they were
-      for (std::size_t i = 0; i < waiting.size(); ++i) printer.print({waiting[i]}, before + i);
+    } catch (const ValueError& error) {                   // a sentence is too long: one by one, up to that one
+      if (flags.stream) throw with_option(error, flags);  // as they were
+      try {
+        for (std::size_t i = 0; i < waiting.size(); ++i) printer.print({waiting[i]}, before + i);
+      } catch (const ValueError& first) {
+        throw with_option(first, flags);
+      }
     }
   };
   try {

@@ -186,6 +186,8 @@ TEST_CASE("translate run: long lines are split where that is wanted", "[translat
   const auto parts = translated({"--long-input", "split"}, text + "\n");
   CHECK(parts.at(0).size() >= 30 * three[0].size());
   fails({"run", "--model", model()}, 1, "sentence 1 has ", text + "\n");
+  fails({"run", "--model", model()}, 1, "; split it, as --long-input split does\n", text + "\n");
+  fails({"run", "--model", model(), "--stream"}, 1, "; split it, as --long-input split does\n", text + "\n");
   fails({"run", "--model", model(), "--alternatives", "1"}, 1, "sentence 2 has ", "Ana sees tea.\n" + text + "\n");
 }
 

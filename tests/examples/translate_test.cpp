@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -115,9 +116,21 @@ TEST_CASE("translate: help ends with 0, a command line that makes no sense with 
     CHECK_THAT(help.output, ContainsSubstring("Usage: translate " + std::string(command)));
   }
   CHECK_THAT(run({"--help"}).output, ContainsSubstring("Examples:"));
+  CHECK(run({"help"}).output == run({"--help"}).output);
+  for (const char* command : {"train", "run", "help"}) {
+    const auto help = run({"help", command});
+    CHECK(help.code == 0);
+    CHECK(help.errors.empty());
+    CHECK(help.output == run({command, "--help"}).output);
+  }
+  fails({"help", "translte"}, 2, "translate: translte is unknown, expected demo, train, run, ");
   fails({}, 2, "say what to do: demo, train, run, ");
   fails({"translte"}, 2, "translte is unknown, expected demo, train, run, ");
   fails({"run"}, 2, "--model is required (translate run --help says more)");
+  fails({"run", "--modle", "m"}, 2, "translate: --modle is unknown (translate run --help says more)");
+  fails({"run", "--modle=m"}, 2, "translate: --modle is unknown (translate run --help says more)");
+  fails({"run", "--model", "m", "--baem", "2"}, 2, "translate: --baem is unknown (translate run --help says more)");
+  fails({"score", "test.es"}, 2, "translate: test.es is unknown (translate score --help says more)");
   fails({"run", "--model", "m", "--beam", "0"}, 2, "--beam: Value 0 not in range 1 to 1000");
   fails({"run", "--model", "m", "--top-k", "5"}, 2, "--top-k requires --sample");
   fails({"train", "--pairs", "x", "--source", "y", "--target", "z", "--out", "o"}, 2, " excludes --");
@@ -135,6 +148,11 @@ TEST_CASE("translate: what cannot be done ends with 1 and one line that names it
   fails({"score", "--reference", reference}, 1, "standard input has 1 lines, " + reference + " has 2", "uno\n");
   fails({"score", "--reference", reference}, 1, "standard input: line 2 is not UTF-8", "uno\n\xff\n");
   fails({"demo", "--out", model()}, 1, "is not empty");
+  ::setenv("ATTEND_THREADS", "many", 1);
+  fails({"score", "--reference", reference}, 1, "ATTEND_THREADS is 'many', expected a number from 1 to 1024", "uno\ndos\n");
+  ::unsetenv("ATTEND_THREADS");
+  const auto elsewhere = run({"run", "--model", model(), "--precision", "tf32"});
+  CHECK(elsewhere.errors == "translate: --precision tf32 is for a GPU: add --device cuda\n");
   CHECK_FALSE(fs::exists(out("new")));
   CHECK_FALSE(fs::exists(nowhere));
 }
