@@ -104,7 +104,7 @@ TEST_CASE("PackedWeights: see what was written by hand, in whichever of the matr
     for (index_t i = 0; i < v.size(); i += 512) v.data()[i] += 1;  // a part of each row or so
     v.data()[v.size() - 1] -= 1;
     CHECK(is_new());
-    for (index_t i = 1000; i < 2024; ++i) v.data()[i] = 0;  // as many as no gap between samples has
+    for (index_t i = 1000; i < 5096; ++i) v.data()[i] = 0;  // as many as no gap between samples has
     CHECK(is_new());
     w.value().span().back() += 3;
     CHECK(is_new());

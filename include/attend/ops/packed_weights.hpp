@@ -20,12 +20,12 @@
 namespace attend::detail {
 
 /// A number that tells the values of a matrix from others. In a build without optimisation it goes over all of them; else
-/// over the first 64 bytes of each 4 KiB and the last 64, because a step of decoding does little more than read the weights once:
+/// over the first 64 bytes of each 16 KiB and the last 64, because a step of decoding does little more than read the weights once:
 /// what writes a whole matrix shows, a single value may not.
 template <class T>
 std::uint64_t fingerprint(const T* values, index_t count) {
 #if defined(NDEBUG) || defined(__OPTIMIZE__)
-  constexpr std::size_t step = 4096;
+  constexpr std::size_t step = 16384;
 #else
   constexpr std::size_t step = 64;
 #endif
