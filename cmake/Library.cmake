@@ -11,7 +11,7 @@
 
 # Headers that come with another target than their folder does: what turns strings into strings needs text/ and io/, and saving
 # asks what a tokenizer is.
-set(attend_with_core "/attend/version\\.hpp$")
+set(attend_with_core "/attend/(core|version)\\.hpp$")
 set(attend_with_io "/text/tokenizer\\.hpp$")
 set(attend_with_attend
     "/decode/(alignment|shortlist|translation_parts|translator|translator_(options|ratings|search)|unknown_words)\\.hpp$|/io/marian_search\\.hpp$")

@@ -23,6 +23,9 @@ function(read_header header variable)
   endif()
   file(READ "${include}/${header}" text)
   string(REGEX REPLACE "(^|\n)#pragma once[^\n]*" "\\1" text "${text}")
+  # The refusal of older standards stands once, at the head of the file.
+  string(REGEX REPLACE "\n#if \\(defined\\(_MSVC_LANG\\)[^\n]*\n#error[^\n]*\n#(else|endif)[^\n]*" "" text "${text}")
+  string(REGEX REPLACE "\n#endif  // C\\+\\+20" "" text "${text}")
   string(STRIP "${text}" text)
   set(${variable} "\n${text}\n" PARENT_SCOPE)
 endfunction()
@@ -141,5 +144,5 @@ endif()
 string(REGEX REPLACE "\n\n\n+" "\n\n" text "${text}")
 file(
   CONFIGURE OUTPUT "${OUTPUT}"
-  CONTENT "// attend @version@, all in one file. Made by cmake/single_header.cmake; not to be edited.\n// @wants@\n//\n// @license@\n\n#pragma once\n@text@"
+  CONTENT "// attend @version@, all in one file. Made by cmake/single_header.cmake; not to be edited.\n// @wants@\n//\n// @license@\n\n#pragma once\n\n#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L\n#error \"attend needs C++20: compile with -std=c++20\"\n#else\n@text@\n#endif  // C++20\n"
   @ONLY)

@@ -30,9 +30,10 @@ class Work {
                bool memory_gradient = true) {
     const double rows = static_cast<double>(sentences.rows()), width = static_cast<double>(o.d_model);
     const double heads = static_cast<double>(o.heads), d_k = head_width(o), d_v = value_width(o);
+    const attend::index_t crosses = attend::nn::resolved(o, attend::nn::StackKind::decoder).cross_attentions;
     for (attend::index_t l = 0; l < o.layers; ++l) {
       self_attention(o, sentences, causal, l > 0 || o.vocabulary > 0);
-      for (attend::index_t c = 0; c < o.cross_attentions; ++c) {
+      for (attend::index_t c = 0; c < crosses; ++c) {
         linear(rows, width, heads * d_k);
         linear(static_cast<double>(memory.rows()), width, heads * (d_k + d_v), memory_gradient);
         attention(pairs(sentences, memory, false), heads, d_k, d_v);

@@ -60,8 +60,7 @@ void elements(const Bench& bench) {
   });
   // Reads the gradient, reads and writes the values and both moments, writes the values that the model has.
   bench.measure("adam", {2 * bytes_of<bfloat16>(weights) + 6 * bytes_of<float>(weights)}, [&] {
-    const Tensor<UpdateRecord, Cuda> record({1}, UpdateRecord{});
-    begin_update_with(Cuda{}, true, 1.0, record.data());
+    const Tensor<UpdateRecord, Cuda> record({1}, UpdateRecord{.steps = 1, .taken = true});
     const AdamStep step{.learning_rate = 1e-5, .l2 = 0, .shrink = 1, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9};
     const auto value = random_numbers<float>({weights}), first = random_numbers<float>({weights});
     const auto second = random_numbers<float>({weights});
@@ -81,6 +80,7 @@ void kernels(Arguments arguments) {
   elements(bench);
   rows(bench);
   attention(bench);
+  products(bench);
 }
 
 }  // namespace gpu

@@ -67,5 +67,6 @@ inline attend::DropoutMask mask() { return attend::detail::next_mask(0.1, attend
 void elements(const Bench& bench);   ///< what goes over numbers one by one
 void rows(const Bench& bench);       ///< what goes over rows
 void attention(const Bench& bench);  ///< attention
+void products(const Bench& bench);   ///< products with what may be taken along
 
 }  // namespace gpu

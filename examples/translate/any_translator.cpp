@@ -51,7 +51,7 @@ class TranslatorOn final : public AnyTranslator {
   [[nodiscard]] std::vector<std::string> pieces(const decode::Translation& translation) const override {
     auto names = translator_.pieces(translation.tokens);
     if (translation.token_log_probabilities.size() > names.size())
-      names.push_back(translator_.tokenizer().target_piece(translator_.tokenizer().eos()));
+      names.push_back(translator_.tokenizer().target_piece(translation.end_token));
     return names;
   }
 

@@ -53,6 +53,7 @@ class Explainer {
     flags.adjust(options_);
     check_value(tokenizer_.eos() >= 0, "explain", "the tokenizer has no end token");
     begin_ = tokenizer_.bos() >= 0 ? tokenizer_.bos() : tokenizer_.eos();
+    end_ = tokenizer_.eos();
   }
 
   [[nodiscard]] report::Explanation explain() {
@@ -75,7 +76,7 @@ class Explainer {
     check_length("the translation", inputs, model_->sizes().decoder.max_length);
     const auto looks = model_->look(source_, inputs);
     auto outputs = found.front();
-    if (flags_.given || data.translations.front().finished) outputs.push_back(tokenizer_.eos());
+    if (flags_.given || data.translations.front().finished) outputs.push_back(end_);
     if (flags_.given) data.translations = {rated(outputs, looks)};
     data.searched = !trace.sentences.empty();
     if (data.searched) data.beam = std::move(trace.sentences.front());
@@ -93,11 +94,15 @@ class Explainer {
     if (id < (target ? tokenizer_.target_size() : tokenizer_.size()))
       p.text = target ? tokenizer_.target_piece(id) : tokenizer_.piece(id);
     const auto hexadecimal = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); };
-    if (id == tokenizer_.eos()) p.kind = PieceKind::end;
+    if (id == tokenizer_.eos() || (target && is_end(id))) p.kind = PieceKind::end;
     else if (id == tokenizer_.unk()) p.kind = PieceKind::unk;
     else if (p.text.size() == 6 && p.text.rfind("<0x", 0) == 0 && hexadecimal(p.text[3]) && hexadecimal(p.text[4]))
       p.kind = PieceKind::byte;
     return p;
+  }
+  [[nodiscard]] bool is_end(token_t token) const {
+    const auto& others = options_.end_tokens;
+    return token == tokenizer_.eos() || std::find(others.begin(), others.end(), token) != others.end();
   }
   /// Puts what the sentence has there in the place of `<unk>`, where the tokenizer tells.
   void show_unknown(std::vector<report::Piece>& pieces, const std::string& sentence) const {
@@ -127,7 +132,8 @@ class Explainer {
     std::vector<Tokens> found;  // of each
     for (auto& best : model_->translate(flags_.sentence, options)) {
       auto outputs = best.tokens;
-      if (best.finished) outputs.push_back(tokenizer_.eos());
+      if (best.finished) outputs.push_back(best.end_token);
+      if (best.finished && found.empty()) end_ = best.end_token;
       report::ScoredTranslation translation{std::move(best.text), target_pieces(outputs), {}, best.log_probability,
                                             best.score,           best.finished};
       translation.log_probabilities.assign(best.token_log_probabilities.begin(), best.token_log_probabilities.end());
@@ -137,8 +143,8 @@ class Explainer {
     return found;
   }
 
-  /// Whether the search goes by scores that are normalised by the length.
-  [[nodiscard]] bool normalises() const { return options_.length_penalty != 0 && options_.beam > 1 && !options_.sample; }
+  /// Whether scores are normalised by the length.
+  [[nodiscard]] bool normalises() const { return options_.length_penalty != 0; }
   [[nodiscard]] double score(double log_probability, std::size_t length) const {
     if (!normalises()) return log_probability;
     return decode::normalized_score(log_probability, static_cast<index_t>(length), options_.length_penalty,
@@ -179,9 +185,9 @@ class Explainer {
         const double value = static_cast<double>(row[token]);
         if (said) next = static_cast<index_t>(all.size());
         all.push_back({static_cast<index_t>(step), parent, token, value, sum + value, score(sum + value, step + 1),
-                       !said                       ? decode::Fate::dropped
-                       : token == tokenizer_.eos() ? decode::Fate::ended
-                                                   : decode::Fate::live});
+                       !said           ? decode::Fate::dropped
+                       : is_end(token) ? decode::Fate::ended
+                                       : decode::Fate::live});
       }
       parent = next;
       sum += static_cast<double>(row[outputs[step]]);
@@ -241,7 +247,7 @@ class Explainer {
   std::unique_ptr<ExplainedModel> model_;
   const text::AnyTokenizer& tokenizer_;
   decode::TranslatorOptions options_;
-  token_t begin_ = 0;
+  token_t begin_ = 0, end_ = 0;  // of the translation
   Tokens source_;
 };
 

@@ -1,6 +1,7 @@
 // translate: train a translation model, translate with it, score translations. `translate --help` says it all.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "attend/core/error.hpp"
 #include "attend/core/threads.hpp"
@@ -27,6 +29,24 @@ std::string one_line(std::string text) {
   return text;
 }
 
+std::string command_names(const CLI::App& app);
+
+/// `translate help [command]`, the same as `translate [command] --help`.
+void add_help(CLI::App& app) {
+  auto* command = app.add_subcommand("help", "Print this, or the help of a command");
+  auto name = std::make_shared<std::string>();
+  command->add_option("command", *name, "Of which command");
+  command->callback([&app, name] {
+    if (name->empty()) {
+      std::cout << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
+      return;
+    }
+    const auto named = app.get_subcommands([&](const CLI::App* c) { return c->get_name() == *name; });
+    if (named.empty()) throw CLI::ParseError(*name + " is unknown, expected " + command_names(app), misused);
+    std::cout << named.front()->help(app.get_name());
+  });
+}
+
 void add_commands(CLI::App& app) {
   translate::add_demo(app);
   translate::add_train(app);
@@ -37,23 +57,35 @@ void add_commands(CLI::App& app) {
   translate::add_average(app);
   translate::add_score(app);
   translate::add_bench(app);
+  add_help(app);
 }
 
-/// `demo, train, run or score`.
+/// `demo, train, run or score`, without `help`.
 std::string command_names(const CLI::App& app) {
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto commands = app.get_subcommands([](const CLI::App* c) { return c->get_name() != "help"; });
   std::string names;
   for (std::size_t i = 0; i < commands.size(); ++i)
     names += (i == 0 ? "" : i + 1 == commands.size() ? " or " : ", ") + commands[i]->get_name();
   return names;
 }
 
+/// The first of the words that nothing knows, a flag where there is one; empty where there is none.
+std::string unknown_word(const std::vector<std::string>& words) {
+  const auto flag = std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.starts_with("-"); });
+  if (flag != words.end()) return flag->substr(0, flag->find('='));
+  return words.empty() ? "" : words.front();
+}
+
 int misuse(const CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
-  const auto rest = app.remaining();
+  const std::string unknown = unknown_word(app.remaining(true));
   std::string what = one_line(error.what());
-  if (chosen.empty() && !rest.empty()) what = rest.front() + " is unknown, expected " + command_names(app);
-  else if (chosen.empty() && error.get_name() == "RequiredError") what = "say what to do: " + command_names(app);
+  // Who mistypes a flag lacks the right one: the wrong one says more.
+  const auto is = [&](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
+  const bool left_over = is(CLI::ExitCodes::RequiredError) || is(CLI::ExitCodes::ExtrasError);
+  if (chosen.empty() && !unknown.empty()) what = unknown + " is unknown, expected " + command_names(app);
+  else if (left_over && !unknown.empty()) what = unknown + " is unknown";
+  else if (chosen.empty() && is(CLI::ExitCodes::RequiredError)) what = "say what to do: " + command_names(app);
   const std::string command = "translate " + (chosen.empty() ? "" : chosen.front()->get_name() + " ");
   std::fprintf(stderr, "translate: %s (%s--help says more)\n", what.c_str(), command.c_str());
   return misused;
@@ -92,7 +124,7 @@ int main(int argc, char** argv) {
       "  translate train --pairs en-es.tsv --out model          train on your own pairs, a pair a line\n"
       "  translate run --model model < english.txt              translate, a line for a line\n"
       "  translate score --reference spanish.txt < output.txt   BLEU of what came out\n"
-      "Each command has a --help of its own.");
+      "Each command has a --help of its own: translate COMMAND --help, or translate help COMMAND.");
   try {
     try {
       app.parse(argc, argv);

@@ -25,9 +25,9 @@ inline std::string number_text(const char* format, double value) {
 }
 
 /// One JSON object in one line, for what a model made of line `number`: text, score, log-probability, tokens and theirs, and the
-/// alignment where it was asked for, of each translation.
+/// alignment where it was asked for, of each translation; and why there is none, where that is an `error`.
 inline std::string json_line(std::size_t number, const std::string& source, const std::vector<attend::decode::Translation>& list,
-                             const AnyTranslator& translator, bool alignments) {
+                             const AnyTranslator& translator, bool alignments, const std::string& error = {}) {
   nlohmann::ordered_json line;
   line["line"] = number;
   line["source"] = source;
@@ -46,6 +46,7 @@ inline std::string json_line(std::size_t number, const std::string& source, cons
     }
     all.push_back(std::move(one));
   }
+  if (!error.empty()) line["error"] = error;
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 

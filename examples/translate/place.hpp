@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "attend/core/shape.hpp"
+#include "attend/core/error.hpp"
 #include "attend/core/types.hpp"
 #include "attend/ops/packed_weights.hpp"
 
@@ -53,9 +53,11 @@ struct Place {
   template <class F>
   auto with_types(F&& f) const {
     const bool gpu = device == "cuda";
-    attend::check_value(gpu || precision == "float32" || precision == "int8", "translate",
-                        "--precision " + precision + " is for a GPU: add --device cuda");
-    attend::check_value(!gpu || precision != "int8", "translate", "--precision int8 is for the CPU");
+    const auto check = [](bool good, const std::string& what) {  // the program puts its name before it
+      if (!good) throw attend::ValueError(what);
+    };
+    check(gpu || precision == "float32" || precision == "int8", "--precision " + precision + " is for a GPU: add --device cuda");
+    check(!gpu || precision != "int8", "--precision int8 is for the CPU");
 #if defined(TRANSLATE_WITH_CUDA)
     if (gpu) {
       attend::cuda::Context::instance();  // says what is wrong before any work is done
@@ -64,7 +66,7 @@ struct Place {
       return f(Types<float, attend::Cuda>{});
     }
 #else
-    attend::check_value(!gpu, "translate", "this program was built without CUDA: build it with `cmake --workflow --preset cuda`");
+    check(!gpu, "this program was built without CUDA: build it with `cmake --workflow --preset cuda`");
 #endif
     return f(Types<float, attend::Cpu>{});
   }

@@ -1,7 +1,9 @@
 // translate run: from standard input to standard output, a line for a line.
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,8 @@ struct Flags {
     o.split_sentences = split_sentences;
     o.alignments = alignments;
     o.alignment_layer = alignment_layer;
+    check_value(!o.required || !(split_sentences || long_input == "split"), "run",
+                "--required is for whole lines, --split-sentences and --long-input split translate parts of them");
     if (!stream) return;
     if (!beam_given) o.beam = 1;
     check_value(o.n_best == 1, "run", "--stream prints one translation a line, --n-best asks for " + std::to_string(o.n_best));
@@ -101,6 +105,16 @@ class Printer {
     write_out(out);
   }
 
+  /// In place of a translation: says why there is none, so that what was asked for and what comes out stay line for line. Of
+  /// lists each line has its number, so there is nothing to print.
+  void leave_out(std::size_t number, const std::string& source, const std::string& fault) {
+    std::fprintf(stderr, "translate: line %zu has no translation: %s\n", number, fault.c_str());
+    exit_code = 1;
+    if (flags_.stream) typewriter_.finish("");
+    else if (flags_.format == "json") write_out(json_line(number, source, {}, *translator_, false, fault));
+    else if (!lists_) write_out("\n");
+  }
+
  private:
   [[nodiscard]] std::string text_of(std::size_t number, const std::string& source,
                                     const std::vector<decode::Translation>& list) const {
@@ -121,28 +135,53 @@ class Printer {
   std::unique_ptr<AnyTranslator> translator_;
 };
 
-/// Lines that are already there are translated together; a program that waits for its answer gets it at once. What stands before
-/// a line at fault is translated before the error goes on.
+/// Calls f. What is wrong with the lines that it translates, empty where nothing is; what is wrong with anything else goes on.
+template <class F>
+std::string fault_in(F&& f) {
+  try {
+    f();
+    return {};
+  } catch (const ValueError& e) {  // too long, most often
+    return e.what();
+  } catch (const IndexError& e) {
+    return e.what();
+  } catch (const MemoryError& e) {
+    return e.what();
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  }
+}
+
+/// The library's message about a line that is too long, with the option that helps.
+std::string with_option(const std::string& fault, const Flags& flags) {
+  return flags.alternatives == 0 && fault.ends_with("; split it") ? fault + ", as --long-input split does" : fault;
+}
+
+/// Lines that are already there are translated together; a program that waits for its answer gets it at once. A line at fault
+/// costs no other its translation.
 void run(const Flags& flags) {
   Printer printer(flags);
   StandardInput input;
   std::vector<std::string> lines;
+  std::size_t before = 0;  // lines before these
   const auto flush = [&] {
     const auto waiting = std::exchange(lines, {});
-    const std::size_t before = input.number() - waiting.size();
-    try {
-      if (!waiting.empty()) printer.print(waiting, before);
-    } catch (const ValueError&) {  // a sentence is too long: one by one, up to that one
-      if (flags.stream) throw;     // as they were
-      for (std::size_t i = 0; i < waiting.size(); ++i) printer.print({waiting[i]}, before + i);
+    if (!flags.stream && waiting.size() > 1 && fault_in([&] { printer.print(waiting, before); }).empty()) return;
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      const std::string fault = fault_in([&] { printer.print({waiting[i]}, before + i); });
+      if (!fault.empty()) printer.leave_out(before + i + 1, waiting[i], with_option(fault, flags));
     }
   };
   try {
-    for (std::string line; input.next(line);) {
-      lines.push_back(line);
-      if (lines.size() >= flags.buffer || !input.ready()) flush();
+    for (std::string line, fault; input.next(line, fault);) {
+      if (fault.empty()) {
+        if (lines.empty()) before = input.number() - 1;
+        lines.push_back(line);
+      }
+      if (!fault.empty() || lines.size() >= flags.buffer || !input.ready()) flush();
+      if (!fault.empty()) printer.leave_out(input.number(), line, "it " + fault);
     }
-  } catch (const Error&) {
+  } catch (const IoError&) {  // what was read is translated
     flush();
     throw;
   }
@@ -154,8 +193,10 @@ void add_text_flags(CLI::App& app, Flags& flags) {
   auto* split = app.add_flag("--split-sentences", flags.split_sentences,
                              "Translate the sentences of a line each by itself, as models are trained to");
   split->group(group);
-  app.add_option("--long-input", flags.long_input,
-                 "A line with more tokens than the model takes: refuse it, or split it at sentences, clauses, spaces")
+  app.add_option(
+         "--long-input", flags.long_input,
+         "A line with more tokens than the model takes: refuse it, which leaves its line empty and ends with exit code 1; "
+         "or split it at sentences, clauses, spaces")
       ->check(CLI::IsMember({"refuse", "split"}))
       ->capture_default_str()
       ->group(group);

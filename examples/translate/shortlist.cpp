@@ -8,10 +8,10 @@
 #include <string>
 
 #include "attend/load.hpp"
-#include "attend/text/corpus.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/run_folder.hpp"
 #include "commands.hpp"
+#include "pair_files.hpp"
 
 namespace translate {
 
@@ -20,7 +20,9 @@ namespace {
 using namespace attend;
 
 struct Flags {
-  std::string model, pairs, source, target, out;
+  std::string model, out;
+  PairFiles files;
+  bool skip_invalid_utf8 = false;
   decode::ShortlistOptions options;
 };
 
@@ -29,17 +31,15 @@ text::AnyTokenizer tokenizer_of(const std::string& folder) {
 }
 
 void learn_shortlist(const Flags& flags) {
-  check_value(flags.pairs.empty() != flags.source.empty() && flags.source.empty() == flags.target.empty(), "shortlist",
-              "give --pairs, or --source and --target");
+  const auto corpus = flags.files.read("shortlist", {.skip_invalid_utf8 = flags.skip_invalid_utf8});
   const auto tokenizer = tokenizer_of(flags.model);
-  const auto corpus = flags.pairs.empty() ? text::read_aligned(flags.source, flags.target) : text::read_tsv(flags.pairs);
   const auto pairs = train::encode_pairs(corpus, tokenizer);
   const auto list = decode::Shortlist::learn(pairs, tokenizer.size(), tokenizer.target_size(), flags.options);
   list.save(flags.out);
   double sum = 0;
   const index_t looked_at = std::min<index_t>(pairs.size(), 10'000);
   for (index_t i = 0; i < looked_at; ++i) sum += static_cast<double>(list.allowed(pairs.source(i)).size());
-  std::fprintf(stderr, "%s\n%s: about %.0f of %lld tokens for a sentence\n", corpus.report.text().c_str(), flags.out.c_str(),
+  std::fprintf(stderr, "%s: about %.0f of %lld tokens for a sentence\n", flags.out.c_str(),
                looked_at > 0 ? sum / static_cast<double>(looked_at) : 0, static_cast<long long>(tokenizer.target_size()));
 }
 
@@ -49,12 +49,13 @@ void add_shortlist(CLI::App& app) {
   auto* command = app.add_subcommand("shortlist", "Learn which words translations may need, for a faster `translate run`");
   auto flags = std::make_shared<Flags>();
   command->add_option("--model", flags->model, "Folder of the model whose tokens they are")->type_name("FOLDER")->required();
-  auto* pairs =
-      command->add_option("--pairs", flags->pairs, "Sentence pairs, `source, tab, target` a line: those of the training");
-  pairs->type_name("FILE");
-  auto* source = command->add_option("--source", flags->source, "Or the sources, a sentence a line");
-  source->type_name("FILE")->excludes(pairs);
-  command->add_option("--target", flags->target, "And their translations")->type_name("FILE")->needs(source);
+  auto* pairs = takes_all(command->add_option(
+      "--pairs", flags->files.pairs, "Sentence pairs, `source, tab, target` a line: those of the training. May come often"));
+  auto* source = takes_all(command->add_option("--source", flags->files.sources, "Or the sources, a sentence a line"));
+  source->excludes(pairs);
+  takes_all(command->add_option("--target", flags->files.targets, "And their translations"))->needs(source);
+  command->add_flag("--skip-invalid-utf8", flags->skip_invalid_utf8,
+                    "Leave out and count pairs that are not UTF-8, instead of an error");
   command->add_option("--out", flags->out, "The file to write, shortlist.safetensors for example")->type_name("FILE")->required();
   command->add_option("--best", flags->options.best, "For each source token its most probable translations, so many")
       ->check(CLI::Range(0, 1 << 20))

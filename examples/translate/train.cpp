@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "attend/decode/translator.hpp"
+#include "attend/io/folder_lock.hpp"
 #include "attend/load.hpp"
 #include "attend/text/bleu.hpp"
 #include "attend/text/corpus.hpp"
@@ -23,6 +25,7 @@
 #include "commands.hpp"
 #include "first_model.hpp"
 #include "model_flags.hpp"
+#include "pair_files.hpp"
 #include "place.hpp"
 #include "train_flags.hpp"
 #include "train_settings.hpp"
@@ -35,23 +38,22 @@ using namespace attend;
 namespace fs = std::filesystem;
 
 struct Flags {
-  std::string pairs, source, target, validation_pairs, out, init;
-  std::vector<std::string> freeze;
+  PairFiles files;
+  std::string out, init;
+  std::vector<std::string> validation_pairs, freeze;
   index_t validation_size = 1000, test_size = 0, vocabulary = 0, max_characters = 1000;
-  bool reverse = false, resume = false, overwrite = false;
+  bool skip_invalid_utf8 = false, reverse = false, resume = false, overwrite = false;
+
+  [[nodiscard]] text::ReadOptions reading() const {
+    return {.max_characters = max_characters, .skip_invalid_utf8 = skip_invalid_utf8};
+  }
   ModelFlags model;
   TrainFlags train;
   Place place;
 };
 
 text::Corpus read_corpus(const Flags& flags) {
-  const text::ReadOptions how{.max_characters = flags.max_characters};
-  check_value(
-      flags.pairs.empty() != (flags.source.empty() && flags.target.empty()) && flags.source.empty() == flags.target.empty(),
-      "train", "give the sentence pairs, either by --pairs or by --source and --target");
-  auto corpus = flags.pairs.empty() ? text::read_aligned(flags.source, flags.target, how) : text::read_tsv(flags.pairs, how);
-  std::fprintf(stderr, "train: %s: %s\n", (flags.pairs.empty() ? flags.source + ", " + flags.target : flags.pairs).c_str(),
-               corpus.report.text().c_str());
+  auto corpus = flags.files.read("train", flags.reading());
   if (corpus.empty()) throw ValueError("train: there is no sentence pair to train on");
   return flags.reverse ? corpus.reversed() : corpus;
 }
@@ -68,7 +70,8 @@ text::Split split(const Flags& flags) {
   auto parts =
       text::split_by_source(std::move(corpus), {.validation = validation, .test = flags.test_size, .seed = flags.train.fit.seed});
   if (own_validation) {
-    parts.validation = text::read_tsv(flags.validation_pairs, {.max_characters = flags.max_characters});
+    parts.validation = PairFiles{.pairs = flags.validation_pairs}.read("train", flags.reading());
+    check_value(!parts.validation.empty(), "train", "there is no sentence pair in --validation-pairs to validate with");
     if (flags.reverse) parts.validation = parts.validation.reversed();
   }
   return parts;
@@ -111,7 +114,9 @@ train::FitOptions fit_options(const CLI::App& command, const Flags& flags, const
 template <class T, Device D>
 void report_test(const fs::path& folder, const text::Corpus& test) {
   const auto best = load<T, D>(folder);
-  const decode::Translator translator(best.model, best.tokenizer, best.search);
+  auto search = best.search;
+  search.long_input = decode::LongInput::split;  // a sentence too long for the model counts like any other
+  const decode::Translator translator(best.model, best.tokenizer, search);
   const auto translations = translator(test.sources());
   std::printf("test, %lld pairs, beam %lld, %s: %s\n", static_cast<long long>(test.size()),
               static_cast<long long>(translator.options().beam), folder.string().c_str(),
@@ -168,16 +173,19 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const Flags& fl
   return {std::move(model), std::move(tokenizer)};
 }
 
-/// Trains, once it is known where and in what numbers.
+/// Trains, once it is known where and in what numbers. `lock` is that of the folder, where there is one already.
 template <class T, Device D>
-void train_model(const CLI::App& command, const Flags& flags) {
+void train_model(const CLI::App& command, const Flags& flags, std::optional<io::FolderLock>& lock) {
   const fs::path out = flags.out;
   const auto parts = split(flags);
+  check_value(!parts.validation.empty() || command.get_option("--validate-every")->count() == 0, "train",
+              "--validate-every needs validation pairs: more pairs, another --validation-size, or --validation-pairs");
   seed(flags.train.fit.seed);
-  if (!flags.resume) {
-    const train::RunFolder folder(out);  // makes it, or says why it cannot be
-    save_settings(command, out);
+  if (!lock) {
+    lock.emplace(out);    // makes it, or says why it cannot be
+    check_output(flags);  // another run may have come and gone meanwhile
   }
+  if (!flags.resume) save_settings(command, out);
   for (const auto& suspicion : text::suspicions(parts.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
   auto [model, tokenizer] = first_model<T, D>(flags, parts.train);
   freeze(model, flags.freeze);
@@ -201,6 +209,7 @@ void train_model(const CLI::App& command, const Flags& flags) {
   };
   std::optional<train::StopOnInterrupt> interrupt(std::in_place);
   options.stop = &interrupt->flag();
+  options.lock = &*lock;
   const auto report = train::fit(model, parts.train, tokenizer, options);
   interrupt.reset();
   if (report.stopped == train::StopReason::interrupted) {
@@ -213,12 +222,15 @@ void train_model(const CLI::App& command, const Flags& flags) {
 }
 
 void start(CLI::App& command, Flags& flags) {
-  std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
+  std::signal(SIGPIPE, SIG_IGN);       // where who reads the progress goes away, the training does not
+  std::optional<io::FolderLock> lock;  // what is there may be another run's, which goes on
+  std::error_code ignored;
+  if (fs::is_directory(flags.out, ignored)) lock.emplace(flags.out);
   check_output(flags);
   if (flags.resume) restore_settings(command, flags.out);
   check_options(command, flags);
   flags.place.with_types(
-      [&](auto types) { train_model<typename decltype(types)::T, typename decltype(types)::D>(command, flags); });
+      [&](auto types) { train_model<typename decltype(types)::T, typename decltype(types)::D>(command, flags, lock); });
 }
 
 }  // namespace
@@ -234,10 +246,12 @@ void add_train(CLI::App& app) {
       "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"
       "  translate run --model model");
   auto flags = std::make_shared<Flags>();
-  auto* pairs = command->add_option("--pairs", flags->pairs, "A pair a line, source and translation parted by a tab");
-  auto* source = command->add_option("--source", flags->source, "In place of --pairs: the source sentences, a line each");
-  auto* target = command->add_option("--target", flags->target, "... and their translations, line for line");
-  for (auto* option : {pairs, source, target}) option->type_name("FILE");
+  auto* pairs =
+      command->add_option("--pairs", flags->files.pairs,
+                          "A pair a line, source and translation parted by a tab. May come often: the pairs of all files");
+  auto* source = command->add_option("--source", flags->files.sources, "In place of --pairs: the source sentences, a line each");
+  auto* target = command->add_option("--target", flags->files.targets, "... and their translations, line for line");
+  for (auto* option : {pairs, source, target}) takes_all(option);
   source->excludes(pairs)->needs(target);
   target->excludes(pairs)->needs(source);
   command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source");
@@ -256,9 +270,8 @@ void add_train(CLI::App& app) {
   command->add_flag("--overwrite", flags->overwrite, "Begin anew where --out holds another run, which is then lost");
   auto* validation = command->add_option("--validation-size", flags->validation_size, "Pairs to hold out for validation");
   validation->check(CLI::Range(0, 1 << 30))->capture_default_str();
-  command
-      ->add_option("--validation-pairs", flags->validation_pairs, "A file of pairs to validate with, in place of held-out ones")
-      ->type_name("FILE")
+  takes_all(command->add_option("--validation-pairs", flags->validation_pairs,
+                                "A file of pairs to validate with, in place of held-out ones. May come often"))
       ->excludes(validation);
   command->add_option("--test-size", flags->test_size, "Pairs to hold out and score the best model with at the end")
       ->check(CLI::Range(0, 1 << 30))
@@ -270,6 +283,8 @@ void add_train(CLI::App& app) {
   command->add_option("--max-characters", flags->max_characters, "Pairs with a longer side are left out")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
+  command->add_flag("--skip-invalid-utf8", flags->skip_invalid_utf8,
+                    "Leave out and count pairs that are not UTF-8, instead of an error");
   flags->model.add_to(*command);
   flags->train.add_to(*command);
   flags->place.add_to(*command, false);

@@ -22,7 +22,7 @@ inline void save_settings(const CLI::App& command, const std::filesystem::path& 
   for (const char* name : {"resume", "overwrite", "out", "help"}) json.erase(name);
   for (const char* name : {"pairs", "source", "target", "validation-pairs", "init", "csv", "tensorboard"})
     if (json.contains(name))
-      json[name] = std::vector<std::string>{std::filesystem::absolute(json[name][0].get<std::string>()).string()};
+      for (auto& path : json[name]) path = std::filesystem::absolute(path.get<std::string>()).string();
   io::write_json(out / settings_name, json);
 }
 

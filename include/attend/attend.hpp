@@ -1,60 +1,21 @@
 #pragma once
 
 /// All that a CPU program needs: tensors, operations, modules, training, decoding, text and files.
-/// It wants nlohmann-json and SentencePiece. A program that needs only networks includes `attend/nn/transformer.hpp` and
+/// It wants nlohmann-json and SentencePiece. A program that needs only networks and searches includes `attend/core.hpp`, which
 /// wants no other library.
 
-#include "attend/autograd/gradcheck.hpp"
-#include "attend/autograd/var.hpp"
-#include "attend/core/error.hpp"
-#include "attend/core/memory.hpp"
-#include "attend/core/random.hpp"
-#include "attend/core/segments.hpp"
-#include "attend/core/shape.hpp"
-#include "attend/core/tensor.hpp"
-#include "attend/core/threads.hpp"
-#include "attend/core/types.hpp"
-#include "attend/decode/beam.hpp"
-#include "attend/decode/decoder_only.hpp"
-#include "attend/decode/ensemble.hpp"
-#include "attend/decode/greedy.hpp"
-#include "attend/decode/sample.hpp"
-#include "attend/decode/scoring.hpp"
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
+#else
+
+#include "attend/core.hpp"
 #include "attend/decode/shortlist.hpp"
-#include "attend/decode/transformer.hpp"
 #include "attend/decode/translator.hpp"
 #include "attend/io/average.hpp"
 #include "attend/io/model.hpp"
 #include "attend/io/torch.hpp"
 #include "attend/load.hpp"
 #include "attend/marian.hpp"
-#include "attend/nn/additive_attention.hpp"
-#include "attend/nn/dense.hpp"
-#include "attend/nn/fields.hpp"
-#include "attend/nn/freeze.hpp"
-#include "attend/nn/transformer.hpp"
-#include "attend/ops/activations.hpp"
-#include "attend/ops/additive_attention.hpp"
-#include "attend/ops/argmax.hpp"
-#include "attend/ops/arithmetic.hpp"
-#include "attend/ops/attention.hpp"
-#include "attend/ops/cross_entropy.hpp"
-#include "attend/ops/dropout.hpp"
-#include "attend/ops/elementary.hpp"
-#include "attend/ops/embedding.hpp"
-#include "attend/ops/feed_forward.hpp"
-#include "attend/ops/layer_norm.hpp"
-#include "attend/ops/linear.hpp"
-#include "attend/ops/map.hpp"
-#include "attend/ops/matmul.hpp"
-#include "attend/ops/positions.hpp"
-#include "attend/ops/rearrange.hpp"
-#include "attend/ops/reduce.hpp"
-#include "attend/ops/softmax.hpp"
-#include "attend/optim/adam.hpp"
-#include "attend/optim/clip.hpp"
-#include "attend/optim/schedule.hpp"
-#include "attend/optim/sgd.hpp"
 #include "attend/text/bleu.hpp"
 #include "attend/text/chrf.hpp"
 #include "attend/text/corpus.hpp"
@@ -63,8 +24,9 @@
 #include "attend/train/fit.hpp"
 #include "attend/train/interrupt.hpp"
 #include "attend/train/recipe.hpp"
-#include "attend/version.hpp"
 
 #ifdef ATTEND_COMPILED
 #include "attend/compiled.hpp"
 #endif
+
+#endif  // C++20

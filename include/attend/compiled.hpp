@@ -7,6 +7,10 @@
 /// With CMake, link `attend::compiled` besides `attend::attend`. Without, define ATTEND_COMPILED for all files and add
 /// `attend/compiled.cpp` to them, with the flags that they have.
 
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
+#else
+
 #include "attend/decode/translator.hpp"
 #include "attend/io/model.hpp"
 #include "attend/nn/transformer.hpp"
@@ -29,7 +33,9 @@ ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transforme
 ATTEND_TEMPLATE nn::Transformer<float> io::load_model<float, Cpu>(const std::filesystem::path&);
 ATTEND_TEMPLATE decode::Translator<text::SentencePiece, float>::Translator(const std::vector<nn::Transformer<float>>&,
                                                                            text::SentencePiece, const decode::TranslatorOptions&);
-ATTEND_TEMPLATE std::vector<std::vector<decode::Translation>> decode::Translator<text::SentencePiece, float>::translate(
+ATTEND_TEMPLATE decode::TranslationLists decode::Translator<text::SentencePiece, float>::translate(
     std::span<const std::string>, std::size_t, std::span<const std::string>) const;
 
 }  // namespace attend
+
+#endif  // C++20

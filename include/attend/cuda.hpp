@@ -8,7 +8,9 @@
 /// to see numbers (`item`, `values`, `to_host`), and bad input that only kernels can see (a token outside the vocabulary) is
 /// thrown there. Results are the same from run to run, bit for bit, on the same device.
 
-#if !defined(__CUDACC__) && !defined(ATTEND_CUDA_EMULATOR)
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::cuda"
+#elif !defined(__CUDACC__) && !defined(ATTEND_CUDA_EMULATOR)
 #error "attend/cuda.hpp: compile this file with a CUDA compiler (name it .cu, or set_source_files_properties(... LANGUAGE CUDA))"
 #else
 

@@ -1,5 +1,9 @@
 #pragma once
 
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
+#else
+
 #include <filesystem>
 #include <system_error>
 
@@ -49,3 +53,5 @@ TranslationModel<T, D> load(const std::filesystem::path& folder) {
 }
 
 }  // namespace attend
+
+#endif  // C++20

@@ -1,5 +1,9 @@
 #pragma once
 
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
+#else
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -121,6 +125,7 @@ inline std::vector<std::string> marian_obstacles(const decode::TranslatorOptions
   for (const auto& sequence : search.banned)
     for (const token_t token : sequence) check("banned", token);
   for (const token_t token : search.suppressed) check("suppressed", token);
+  for (const token_t token : search.end_tokens) check("end_tokens", token);
   return list;
 }
 
@@ -223,6 +228,7 @@ void save_marian(const std::filesystem::path& folder, const nn::Transformer<T, D
       };
       for (auto& sequence : search.banned) std::for_each(sequence.begin(), sequence.end(), renumber);
       std::for_each(search.suppressed.begin(), search.suppressed.end(), renumber);
+      std::for_each(search.end_tokens.begin(), search.end_tokens.end(), renumber);
     }
     write_json(staging / "generation_config.json", to_json(search, plan.layout.config, plan.never));
     plan.tokenizer.save_files(staging);
@@ -232,3 +238,5 @@ void save_marian(const std::filesystem::path& folder, const nn::Transformer<T, D
 }
 
 }  // namespace attend::io
+
+#endif  // C++20

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "attend/core/error.hpp"
 #include "catch.hpp"
 
 using namespace attend;
@@ -109,16 +110,29 @@ TEST_CASE("several threads may run loops at the same time") {
   CHECK(bad.load() == 0);
 }
 
-TEST_CASE("the number of threads can change between loops, and is at least one") {
+TEST_CASE("the number of threads can change between loops") {
   const Threads set(1);
   for (const int n : {4, 1, 2, 8, 3}) {
     set_threads(n);
     CHECK(threads() == n);
     CHECK(visits(1000, 1) == std::vector<int>(1000, 1));
   }
-  set_threads(0);
-  CHECK(threads() == 1);
+  for (const int n : {0, -1, 1025}) {
+    CHECK_THROWS_AS(set_threads(n), ValueError);
+    CHECK_THROWS_WITH(set_threads(n), "set_threads: got " + std::to_string(n) + ", expected 1 to 1024");
+  }
+  CHECK(threads() == 3);
   CHECK(visits(100, 1) == std::vector<int>(100, 1));
+}
+
+TEST_CASE("ATTEND_THREADS is a number, or an error that says what it is") {
+  CHECK(detail::threads_from("ATTEND_THREADS", "1") == 1);
+  CHECK(detail::threads_from("ATTEND_THREADS", "1024") == 1024);
+  for (const char* text : {"abc", "0", "-2", "1025", "99999999999999999999", "2x", " 2", "2 ", "1.5", ""}) {
+    CHECK_THROWS_AS(detail::threads_from("ATTEND_THREADS", text), ValueError);
+    CHECK_THROWS_WITH(detail::threads_from("ATTEND_THREADS", text),
+                      std::string("ATTEND_THREADS is '") + text + "', expected a number from 1 to 1024");
+  }
 }
 
 TEST_CASE("sleeping workers wake up for a loop") {

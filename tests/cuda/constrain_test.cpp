@@ -33,6 +33,21 @@ TEMPLATE_TEST_CASE("cuda: entries and rows of log-probabilities are taken, set a
     set_entries(Cpu{}, 3, width, twice.data(), columns.data(), T(-7), x.data());
     set_entries(Cuda{}, 3, width, twice.data(), columns.data(), T(-7), device_x.data());
     REQUIRE(device::difference(device_x, x, 0) == "");
+    x(4, 0) = T(2.5);
+    device_x.assign(x);
+    const std::vector<index_t> some{4, 1, 3};
+    scale_entries(Cpu{}, 3, width, some.data(), columns.data(), T(1.25), x.data());
+    scale_entries(Cuda{}, 3, width, some.data(), columns.data(), T(1.25), device_x.data());
+    REQUIRE(x(4, 0) == T(2));
+    REQUIRE(x(1, width - 1) == T(-8.75));
+    REQUIRE(device::difference(device_x, x, 0) == "");
+    const T before = x(2, width - 1);
+    add_to_column(Cpu{}, 6, width, static_cast<token_t>(width - 1), T(-0.5), x.data());
+    add_to_column(Cuda{}, 6, width, static_cast<token_t>(width - 1), T(-0.5), device_x.data());
+    REQUIRE(x(2, width - 1) == before + T(-0.5));
+    REQUIRE(device::difference(device_x, x, 0) == "");
+    scale_entries(Cuda{}, 0, width, rows.data(), columns.data(), T(3), device_x.data());
+    add_to_column(Cuda{}, 0, width, token_t{0}, T(1), device_x.data());
     take_entries(Cuda{}, 0, width, rows.data(), columns.data(), device_x.data(), device_values.data());
     set_entries(Cuda{}, 0, width, rows.data(), columns.data(), T(1), device_x.data());
     keep_entries(Cuda{}, 0, width, rows.data(), columns.data(), device_values.data(), device_x.data());
@@ -65,6 +80,26 @@ TEMPLATE_TEST_CASE("cuda: rows are restricted to lists of columns as on the proc
   double mass = 0;
   for (index_t c = 0; c < width; ++c) mass += std::exp(static_cast<double>(x(4, c)));
   REQUIRE(mass == Approx(1).epsilon(1e-5));
+}
+
+TEMPLATE_TEST_CASE("cuda: rows keep listed columns as they are, as on the processor", "[cuda]", float, double) {
+  if (!device::present()) return;
+  using T = TestType;
+  const index_t width = 700;
+  const auto x = device::random<T>({4, width});
+  const std::vector<token_t> columns{699, 3, 3, 0, 5};
+  const std::vector<index_t> rows{3, 0, 2}, begins{0, 3, 5}, lengths{3, 2, 0};  // one lists a column twice, one has none
+  const auto before = x.clone();
+  const auto device_x = device::upload<T>(x);
+  const auto device_columns = Tensor<token_t>({5}, std::span<const token_t>(columns)).to<Cuda>();
+  keep_listed(Cpu{}, 3, width, rows.data(), begins.data(), lengths.data(), columns.data(), x.data());
+  keep_listed(Cuda{}, 3, width, rows.data(), begins.data(), lengths.data(), device_columns.data(), device_x.data());
+  REQUIRE(device::difference(device_x, x, 0) == "");
+  for (index_t r = 0; r < 4; ++r)
+    for (index_t c = 0; c < width; ++c) {
+      const bool kept = r == 1 || (r == 3 && (c == 699 || c == 3)) || (r == 0 && (c == 0 || c == 5));
+      REQUIRE(x(r, c) == (kept ? before(r, c) : -std::numeric_limits<T>::infinity()));
+    }
 }
 
 TEMPLATE_TEST_CASE("cuda: log_add is the processor's, and the logarithm of a sum", "[cuda]", float, double) {

@@ -157,11 +157,22 @@ TEMPLATE_TEST_CASE("cuda: sample_rows draws what the processor draws", "[cuda]",
     double temperature;
     index_t top_k;
     double top_p;
+    double min_p = 0;
   };
   for (const index_t width : {1, 7, 1100})
-    for (const Options o : std::initializer_list<Options>{
-             {1, 0, 1}, {0.5, 3, 1}, {1, 0, 0.5}, {2, 40, 0.9}, {1, 0, 1e-9}, {1e-4, 0, 1}, {3, 1000000, 0.99}}) {
-      INFO("width " << width << ", temperature " << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p);
+    for (const Options o : std::initializer_list<Options>{{1, 0, 1},
+                                                          {0.5, 3, 1},
+                                                          {1, 0, 0.5},
+                                                          {2, 40, 0.9},
+                                                          {1, 0, 1e-9},
+                                                          {1e-4, 0, 1},
+                                                          {3, 1000000, 0.99},
+                                                          {1, 0, 1, 0.3},
+                                                          {2, 0, 1, 1e-3},
+                                                          {1, 50, 0.9, 0.25},
+                                                          {1, 0, 1, 1}}) {
+      INFO("width " << width << ", temperature " << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p << ", min_p "
+                    << o.min_p);
       const auto x = distributions<T>(width);
       std::vector<index_t> rows;
       std::vector<double> uniforms;
@@ -173,12 +184,12 @@ TEMPLATE_TEST_CASE("cuda: sample_rows draws what the processor draws", "[cuda]",
       const auto draws = static_cast<index_t>(rows.size());
       const Tensor<W> values({draws});
       const Tensor<token_t> tokens({draws});
-      sample_rows(Cpu{}, draws, width, o.temperature, o.top_k, o.top_p, rows.data(), uniforms.data(), x.data(), values.data(),
-                  tokens.data());
+      sample_rows(Cpu{}, draws, width, o.temperature, o.top_k, o.top_p, o.min_p, rows.data(), uniforms.data(), x.data(),
+                  values.data(), tokens.data());
       const Tensor<T, Cuda> got_values({draws});
       const Tensor<token_t, Cuda> got_tokens({draws});
       const auto device_x = device::upload<T>(x, width % 2 == 0 ? 1 : 0);
-      sample_rows(Cuda{}, draws, width, o.temperature, o.top_k, o.top_p, rows.data(), uniforms.data(), device_x.data(),
+      sample_rows(Cuda{}, draws, width, o.temperature, o.top_k, o.top_p, o.min_p, rows.data(), uniforms.data(), device_x.data(),
                   got_values.data(), got_tokens.data());
       REQUIRE(device::difference(got_tokens, tokens, 0) == "");
       REQUIRE(device::difference(got_values, values, 0) == "");
@@ -194,8 +205,8 @@ TEST_CASE("cuda: sample_rows draws with the probabilities of what is kept", "[cu
   for (index_t d = 0; d < draws; ++d) uniforms.push_back((static_cast<double>(d) + 0.5) / static_cast<double>(draws));
   const Tensor<double, Cuda> values({draws});
   const Tensor<token_t, Cuda> tokens({draws});
-  const auto counts = [&](index_t top_k, double top_p) {
-    sample_rows(Cuda{}, draws, 5, 1.0, top_k, top_p, rows.data(), uniforms.data(), device::upload<double>(x).data(),
+  const auto counts = [&](index_t top_k, double top_p, double min_p = 0) {
+    sample_rows(Cuda{}, draws, 5, 1.0, top_k, top_p, min_p, rows.data(), uniforms.data(), device::upload<double>(x).data(),
                 values.data(), tokens.data());
     std::vector<int> count(5, 0);
     for (const token_t t : tokens.values()) ++count[static_cast<std::size_t>(t)];
@@ -206,6 +217,10 @@ TEST_CASE("cuda: sample_rows draws with the probabilities of what is kept", "[cu
   REQUIRE(counts(0, 0.65) == std::vector<int>{0, 42, 0, 56, 0});
   REQUIRE(counts(0, 0.85) == std::vector<int>{11, 32, 11, 44, 0});
   REQUIRE(counts(1, 0.1) == std::vector<int>{0, 0, 0, 98, 0});
+  REQUIRE(counts(0, 1, 0.5) == std::vector<int>{0, 42, 0, 56, 0});
+  REQUIRE(counts(0, 1, 0.2) == std::vector<int>{9, 30, 10, 39, 10});  // all, the most probable first
+  REQUIRE(counts(3, 1, 0.2) == std::vector<int>{12, 37, 0, 49, 0});
+  REQUIRE(counts(0, 0.3, 0.5) == std::vector<int>{0, 0, 0, 98, 0});
 }
 
 TEST_CASE("cuda: sample_rows names the row that holds a NaN", "[cuda]") {
@@ -217,10 +232,10 @@ TEST_CASE("cuda: sample_rows names the row that holds a NaN", "[cuda]") {
   for (const index_t top_k : {0, 5}) {
     const Tensor<float, Cuda> values({2});
     const Tensor<token_t, Cuda> tokens({2});
-    sample_rows(Cuda{}, 2, 600, 1.0, top_k, 0.9, rows.data(), uniforms.data(), device::upload<float>(x).data(), values.data(),
-                tokens.data());
+    sample_rows(Cuda{}, 2, 600, 1.0, top_k, 0.9, 0.0, rows.data(), uniforms.data(), device::upload<float>(x).data(),
+                values.data(), tokens.data());
     REQUIRE_THROWS_WITH(cuda::synchronize(), "sample: row 2 holds NaN in column 599");
-    sample_rows(Cuda{}, 0, 600, 1.0, top_k, 0.9, rows.data(), uniforms.data(), device::upload<float>(x).data(), values.data(),
-                tokens.data());
+    sample_rows(Cuda{}, 0, 600, 1.0, top_k, 0.9, 0.0, rows.data(), uniforms.data(), device::upload<float>(x).data(),
+                values.data(), tokens.data());
   }
 }

@@ -295,3 +295,44 @@ TEST_CASE("emulator: a machine without a device", "[cuda]") {
   emulator::set_device_count(1);
   ok(cudaSetDevice(0));
 }
+
+TEST_CASE("emulator: a thread has a current device, whose streams alone take its kernels and events", "[cuda]") {
+  const emulator::Quiet quiet;
+  emulator::set_device_count(2);
+  {
+    const Stream first;
+    const Event early;
+    const OnDevice<int> x(std::vector<int>(32, 5));
+    ok(cudaSetDevice(1));
+    const Stream second;
+    const Event late;
+    const OnDevice<int> y(std::vector<int>(32, 5));
+    int device = 0;
+    ok(cudaGetDevice(&device));
+    CHECK(device == 1);
+    const auto lies_on = [](const int* at) {
+      cudaPointerAttributes attributes{};
+      ok(cudaPointerGetAttributes(&attributes, at));
+      return attributes.device;
+    };
+    CHECK(lies_on(x.data() + 7) == 0);
+    CHECK(lies_on(y.data() + 7) == 1);
+    CHECK(taken(launch(first.handle, add_one, x.data())) == cudaErrorInvalidResourceHandle);
+    ok(launch(second.handle, add_one, y.data()));
+    CHECK(taken(cudaEventRecord(early.handle, second.handle)) == cudaErrorInvalidResourceHandle);
+    CHECK(taken(cudaEventRecord(late.handle, first.handle)) == cudaErrorInvalidResourceHandle);
+    ok(cudaEventRecord(late.handle, second.handle));
+    ok(cudaEventRecord(early.handle, first.handle));
+    ok(cudaMemsetAsync(x.data(), 0, 128, first.handle));
+    CHECK(taken(cudaSetDevice(2)) == cudaErrorInvalidDevice);
+    ok(cudaDeviceSynchronize());
+    CHECK(x.values() == std::vector<int>(32, 0));
+    CHECK(y.values() == std::vector<int>(32, 6));
+    ok(cudaSetDevice(0));
+    ok(launch(first.handle, add_one, x.data()));
+    CHECK(x.values() == std::vector<int>(32, 0));  // the null stream does not wait for `first`
+    ok(cudaStreamSynchronize(first.handle));
+    CHECK(x.values() == std::vector<int>(32, 1));
+  }
+  emulator::set_device_count(1);
+}

@@ -1,5 +1,7 @@
 #include "attend/cuda/gemm.cuh"
 
+#include <map>
+
 #include "attend/cpu/gemm.hpp"
 #include "attend/cuda/linear.cuh"
 #include "device.hpp"
@@ -55,13 +57,13 @@ TEST_CASE("cuda: a plan is made once for a shape, and TF32 is another one") {
   const Tensor<float, Cuda> a({64, 64}, 1.5f), c({64, 64});
   const auto multiply = [&] { gemm(Cuda{}, false, false, 64, 64, 64, 1.0f, a.data(), 64, a.data(), 64, 0.0f, c.data(), 64); };
   multiply();
-  const auto plans = cuda::Products::instance().plans();
+  const auto made = cuda::Products::instance().plans_made();
   multiply();
-  CHECK(cuda::Products::instance().plans() == plans);
+  CHECK(cuda::Products::instance().plans_made() == made);
   cuda::tf32() = true;
   multiply();
   cuda::tf32() = false;
-  CHECK(cuda::Products::instance().plans() == plans + 1);
+  CHECK(cuda::Products::instance().plans_made() == made + 1);
   CHECK(c.values()[5] == Approx(64 * 2.25));
 }
 
@@ -107,4 +109,103 @@ TEMPLATE_TEST_CASE("cuda: one plan serves a bias at any multiple of 16 bytes", "
       }
     CHECK(device::difference(y, expected) == "");
   }
+}
+
+// Of other names than the tests that compute-sanitizer runs, for which this and the next but one are long.
+TEST_CASE("as many plans of products are kept as there is room for, those that were used last") {
+  if (!device::present()) return;
+  auto& products = cuda::Products::instance();
+  const auto most = static_cast<index_t>(cuda::Products::most_plans);
+  const Tensor<float, Cuda> a({2 * (most + 100)}, 2.0f), b({1}, 1.5f), c({most + 100}), d({3});
+  const auto multiply = [&](index_t rows) {
+    gemm(Cuda{}, false, false, rows, 1, 1, 1.0f, a.data(), 2, b.data(), 1, 0.0f, c.data(), 1);
+  };
+  const auto used_all_along = [&] { gemm(Cuda{}, false, false, 1, 3, 1, 1.0f, a.data(), 1, c.data(), 3, 0.0f, d.data(), 3); };
+  multiply(3);
+  used_all_along();
+  const auto made = products.plans_made();
+  for (index_t rows = 4; rows < most + 100; ++rows) multiply(rows), used_all_along();
+  CHECK(products.plans() == cuda::Products::most_plans);
+  CHECK(products.plans_made() == made + static_cast<std::size_t>(most) + 96);
+  used_all_along(), multiply(most + 99);
+  CHECK(products.plans_made() == made + static_cast<std::size_t>(most) + 96);
+  c.fill(0.0f);
+  multiply(3);  // which is gone, and comes back
+  CHECK(products.plans_made() == made + static_cast<std::size_t>(most) + 97);
+  CHECK(c.rows(0, 4).values() == std::vector<float>{3, 3, 3, 0});
+}
+
+TEST_CASE("cuda: products take along activations that they compute exactly enough, or none") {
+  if (!device::present()) return;
+  const auto taken = [&]<class T>(T, bool gelu) {
+    const Tensor<T, Cuda> x({8, 16}, T(1)), weight({32, 16}, T(0.5f)), bias({32}, T(-2)), y({8, 32});
+    const Tensor<std::uint8_t, Cuda> aux({activation_bytes<T>(Cuda{}, 8, 32, gelu)});
+    void* const kept = aux.data();
+    const bool done = linear_activation_forward(Cuda{}, 8, 16, 32, x.data(), weight.data(), bias.data(), gelu, y.data(), kept);
+    if (done) CHECK(static_cast<float>(y.values()[5]) == Approx(6).epsilon(1e-2));
+    return done;
+  };
+  auto& chosen = cuda::detail::activation_fusion();
+  const int before = chosen;
+  cuda::fuse_activations(true);
+  CHECK(cuda::fuses_activations());
+  CHECK(!taken(1.0f, true));  // tanh would have as many bits as bfloat16 needs
+  CHECK(!taken(1.0, false));
+#if defined(ATTEND_CUDA_EMULATOR)
+  CHECK(taken(1.0f, false));
+  CHECK(taken(bfloat16(1), true));
+  CHECK(taken(bfloat16(1), false));
+#endif
+  cuda::fuse_activations(false);
+  CHECK(!cuda::fuses_activations());
+  CHECK(!taken(1.0f, false));
+  CHECK(!taken(bfloat16(1), true));
+  chosen = before;
+}
+
+TEMPLATE_TEST_CASE("gradients over many rows, biases' on the way, have the same bits each time", "", float, bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+#if defined(ATTEND_CUDA_EMULATOR)
+  const index_t rows = 1100, in = 24, out = 40;
+  const int rounds = 2;
+#else
+  const index_t rows = 25'000, in = 512, out = 2048;
+  const int rounds = 20;
+#endif
+  using Bits = std::vector<unsigned char>;
+  std::map<std::string, Bits> first;
+  const auto repeats = [&](const std::string& what, const Tensor<T, Cuda>& x) {
+    const auto host = x.to_host();
+    const auto* from = reinterpret_cast<const unsigned char*>(host.data());
+    Bits bits(from, from + static_cast<std::size_t>(host.size()) * sizeof(T));
+    return first.try_emplace(what, bits).first->second == bits;
+  };
+  const auto x = device::random<T>({rows, in}, 1).template to<Cuda>(), dy = device::random<T>({rows, out}, 2).template to<Cuda>();
+  const auto w1 = device::random<T>({out, in}, 3).template to<Cuda>(), w2 = device::random<T>({in, out}, 4).template to<Cuda>();
+  const auto dx = device::random<T>({rows, in}, 5).template to<Cuda>();
+  const Tensor<T, Cuda> b1({out}, T(0.1f)), h({rows, out}), dw({out, in}), db({out}), dh({rows, out}), db1({out});
+  for (int round = 0; round < rounds; ++round) {
+    INFO("round " << round);
+    linear_backward_weight_bias(Cuda{}, rows, in, out, dy.data(), x.data(), 0, dw.data(), 0, db.data());
+    REQUIRE(repeats("dw", dw));
+    REQUIRE(repeats("db", db));
+    for (const bool gelu : {false, true}) {
+      const std::string name = gelu ? "gelu" : "relu";
+      const Tensor<std::uint8_t, Cuda> aux({activation_bytes<T>(Cuda{}, rows, out, gelu)});
+      void* const kept = aux.data();
+      if (!linear_activation_forward(Cuda{}, rows, in, out, x.data(), w1.data(), b1.data(), gelu, h.data(), kept)) continue;
+      linear_backward_input_activation(Cuda{}, rows, out, in, dx.data(), w2.data(), gelu, h.data(), kept, dh.data(), db1.data());
+      REQUIRE(repeats(name + " db", db1));
+      if (round % 10 > 1) continue;
+      REQUIRE(repeats(name, h));
+      REQUIRE(repeats(name + " dh", dh));
+      const Tensor<T, Cuda> sums({out});
+      sum_rows(Cuda{}, rows, out, dh.data(), out, 0, sums.data());
+      REQUIRE(device::difference(db1, sums.to_host()) == "");
+    }
+  }
+  const Tensor<T, Cuda> sums({out});
+  sum_rows(Cuda{}, rows, out, dy.data(), out, 0, sums.data());
+  CHECK(device::difference(db, sums.to_host()) == "");
 }

@@ -82,6 +82,27 @@ TEST_CASE("cuda: a replayed graph draws the random numbers that the processor dr
   CHECK(dropout(Var<float, Cuda>(x), 0.5, one).value().values() == dropout(Var<float>(host), 0.5, other).value().values());
 }
 
+#if defined(ATTEND_CUDA_EMULATOR)
+TEST_CASE("cuda: whoever lets go of a graph waits for that graph alone") {
+  const Tensor<float, Cuda> x({100}, 0.0f), y({100}, 0.0f);
+  Repeated<Cuda> kept;  // else the graphs' memory would go with the last of them, which waits for everything
+  auto work = std::make_unique<Repeated<Cuda>>();
+  for (int round = 0; round < 3; ++round) {
+    kept.run([&] { y.fill(1.0f); });
+    work->run([&] { x.fill(1.0f); });
+  }
+  REQUIRE(work->captured());
+  y.fill(2.0f);
+  const std::size_t before = emulator::launches_run();
+  work.reset();
+  CHECK(emulator::launches_run() > before);  // the graph has run
+  CHECK(cudaStreamQuery(cuda::Context::instance().stream()) == cudaErrorNotReady);
+  (void)cudaGetLastError();
+  CHECK(x.values() == std::vector<float>(100, 1.0f));
+  CHECK(y.values() == std::vector<float>(100, 2.0f));
+}
+#endif
+
 TEST_CASE("cuda: out of memory beside a captured graph leaves the graph's memory alone") {
   if (!device::present()) return;
   const Tensor<float, Cuda> y({5000});
@@ -127,6 +148,31 @@ TEST_CASE("cuda: a graph that draws is captured anew after seed") {
   }
 }
 
+TEST_CASE("cuda: a graph is captured anew where products are computed otherwise than before") {
+  if (!device::present()) return;
+  const Tensor<float, Cuda> y({4});
+  Repeated<Cuda> work;
+  int calls = 0;
+  const auto run = [&] {
+    work.run([&] { ++calls, y.fill(1.0f); });
+    return calls;
+  };
+  run(), run();
+  CHECK(run() == 2);
+  cuda::tf32() = true;
+  CHECK(run() == 3);
+  cuda::tf32() = false;
+  CHECK(run() == 4);
+  auto& chosen = cuda::detail::activation_fusion();
+  const int before = chosen;
+  cuda::fuse_activations(!cuda::fuses_activations());
+  CHECK(run() == 5);
+  CHECK(run() == 5);
+  chosen = before;
+  CHECK(run() == 6);
+  CHECK(work.captured());
+}
+
 TEST_CASE("cuda: work that cannot be captured goes on being launched; an error of its own comes out") {
   if (!device::present()) return;
   const Tensor<float, Cuda> y({4});
@@ -153,4 +199,57 @@ TEST_CASE("cuda: work that cannot be captured goes on being launched; an error o
   for (int round = 0; round < 3; ++round) launched.run([&] { y.fill(5.0f); });
   cuda::enable_graphs(true);
   CHECK(!launched.captured());
+}
+
+namespace {
+
+/// 3 x, whose gradient is added to that of x.
+Var<float, Cuda> thrice(const Var<float, Cuda>& x) {
+  const Tensor<float, Cuda> y(x.shape());
+  scale_add(Cuda{}, x.size(), 3.0f, x.data(), 0.0f, y.data());
+  return record(y, {x}, [x](const Tensor<float, Cuda>& dy) {
+    x.accumulate_with([&](float* dx, float keep) { scale_add(Cuda{}, dy.size(), 3.0f, dy.data(), keep, dx); });
+  });
+}
+
+}  // namespace
+
+TEST_CASE("cuda: work that gives a gradient to a leaf without a place for it is launched, and adds nothing to what it left") {
+  if (!device::present()) return;
+  const Var<float, Cuda> x(Tensor<float, Cuda>({100}, 1.0f), true), dy(Tensor<float, Cuda>({100}));
+  Repeated<Cuda> work, with_copy;
+  for (int round = 1; round <= 5; ++round) {
+    dy.value().fill(static_cast<float>(round));
+    x.zero_grad();
+    work.run([&] { thrice(x).backward(dy.value()); });
+    CHECK(!work.captured());
+    CHECK(x.grad().values() == std::vector<float>(100, 3 * static_cast<float>(round)));
+    // Of this the capture ends after the gradient was given, and no kernel has written it.
+    x.zero_grad();
+    with_copy.run([&] {
+      thrice(x).backward(dy.value());
+      dy.value().assign(Tensor<float>({100}, 1.0f));
+    });
+    CHECK(x.grad().values() == std::vector<float>(100, 3 * static_cast<float>(round)));
+  }
+}
+
+TEST_CASE("cuda: a gradient with a place of its own is written by the graph, and once where the capture is refused late") {
+  if (!device::present()) return;
+  const Var<float, Cuda> x(Tensor<float, Cuda>({100}, 1.0f), true), dy(Tensor<float, Cuda>({100}));
+  x.set_grad_buffer(Tensor<float, Cuda>({100}, 0.0f));
+  Repeated<Cuda> work, refused;
+  for (int round = 1; round <= 5; ++round) {
+    dy.value().fill(static_cast<float>(round));
+    x.zero_grad();
+    work.run([&] { thrice(x).backward(dy.value()); });
+    CHECK(work.captured() == (round > 1));
+    CHECK(x.grad().values() == std::vector<float>(100, 3 * static_cast<float>(round)));
+    refused.run([&] {
+      thrice(x).backward(dy.value());
+      dy.value().assign(Tensor<float>({100}, 1.0f));
+    });
+    CHECK(!refused.captured());
+    CHECK(x.grad().values() == std::vector<float>(100, 6 * static_cast<float>(round)));
+  }
 }

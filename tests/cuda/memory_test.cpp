@@ -1,6 +1,7 @@
 #include "attend/cuda/memory.cuh"
 
 #include "attend/cuda/arriving.cuh"
+#include "attend/cuda/graph.cuh"
 #include "attend/cuda/segments.cuh"
 #include "device.hpp"
 
@@ -108,5 +109,33 @@ TEST_CASE("cuda: without a device the reason is named") {
   CHECK_THAT(cuda::unavailable(), ContainsSubstring("there is no NVIDIA GPU on this machine"));
   emulator::set_device_count(1);
   CHECK(cuda::available());
+}
+
+TEST_CASE("cuda: a thread that has chosen another device works on the library's, and keeps its own") {
+  const int library = cuda::Context::instance().device();
+  const Tensor<float, Cuda> before({70000}, 1.0f);
+  release_cached(Cuda{});  // so that what follows is new memory
+  emulator::set_device_count(2);
+  cuda::check(cudaSetDevice(1), "test");
+  {
+    const Tensor<float, Cuda> x({70000}, 2.5f), y({70000});
+    cudaPointerAttributes attributes{};
+    cuda::check(cudaPointerGetAttributes(&attributes, x.data()), "test");
+    CHECK(attributes.device == library);
+    y.assign(x);
+    y.assign(Tensor<float>({70000}, 3.5f));
+    CHECK(Arriving<float, Cuda>(y).values()[69999] == 3.5f);
+    CHECK(x.values()[69999] == 2.5f);
+    CHECK(before.values()[69999] == 1.0f);
+    Repeated<Cuda> work;
+    for (int round = 0; round < 3; ++round) work.run([&] { y.fill(4.5f); });
+    CHECK(work.captured());
+    CHECK(y.values()[0] == 4.5f);
+  }
+  int device = -1;
+  cuda::check(cudaGetDevice(&device), "test");
+  CHECK(device == 1);
+  cuda::check(cudaSetDevice(0), "test");
+  emulator::set_device_count(1);
 }
 #endif

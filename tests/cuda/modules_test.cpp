@@ -19,7 +19,7 @@ TEST_CASE("cuda: Linear is the processor's, with and without a bias, on any lead
   for (const bool bias : {true, false})
     for (const Shape& x : {Shape{13, 24}, Shape{2, 4, 24}, Shape{1, 24}, Shape{0, 24}}) {
       INFO((bias ? "bias, x " : "x ") << x.text());
-      check([=]<class T, class D>() { return nn::Linear<T, D>(24, 40, bias); }, on_first, {x});
+      check([=]<class T, class D>() { return nn::Linear<T, D>(24, 40, {.bias = bias}); }, on_first, {x});
     }
   check([]<class T, class D>() { return nn::Linear<T, D>(3, 5); }, on_first, {{2, 4, 3}});  // of no 16 bytes
   check_refused([]<class T, class D>() { return nn::Linear<T, D>(3, 5); }, on_first, {{2, 4}});
@@ -42,18 +42,30 @@ TEST_CASE("cuda: FeedForward is the processor's with each activation, with and w
   for (const auto activation : activations)
     for (const double p : {0.0, 0.4}) {
       INFO("activation " << static_cast<int>(activation) << ", dropout " << p);
-      check([=]<class T, class D>() { return nn::FeedForward<T, D>(24, 40, activation, p); }, on_first, {{13, 24}});
+      check([=]<class T, class D>() { return nn::FeedForward<T, D>(24, 40, {.activation = activation, .dropout = p}); }, on_first,
+            {{13, 24}});
     }
-  check([]<class T, class D>() { return nn::FeedForward<T, D>(3, 5, Activation::gelu, 0.4); }, on_first, {{4, 3}});
-  check([]<class T, class D>() { return nn::FeedForward<T, D>(24, 40, Activation::relu, 0.4); }, on_first, {{0, 24}});
+  check([]<class T, class D>() { return nn::FeedForward<T, D>(3, 5, {.activation = Activation::gelu, .dropout = 0.4}); },
+        on_first, {{4, 3}});
+  check([]<class T, class D>() { return nn::FeedForward<T, D>(24, 40, {.dropout = 0.4}); }, on_first, {{0, 24}});
   const auto evaluated = []<class T, class D>() {
-    nn::FeedForward<T, D> m(24, 40, Activation::gelu, 0.4);
+    nn::FeedForward<T, D> m(24, 40, {.activation = Activation::gelu, .dropout = 0.4});
     nn::set_training(m, false);
     return m;
   };
   check(evaluated, on_first, {{13, 24}});
+  auto& chosen = cuda::detail::activation_fusion();
+  const int before = chosen;
+  for (const bool fused : {true, false})
+    for (const auto activation : {Activation::relu, Activation::gelu_tanh}) {
+      INFO("activation " << static_cast<int>(activation) << (fused ? " by the product" : " after the product"));
+      cuda::fuse_activations(fused);
+      check([=]<class T, class D>() { return nn::FeedForward<T, D>(24, 40, {.activation = activation}); }, on_first, {{13, 24}});
+    }
+  chosen = before;
   for (const auto activation : {Activation::relu, Activation::gelu})
-    check_refused([=]<class T, class D>() { return nn::FeedForward<T, D>(3, 5, activation); }, on_first, {{2, 4}});
+    check_refused([=]<class T, class D>() { return nn::FeedForward<T, D>(3, 5, {.activation = activation}); }, on_first,
+                  {{2, 4}});
 }
 
 TEST_CASE("cuda: Embedding is the processor's, scaled or not; gradients add up over repeated tokens") {
@@ -62,7 +74,7 @@ TEST_CASE("cuda: Embedding is the processor's, scaled or not; gradients add up o
     for (const index_t width : {5, 24})
       for (const auto* t : {&tokens, &none}) {
         INFO("width " << width << ", scaled " << scaled << ", tokens " << t->shape().text());
-        check([=]<class T, class D>() { return nn::Embedding<T, D>(7, width, scaled); },
+        check([=]<class T, class D>() { return nn::Embedding<T, D>(7, width, {.scaled = scaled}); },
               [=](const auto& m, auto& given) { return m(given.beside(*t)); }, {});
       }
   for (const token_t bad : {-1, 7, 1 << 30}) {

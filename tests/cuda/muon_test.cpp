@@ -54,11 +54,13 @@ TEMPLATE_TEST_CASE("cuda: what is cautious about a step is as on the processor, 
     const auto g = device::converted<W>(gradient), d = device::converted<W>(direction), v = device::converted<W>(value);
     const Tensor<T, Cuda> there = direction.template to<Cuda>(), rounded = value.template to<Cuda>();
     const auto wide = v.template to<Cuda>();
-    const Tensor<index_t> kept({1});
-    const Tensor<index_t, Cuda> kept_there({1});
+    // The count goes on from what was there, so that those of all matrices are cleared at once.
+    const Tensor<index_t> kept({1}, index_t{7});
+    const Tensor<index_t, Cuda> kept_there({1}, index_t{7});
     keep_descending(Cpu{}, n, g.data(), d.data(), kept.data());
     keep_descending(Cuda{}, n, gradient.template to<Cuda>().data(), there.data(), kept_there.data());
     REQUIRE(kept_there.item() == kept.item());
+    REQUIRE(kept.item() >= 7);
     REQUIRE(device::difference(there, d, 0) == "");
 
     const Tensor<UpdateRecord> record({1}, UpdateRecord{.taken = true});

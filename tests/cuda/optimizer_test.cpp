@@ -100,6 +100,55 @@ TEST_CASE("cuda: an update with gradients that are not finite is left out and co
   CHECK(both.there.value().values() != before);
 }
 
+TEMPLATE_TEST_CASE("cuda: gradients that are not finite leave weights and memory as they are, without clipping too", "", float,
+                   bfloat16) {
+  if (!device::present()) return;
+  using T = TestType;
+  const auto wide = [](const auto& values) {
+    std::vector<float> all;
+    for (const auto x : values) all.push_back(static_cast<float>(x));
+    return all;
+  };
+  for (const auto& kind :
+       std::vector<OptimizerOptions>{AdamOptions{}, AdamWOptions{}, SgdOptions{}, SgdOptions{.momentum = 0.9}, MuonOptions{}}) {
+    INFO(optimizer_name(kind));
+    const Var<T, Cuda> w(device::random<T>({8, 16}, 1).template to<Cuda>(), true);
+    const Var<T, Cuda> b(device::random<T>({24}, 2).template to<Cuda>(), true);
+    AnyOptimizer<T, Cuda> optimizer(FlatParameters<T, Cuda>({w, b}, {w.value()}), kind);
+    const auto numbers = [&] {
+      auto all = wide(optimizer.parameters().values().values());
+      for (const auto& entry : optimizer.state().entries)
+        for (const float x : wide(entry.values.values())) all.push_back(x);
+      return all;
+    };
+    const auto accumulate = [&](float worst) {
+      optimizer.zero_grad();
+      w.accumulate(device::random<T>({8, 16}, 3).template to<Cuda>());
+      auto g = device::random<T>({24}, 4);
+      g(23) = static_cast<T>(worst);
+      b.accumulate(g.template to<Cuda>());
+    };
+    accumulate(1);
+    CHECK(optimizer.step(0.01));
+    const auto before = numbers();
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      accumulate(bad);
+      CHECK_FALSE(optimizer.step(0.01));
+      optimizer.update(0.01);
+    }
+    accumulate(1e30f);
+    CHECK_FALSE(optimizer.step(0.01, 1e20));
+    accumulate(1);
+    optimizer.parameters().mark_not_finite();
+    optimizer.update(0.01);
+    CHECK(optimizer.skipped() == 6);
+    CHECK(numbers() == before);
+    accumulate(1);
+    CHECK(optimizer.step(0.01));
+    CHECK(numbers() != before);
+  }
+}
+
 TEMPLATE_TEST_CASE("cuda: a moving average follows the formula, and changes places with the weights and back", "", float,
                    bfloat16) {
   if (!device::present()) return;

@@ -1,5 +1,8 @@
 #include "attend/nn/transformer.hpp"
 
+#include <optional>
+#include <span>
+
 #include "attend/cuda.hpp"
 #include "attend/decode/beam.hpp"
 #include "attend/decode/ensemble.hpp"
@@ -127,6 +130,36 @@ void check_decoding() {
                                           .force_end = true};
     search([&](auto& m, auto& state) {
       return decode::beam_search(m, state, 3, {.max_length = 7, .beam = 3, .constraints = constraints, .coverage = 0.4});
+    });
+    decode::Constraints changed{
+        .prefix = {{5}, {}, {}},
+        .repetition_penalty = 1.4,
+        .unknown = 6,
+        .unknown_penalty = 0.7,
+        .allowed_next = [](index_t sentence, std::span<const token_t>) -> std::optional<std::vector<token_t>> {
+          if (sentence == 1) return std::nullopt;
+          return std::vector<token_t>{2, 4, 5, 6, 7, 9};
+        },
+        .edit =
+            [](index_t, std::span<const token_t> tokens, std::span<float> values) {
+              if (!tokens.empty()) values[static_cast<std::size_t>(tokens.back())] -= 1;
+            }};
+    search([&](auto& m, auto& state) {
+      return decode::beam_search(
+          m, state, 3,
+          {.end_tokens = {8}, .max_length = 7, .beam = 3, .constraints = changed, .temperature = 1.5, .distributions = true});
+    });
+    search([&](auto& m, auto& state) {
+      return decode::greedy(m, state, 3, {.end_tokens = {8}, .max_length = 7, .constraints = changed, .distributions = true});
+    });
+    search([&](auto& m, auto& state) {
+      return decode::sample(m, state, 3, {.max_length = 7, .min_p = 0.2, .seed = 3, .constraints = changed});
+    });
+    search([&](auto& m, auto& state) {
+      return decode::beam_search(m, state, 3, {.max_length = 9, .beam = 6, .required = {{{9, 11}}, {}, {{4}, {13, 5}}}});
+    });
+    search([&](auto& m, auto& state) {
+      return decode::beam_search(m, state, 3, {.max_length = 7, .beam = 6, .beam_groups = 3, .diversity_penalty = 0.8});
     });
     // Two of one model, the second of which counts twice, are that model.
     const decode::Ensemble<decode::TransformerModel<float, Cuda>> both({device_model, device_model}, {.weights = {1, 2}});

@@ -244,6 +244,51 @@ TEST_CASE("unfinished hypotheses come back only where nothing has finished", "[b
   REQUIRE_FALSE(end[0].finished);
 }
 
+TEST_CASE("where nothing finishes, a prefix that nothing could follow is not forgotten", "[beam]") {
+  // 3 is a dead end; 4 goes on for ever, ever less probable.
+  scripted::Model<double> model(5, [](index_t, const Tokens& prefix) {
+    if (prefix.empty()) return logs({0, 0, 0, 0.6, 0.4});
+    return prefix.back() == 3 ? std::vector<double>(5, never) : logs({0, 0, 0, 0, 0.1});
+  });
+  auto state = model.begin({0});
+  REQUIRE(greedy(model, state, 1, {.max_length = 3})[0].tokens == Tokens{3});
+  const auto lists = run(model, {0, 0}, {.max_length = std::vector<index_t>{3, 1}, .beam = 2, .n_best = 2});
+  REQUIRE(lists[0].size() == 2);
+  REQUIRE(lists[0][0].tokens == Tokens{3});
+  REQUIRE(lists[0][0].score == Approx(std::log(0.6)));
+  REQUIRE_FALSE(lists[0][0].finished);
+  REQUIRE(lists[0][1].tokens == Tokens{4, 4, 4});
+  REQUIRE(lists[0][1].log_probability == Approx(std::log(0.4 * 0.1 * 0.1)));
+  // At the limit both stand there, once each.
+  REQUIRE(lists[1].size() == 2);
+  REQUIRE(lists[1][0].tokens == Tokens{3});
+  REQUIRE(lists[1][1].tokens == Tokens{4});
+  // What has finished is better than any dead end.
+  scripted::Model<double> ends(5, [](index_t, const Tokens& prefix) {
+    if (prefix.empty()) return logs({0, 0, 0, 0.9, 0.1});
+    return prefix.back() == 3 ? std::vector<double>(5, never) : logs({0, 0, 0.01, 0, 0});
+  });
+  const auto list = run(ends, {0}, {.beam = 2, .n_best = 2})[0];
+  REQUIRE(list.size() == 1);
+  REQUIRE(list[0].tokens == Tokens{4});
+  REQUIRE(list[0].finished);
+}
+
+TEST_CASE("a beam search without any limit ends where nothing better can come, not before", "[beam]") {
+  // One live hypothesis, 0.04 then 1, 1, ...: only its long end beats what has ended after one token.
+  scripted::Model<double> model(5, [](index_t, const Tokens& prefix) {
+    if (prefix.empty()) return logs({0, 0, 0.5, 0, 0.5});
+    if (prefix.size() == 1) return logs({0, 0, 0.9, 0, 0.1});
+    return prefix.size() < 8 ? logs({0, 0, 0, 0, 1}) : logs({0, 0, 1, 0, 0});
+  });
+  BeamOptions options{
+      .max_length = std::numeric_limits<index_t>::max(), .beam = 2, .alpha = 1, .normalization = LengthNormalization::marian};
+  for (const bool keep_unfinished : {false, true}) {
+    options.keep_unfinished = keep_unfinished;
+    REQUIRE(run(model, {0}, options)[0][0].tokens == Tokens(8, 4));
+  }
+}
+
 TEST_CASE("beam search takes length limits one by one and a beam beyond the vocabulary", "[beam]") {
   scripted::Model<double> model(5, scripted::random_script(4, 5, 0.5));
   const auto lists = run(model, {0, 1, 2},
@@ -260,6 +305,59 @@ TEST_CASE("beam search takes length limits one by one and a beam beyond the voca
   }
   REQUIRE(lists[0].size() == 3);  // the empty one, 3 and 4
   REQUIRE(lists[2].size() == 1);
+}
+
+TEST_CASE("a beam search with a temperature is one of the model with that temperature", "[beam]") {
+  const auto script = scripted::random_script(14, 6, 1.4);
+  for (const double temperature : {0.4, 1.0, 3.0}) {
+    scripted::Model<double> model(6, script), tempered(6, [&](index_t sentence, const Tokens&prefix) {
+      auto x = script(sentence, prefix);
+      double sum = 0;
+      for (double& v : x) sum += std::exp(v /= temperature);
+      for (double& v : x) v -= std::log(sum);
+      return x;
+    });
+    BeamOptions options{.max_length = 6,
+                        .suppressed = {0},
+                        .beam = 3,
+                        .n_best = 3,
+                        .constraints = {.prefix = {{}, {3, 4}, {}}, .no_repeat_ngram = 2}};
+    const auto expected = run(tempered, {0, 1, 2}, options);
+    options.temperature = temperature;
+    const auto lists = run(model, {0, 1, 2}, options);
+    for (std::size_t s = 0; s < lists.size(); ++s) {
+      REQUIRE(lists[s].size() == expected[s].size());
+      for (std::size_t i = 0; i < lists[s].size(); ++i) {
+        REQUIRE(lists[s][i].tokens == expected[s][i].tokens);
+        REQUIRE(lists[s][i].score == Approx(expected[s][i].score).epsilon(1e-12));
+      }
+    }
+  }
+  scripted::Model<float> model(6, script);
+  REQUIRE(run(model, {0}, {.temperature = 1e-300})[0][0].tokens == run(model, {0}, {.beam = 1})[0][0].tokens);
+  for (const double bad : {0.0, -1.0, std::nan("")}) REQUIRE_THROWS_AS(run(model, {0}, {.temperature = bad}), ValueError);
+}
+
+TEST_CASE("however many end tokens there are, as many hypotheses as the beam go on", "[beam]") {
+  // The four most probable tokens end, 6 and 7 go on.
+  scripted::Model<double> model(8, [](index_t, const Tokens&) { return logs({0, 0, 0.3, 0.2, 0.15, 0.13, 0.12, 0.1}); });
+  const auto list = run(model, {0}, {.end_tokens = {3, 4, 5}, .max_length = 2, .beam = 2, .n_best = 2, .alpha = 0})[0];
+  REQUIRE(model.rows_per_step.size() == 1);  // nothing can be better than the first two
+  REQUIRE(list.size() == 2);
+  REQUIRE(list[0].end_token == 2);
+  REQUIRE(list[1].end_token == 3);
+  REQUIRE(list[1].tokens.empty());
+  REQUIRE(list[1].log_probability == Approx(std::log(0.2)));
+  model.rows_per_step.clear();
+  const auto long_ones = run(model, {0}, {.end_tokens = {3, 4, 5}, .max_length = 2, .beam = 2, .alpha = 20})[0];
+  REQUIRE(model.rows_per_step == std::vector<index_t>{1, 2, 2});
+  REQUIRE(long_ones[0].tokens == Tokens{6, 6});
+  REQUIRE(long_ones[0].end_token == 2);
+  // None of them may come before min_length, nor in a prefix.
+  REQUIRE(run(model, {0}, {.end_tokens = {3, 4, 5}, .max_length = 2, .min_length = 2})[0][0].tokens == Tokens{6, 6});
+  REQUIRE_THROWS_AS(run(model, {0}, {.end_tokens = {8}}), IndexError);
+  REQUIRE_THROWS_WITH(run(model, {0}, {.end_tokens = {3}, .constraints = {.prefix = {{6, 3}}}}),
+                      "beam_search: prefix 0 holds the end token");
 }
 
 TEST_CASE("length penalties are as published", "[beam]") {

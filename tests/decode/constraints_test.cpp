@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "attend/decode/beam.hpp"
 #include "attend/decode/greedy.hpp"
@@ -28,6 +30,35 @@ bool repeats(const Tokens& tokens, std::size_t n) {
   return false;
 }
 
+template <class Options>
+bool ends(const Options& o, token_t token) {
+  return token == o.eos || holds(o.end_tokens, token);
+}
+
+/// The log-probabilities x of what follows `tokens` by a shortlist, with penalties, and edited.
+template <class Options>
+std::vector<double> changed_row(const Options& o, std::vector<double> x, std::size_t sentence, const Tokens& tokens) {
+  const Constraints& c = o.constraints;
+  if (!c.allowed.empty() && !c.allowed[sentence].empty()) {
+    const auto may = [&](std::size_t t) {
+      return ends(o, static_cast<token_t>(t)) || holds(c.allowed[sentence], static_cast<token_t>(t));
+    };
+    double mass = 0;
+    for (std::size_t t = 0; t < x.size(); ++t) mass += may(t) ? std::exp(x[t]) : 0;
+    for (std::size_t t = 0; t < x.size(); ++t) x[t] = may(t) ? x[t] - std::log(mass) : never;
+  }
+  for (std::size_t t = 0; t < x.size(); ++t)
+    if (holds(tokens, static_cast<token_t>(t))) x[t] *= c.repetition_penalty;
+  if (c.unknown_penalty > 0) x[static_cast<std::size_t>(c.unknown)] -= c.unknown_penalty;
+  if (!c.edit) return x;
+  const std::vector<float> before(x.begin(), x.end());
+  auto values = before;
+  c.edit(static_cast<index_t>(sentence), tokens, values);
+  for (std::size_t t = 0; t < x.size(); ++t)
+    if (values[t] != before[t]) x[t] = static_cast<double>(values[t]);
+  return x;
+}
+
 /// The log-probability of `token` after `tokens` under all rules, worked out one token at a time.
 template <class Options>
 double ruled(const Options& o, const std::vector<double>& x, std::size_t sentence, Tokens tokens, token_t token) {
@@ -36,19 +67,20 @@ double ruled(const Options& o, const std::vector<double>& x, std::size_t sentenc
   const double value = x[static_cast<std::size_t>(token)];
   if (!c.prefix.empty() && length < c.prefix[sentence].size()) return token == c.prefix[sentence][length] ? value : never;
   const auto limit = static_cast<std::size_t>(o.max_length[static_cast<index_t>(sentence)]);
-  if (length == limit && c.force_end) return token == o.eos ? 0 : never;
-  if (holds(o.suppressed, token) || (token == o.eos && length < static_cast<std::size_t>(o.min_length))) return never;
+  if (length == limit && c.force_end) return token != o.eos ? never : c.score_forced_end ? value : 0;
+  const double changed = changed_row(o, x, sentence, tokens)[static_cast<std::size_t>(token)];
+  if (holds(o.suppressed, token) || (ends(o, token) && length < static_cast<std::size_t>(o.min_length))) return never;
+  if (c.allowed_next) {
+    const auto next = c.allowed_next(static_cast<index_t>(sentence), tokens);
+    if (next && !holds(*next, token)) return never;
+  }
   tokens.push_back(token);
   for (const Tokens& b : c.banned)
     if (b.size() <= tokens.size() && std::equal(b.begin(), b.end(), tokens.end() - static_cast<std::ptrdiff_t>(b.size())))
       return never;
   const auto n = static_cast<std::size_t>(c.no_repeat_ngram);
-  if (n > 0 && tokens.size() >= n && token != o.eos && repeats(tokens, n)) return never;
-  if (c.allowed.empty() || c.allowed[sentence].empty()) return value;
-  double mass = 0;
-  for (std::size_t t = 0; t < x.size(); ++t)
-    if (static_cast<token_t>(t) == o.eos || holds(c.allowed[sentence], static_cast<token_t>(t))) mass += std::exp(x[t]);
-  return token == o.eos || holds(c.allowed[sentence], token) ? value - std::log(mass) : never;
+  if (n > 0 && tokens.size() >= n && !ends(o, token) && repeats(tokens, n)) return never;
+  return changed;
 }
 
 /// Every finished hypothesis, best first.
@@ -63,7 +95,8 @@ std::vector<Hypothesis> exhaustive(const scripted::Script& script, std::size_t s
         longer.log_probability += ruled(o, x, sentence, h.tokens, token);
         if (std::isinf(longer.log_probability)) continue;
         longer.score = normalized_score(longer.log_probability, length + 1, o.alpha, o.normalization);
-        if (token == o.eos) {
+        if (ends(o, token)) {
+          longer.end_token = token;
           all.push_back(longer);
         } else {
           longer.tokens.push_back(token);
@@ -79,6 +112,14 @@ std::vector<Hypothesis> exhaustive(const scripted::Script& script, std::size_t s
 
 /// Sets of constraints for two sentences, vocabulary 5: 0 padding, 1 begin, 2 end.
 std::vector<Constraints> kinds() {
+  const AllowedNext every_other = [](index_t sentence, std::span<const token_t> tokens) -> std::optional<Tokens> {
+    if (tokens.size() % 2 == static_cast<std::size_t>(sentence)) return std::nullopt;
+    return Tokens{3, 2, 0};
+  };
+  const EditLogProbabilities later = [](index_t sentence, std::span<const token_t> tokens, std::span<float> values) {
+    values[2] -= 2.0f / static_cast<float>(tokens.size() + 1);
+    if (sentence == 1) values[4] = -std::numeric_limits<float>::infinity();
+  };
   return {
       {},
       {.prefix = {{3, 3, 1}, {}}},
@@ -90,6 +131,20 @@ std::vector<Constraints> kinds() {
       {.no_repeat_ngram = 1},
       {.no_repeat_ngram = 2},
       {.force_end = true},
+      {.force_end = true, .score_forced_end = true},
+      {.repetition_penalty = 1.7},
+      {.repetition_penalty = 0.6},
+      {.unknown = 3, .unknown_penalty = 0.8},
+      {.allowed_next = every_other},
+      {.edit = later},
+      {.prefix = {{3}, {3, 1}},
+       .allowed = {{3, 0}, {4, 3}},
+       .banned = {{0, 3}},
+       .repetition_penalty = 1.3,
+       .unknown = 0,
+       .unknown_penalty = 0.3,
+       .allowed_next = every_other,
+       .edit = later},
       {.prefix = {{3, 4, 3, 4}, {1}}, .no_repeat_ngram = 2, .force_end = true},
       {.prefix = {{4, 4}, {3}}, .allowed = {{3, 0}, {4, 3}}, .banned = {{4}, {3, 0}}, .no_repeat_ngram = 3, .force_end = true}};
 }
@@ -102,7 +157,9 @@ TEST_CASE("a wide beam under constraints finds what looking at every sentence fi
   std::size_t kind = 0;
   for (const Constraints& constraints : kinds())
     for (const index_t min_length : {0, 2}) {
-      BeamOptions o{.max_length = std::vector<index_t>{5, 4},
+      // Odd rounds have another end token.
+      BeamOptions o{.end_tokens = min_length == 2 && constraints.prefix.empty() ? Tokens{0} : Tokens{},
+                    .max_length = std::vector<index_t>{5, 4},
                     .min_length = min_length,
                     .suppressed = {1},
                     .beam = 1500,
@@ -120,6 +177,7 @@ TEST_CASE("a wide beam under constraints finds what looking at every sentence fi
           REQUIRE(lists[s][i].tokens == expected[i].tokens);
           REQUIRE(lists[s][i].score == Approx(expected[i].score).epsilon(1e-12));
           REQUIRE(lists[s][i].finished);
+          REQUIRE(lists[s][i].end_token == expected[i].end_token);
         }
       }
     }
@@ -191,12 +249,29 @@ TEST_CASE("what a constraint leaves nothing ends unfinished", "[constraints]") {
     REQUIRE(h.tokens.size() == 2);
     REQUIRE_FALSE(h.finished);
   }
-  // A shortlist of tokens that the model rules out, and a prefix that it does.
+  // A shortlist of tokens that the model rules out.
   scripted::Model<double> sure(5, [](index_t, const Tokens&) { return std::vector<double>{never, never, never, 0, never}; });
   state = sure.begin({0});
   REQUIRE(greedy(sure, state, 1, {.constraints = {.allowed = {{4}}}})[0].tokens.empty());
-  state = sure.begin({0});
-  REQUIRE(greedy(sure, state, 1, {.constraints = {.prefix = {{3, 4}}}})[0].tokens == Tokens{3});
+}
+
+TEST_CASE("a prefix that the model gives no probability is an error in every search", "[constraints]") {
+  scripted::Model<float> model(5, [](index_t sentence, const Tokens& prefix) {
+    return prefix.empty() || sentence == 0 ? logs({0, 0, 0.2, 0.4, 0.4}) : logs({0, 0, 0.5, 0.5, 0});
+  });
+  // What the options forbid is another matter: a prefix may have it.
+  const Constraints fine{.prefix = {{4, 4}, {4, 3}}, .banned = {{4}, {4, 3}}}, bad{.prefix = {{4, 4}, {4, 4}}};
+  const std::string message = ": the model gives token 4, at position 1 of prefix 1, no probability";
+  auto state = model.begin({0, 1});
+  REQUIRE(greedy(model, state, 2, {.max_length = 2, .constraints = fine})[1].tokens == Tokens{4, 3});
+  state = model.begin({0, 1});
+  REQUIRE_THROWS_WITH(greedy(model, state, 2, {.constraints = bad}), "greedy" + message);
+  for (const index_t beam : {1, 3}) {
+    state = model.begin({0, 1});
+    REQUIRE_THROWS_AS(beam_search(model, state, 2, {.beam = beam, .constraints = bad}), ValueError);
+  }
+  state = model.begin({0, 1});
+  REQUIRE_THROWS_WITH(sample(model, state, 2, {.samples = 2, .constraints = bad}), "sample" + message);
 }
 
 TEST_CASE("a search stops at a prefix as long as max_length, and with force_end at none", "[constraints]") {
@@ -296,6 +371,20 @@ TEST_CASE("searches refuse constraints that make no sense", "[constraints]") {
   REQUIRE_THROWS_WITH(run({.banned = {{3}, {}}}), "greedy: banned sequence 1 is empty");
   REQUIRE_THROWS_WITH(run({.banned = {{3, 9}}}), "greedy: a banned token is 9, outside the vocabulary of 5");
   REQUIRE_THROWS_WITH(run({.no_repeat_ngram = -1}), "greedy: no_repeat_ngram is negative: -1");
+  REQUIRE_THROWS_WITH(run({.score_forced_end = true}), "greedy: score_forced_end goes with force_end, which is not asked for");
+  REQUIRE_THROWS_AS(run({.repetition_penalty = 0}), ValueError);
+  REQUIRE_THROWS_AS(run({.repetition_penalty = std::nan("")}), ValueError);
+  REQUIRE_THROWS_AS(run({.unknown = 3, .unknown_penalty = -1}), ValueError);
+  REQUIRE_THROWS_WITH(run({.unknown_penalty = 1}),
+                      "greedy: unknown, which unknown_penalty is for, is -1, outside the vocabulary of 5");
+  const AllowedNext outside = [](index_t, std::span<const token_t>) { return Tokens{3, 5}; };
+  REQUIRE_THROWS_WITH(run({.allowed_next = outside}), "greedy: a token of allowed_next is 5, outside the vocabulary of 5");
+  const EditLogProbabilities raise = [](index_t, std::span<const token_t>, std::span<float> values) { values[3] = 1; };
+  REQUIRE_THROWS_AS(run({.edit = raise}), ValueError);
+  const EditLogProbabilities spoil = [](index_t, std::span<const token_t>, std::span<float> values) {
+    values[3] = std::nanf("");
+  };
+  REQUIRE_THROWS_AS(run({.edit = spoil}), Error);
   auto state = model.begin({0});
   REQUIRE_THROWS_WITH(beam_search(model, state, 1, {.constraints = {.banned = {{}}}}), "beam_search: banned sequence 0 is empty");
   REQUIRE_THROWS_WITH(sample(model, state, 1, {.constraints = {.banned = {{}}}}), "sample: banned sequence 0 is empty");

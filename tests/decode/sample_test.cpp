@@ -23,8 +23,9 @@ std::vector<std::vector<Hypothesis>> run(scripted::Model<T>& model, const std::v
   return sample(model, state, static_cast<index_t>(sentences.size()), options);
 }
 
-/// softmax(x / temperature), cut to the k most probable, then to the fewest that hold p of the rest, written plainly.
-std::vector<double> shaped(const std::vector<double>& x, double temperature, index_t k, double p) {
+/// softmax(x / temperature), cut to the k most probable, then to the fewest that hold p of the rest, then to those that are not
+/// much less probable than the first, written plainly.
+std::vector<double> shaped(const std::vector<double>& x, double temperature, index_t k, double p, double min_p) {
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
@@ -33,7 +34,7 @@ std::vector<double> shaped(const std::vector<double>& x, double temperature, ind
   for (const auto i : order) sum += std::exp(x[i] / temperature);
   std::vector<double> result(x.size(), 0.0);
   for (const auto i : order) {
-    if (mass >= p * sum) break;
+    if (mass >= p * sum || std::exp((x[i] - x[order.front()]) / temperature) < min_p) break;
     mass += result[i] = std::exp(x[i] / temperature);
   }
   for (const double r : result) kept += r;
@@ -72,6 +73,7 @@ TEMPLATE_TEST_CASE("samples follow the distribution that the options describe", 
     double temperature;
     index_t top_k;
     double top_p;
+    double min_p = 0;
   };
   for (const index_t vocabulary : {12, 300}) {  // less and more than one block
     // The distribution depends on the last token alone, so that few of them need computing.
@@ -83,12 +85,19 @@ TEMPLATE_TEST_CASE("samples follow the distribution that the options describe", 
     };
     scripted::Model<TestType> model(vocabulary, script);
     for (const Shape s : {Shape{1, 0, 1}, Shape{0.6, 0, 1}, Shape{2, 0, 1}, Shape{1, 4, 1}, Shape{1, 0, 0.8}, Shape{1.7, 0, 0.97},
-                          Shape{0.8, 7, 0.7}, Shape{1, 5000, 1}, Shape{1, 1, 0.3}, Shape{1, 0, 1e-9}}) {
-      const auto samples =
-          run(model, {0},
-              {.max_length = 2, .samples = 1500, .temperature = s.temperature, .top_k = s.top_k, .top_p = s.top_p, .seed = 5})[0];
-      INFO("vocabulary " << vocabulary << ", temperature " << s.temperature << ", top_k " << s.top_k << ", top_p " << s.top_p);
-      const auto first = shaped(script(0, {}), s.temperature, s.top_k, s.top_p);
+                          Shape{0.8, 7, 0.7}, Shape{1, 5000, 1}, Shape{1, 1, 0.3}, Shape{1, 0, 1e-9}, Shape{1, 0, 1, 0.1},
+                          Shape{2, 0, 1, 0.03}, Shape{1, 6, 0.9, 0.2}, Shape{1, 0, 1, 1}}) {
+      const auto samples = run(model, {0},
+                               {.max_length = 2,
+                                .samples = 1500,
+                                .temperature = s.temperature,
+                                .top_k = s.top_k,
+                                .top_p = s.top_p,
+                                .min_p = s.min_p,
+                                .seed = 5})[0];
+      INFO("vocabulary " << vocabulary << ", temperature " << s.temperature << ", top_k " << s.top_k << ", top_p " << s.top_p
+                         << ", min_p " << s.min_p);
+      const auto first = shaped(script(0, {}), s.temperature, s.top_k, s.top_p, s.min_p);
       REQUIRE(plausible(counts_of(samples, 0, first.size()), first));
       // The second token, given the commonest first one that goes on.
       auto next = first;
@@ -98,7 +107,8 @@ TEMPLATE_TEST_CASE("samples follow the distribution that the options describe", 
       for (const auto& h : samples)
         if (!h.tokens.empty() && h.tokens[0] == token) with_token.push_back(h);
       if (with_token.size() < 100) continue;
-      REQUIRE(plausible(counts_of(with_token, 1, first.size()), shaped(script(0, {token}), s.temperature, s.top_k, s.top_p)));
+      REQUIRE(plausible(counts_of(with_token, 1, first.size()),
+                        shaped(script(0, {token}), s.temperature, s.top_k, s.top_p, s.min_p)));
     }
   }
 }
@@ -155,7 +165,8 @@ TEST_CASE("sampling the one most probable token is greedy search", "[sample]") {
   const auto expected = greedy(model, state, 6, {.max_length = 7});
   for (const SampleOptions& options :
        {SampleOptions{.max_length = 7, .top_k = 1}, SampleOptions{.max_length = 7, .temperature = 1e-300},
-        SampleOptions{.max_length = 7, .top_p = 1e-12}}) {
+        SampleOptions{.max_length = 7, .top_p = 1e-12}, SampleOptions{.max_length = 7, .min_p = 1},
+        SampleOptions{.max_length = 7, .temperature = 1e-300, .min_p = 0.5}}) {
     const auto samples = run(model, {0, 1, 2, 3, 4, 5}, options);
     for (std::size_t s = 0; s < expected.size(); ++s) {
       REQUIRE(samples[s][0].tokens == expected[s].tokens);
@@ -196,7 +207,7 @@ TEST_CASE("a token without probability is never drawn", "[sample]") {
     for (const double p : {1.0, 0.999999}) {
       std::vector<double> values(2);
       Tokens tokens(2);
-      sample_rows(Cpu{}, 2, 5, 1, k, p, rows.data(), ends.data(), x.data(), values.data(), tokens.data());
+      sample_rows(Cpu{}, 2, 5, 1, k, p, k == 0 ? 0.0 : 0.9, rows.data(), ends.data(), x.data(), values.data(), tokens.data());
       REQUIRE(tokens == Tokens{1, 3});
     }
 }
@@ -212,6 +223,8 @@ TEST_CASE("sampling refuses options that make no sense", "[sample]") {
   REQUIRE_THROWS_AS(run(model, {0}, {.top_k = -1}), ValueError);
   REQUIRE_THROWS_AS(run(model, {0}, {.top_p = 0}), ValueError);
   REQUIRE_THROWS_AS(run(model, {0}, {.top_p = 1.5}), ValueError);
+  REQUIRE_THROWS_AS(run(model, {0}, {.min_p = -0.1}), ValueError);
+  REQUIRE_THROWS_AS(run(model, {0}, {.min_p = 1.1}), ValueError);
   REQUIRE_THROWS_AS(run(model, {0}, {.sentence_ids = {1, 2}}), ValueError);
   REQUIRE_THROWS_AS(run(model, {0}, {.eos = 5}), IndexError);
   REQUIRE_THROWS_AS(run(model, {0}, {.max_length = -1}), ValueError);

@@ -1,5 +1,7 @@
 #include <cmath>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "attend/decode/shortlist.hpp"
@@ -70,7 +72,10 @@ TEST_CASE("Translator: a translation begins with its prefix, whatever stands bes
   const Strings prefixes{"a c", "a", "", "c c", "a b c d e f g h a b c d e f g h", ""};
   for (const bool sample : {false, true})
     for (const index_t beam : {1, 3}) {
-      const auto t = translator({.beam = beam, .n_best = beam, .sample = sample, .seed = 4});
+      decode::TranslatorOptions options{.n_best = beam, .sample = sample};
+      if (sample) options.seed = 4;
+      else options.beam = beam;
+      const auto t = translator(options);
       const auto all = t.translate(sentences, 0, prefixes);
       CHECK(all[1].front().text.empty());
       for (std::size_t i = 0; i < sentences.size(); ++i) {
@@ -216,8 +221,8 @@ TEST_CASE("Translator: on_token hears a translation grow, and may stop it") {
   for (const bool sample : {false, true}) {
     std::map<std::pair<std::size_t, index_t>, Strings> heard;
     std::map<std::pair<std::size_t, index_t>, double> sums;
-    const decode::TranslatorOptions options{
-        .beam = sample ? 4 : 1, .n_best = sample ? 2 : 1, .sample = sample, .seed = 5, .batch_sentences = 2};
+    decode::TranslatorOptions options{.beam = 1, .n_best = sample ? 2 : 1, .sample = sample, .batch_sentences = 2};
+    if (sample) options.seed = 5;
     auto told = options;
     told.on_token = [&](const decode::TranslatedToken& token) {
       heard[{token.sentence, token.sample}].emplace_back(token.text);
@@ -284,6 +289,154 @@ TEST_CASE("Translator: a text is translated sentence by sentence, and one that i
   CHECK_THROWS_WITH(translator()(endless), "Translator: sentence 1 has 50 tokens, the model takes 24; split it");
   CHECK_THROWS_WITH(translator({.split_sentences = true})("a b\n" + endless),
                     "Translator: sentence 1 has 50 tokens, the model takes 24; split it");
+}
+
+TEST_CASE("Translator: every search rates alike, and as given translations are rated") {
+  const Strings one{"c a f e"};
+  for (const double penalty : {0.0, 0.6, 1.0}) {
+    std::vector<double> scores;
+    for (const bool sample : {false, true})
+      for (const index_t beam : {1, 4}) {
+        if (sample && beam > 1) continue;
+        decode::TranslatorOptions options{
+            .beam = beam, .length_penalty = penalty, .normalization = decode::LengthNormalization::marian, .sample = sample};
+        if (sample) options.top_k = 1;
+        const auto t = translator(options);
+        const auto best = t.translate(one)[0][0];
+        CHECK(best.text == "a c f e");
+        CHECK(best.score == Approx(best.log_probability / std::pow(5, penalty)).epsilon(1e-6));
+        CHECK(t.score(one, Strings{best.text})[0].score == Approx(best.score).epsilon(1e-4));
+        scores.push_back(best.score);
+      }
+    REQUIRE(scores.size() == 3);
+    CHECK(scores[0] == Approx(scores[1]).epsilon(1e-6));
+    CHECK(scores[0] == Approx(scores[2]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("Translator: penalties, a function of one's own, and the forced end, with every search") {
+  for (const bool sample : {false, true})
+    for (const index_t beam : {1, 4}) {
+      if (sample && beam > 1) continue;
+      const auto with = [&](decode::TranslatorOptions o) {
+        o.beam = beam, o.sample = sample;
+        if (sample) o.top_k = 1;
+        return translator(o);
+      };
+      // Of three letters alike, a penalty leaves one: a strong one, for this model is all but certain.
+      CHECK(with({})("a a a d") == "a a a d");
+      const auto rare = with({.min_length = 4, .max_length = 4, .repetition_penalty = 1e9}).translate(Strings{"a a a d"})[0][0];
+      CHECK(std::set<token_t>(rare.tokens.begin(), rare.tokens.end()).size() == 4);
+      CHECK(with({.unknown = decode::Unknown::allow})("b x d") == "? b d");
+      CHECK(with({.unknown_penalty = 100, .unknown = decode::Unknown::allow})("b x d").find('?') == std::string::npos);
+
+      // The function hears of each sentence by its number, and is not asked about a prefix.
+      std::map<index_t, std::set<std::size_t>> heard;
+      const auto edited = with({.edit = [&](index_t sentence, std::span<const token_t> tokens, std::span<float> values) {
+                            heard[sentence].insert(tokens.size());
+                            CHECK(values.size() == 12);
+                            if (sentence == 8) values[6] = -std::numeric_limits<float>::infinity();  // c
+                          }}).translate(Strings{"c a f e", "c a f e", "a b"}, 7, Strings{"", "", "b"});
+      CHECK(edited[0][0].text == "a c f e");
+      CHECK(edited[1][0].text.find('c') == std::string::npos);
+      CHECK(heard[7].contains(0));
+      CHECK_FALSE(heard[9].contains(0));
+      CHECK(heard[9].contains(1));
+
+      // A tree of what may be said: d and then e, or f.
+      const auto tree = [](index_t, std::span<const token_t> tokens) -> std::optional<Tokens> {
+        if (tokens.empty()) return Tokens{7, 9};
+        if (tokens.back() == 7) return Tokens{8};
+        return Tokens{2};
+      };
+      const auto said = with({.allowed_next = tree})("c a f e");
+      CHECK((said == "d e" || said == "f"));
+
+      const auto cut = with({.max_length = 2, .force_end = true, .score_forced_end = true}).translate(Strings{"h g f e d"});
+      CHECK(cut[0][0].finished);
+      CHECK(cut[0][0].token_log_probabilities.back() < 0);
+      // The letter d, token 7, as the end.
+      const auto ended = with({.end_tokens = {7}, .distributions = true}).translate(Strings{"c a d e"})[0][0];
+      CHECK(ended.text == "a c");
+      CHECK(ended.end_token == 7);
+      REQUIRE(ended.distributions.size() == 3);
+      for (std::size_t i = 0; i < 3; ++i) {
+        REQUIRE(ended.distributions[i].size() == 12);
+        const token_t token = i < 2 ? ended.tokens[i] : ended.end_token;
+        CHECK(ended.distributions[i][static_cast<std::size_t>(token)] == ended.token_log_probabilities[i]);
+      }
+    }
+  const auto ways = translator({.end_tokens = {7},
+                                .edit = [](index_t, std::span<const token_t>, std::span<float> values) { values[9] = 0; },
+                                .distributions = true})
+                        .alternatives("c a d e", "a c", 20);
+  CHECK(ways.front().tokens[2] == 9);  // the most probable one now
+  CHECK(std::count_if(ways.begin(), ways.end(), [](const auto& way) { return way.tokens.size() == 2; }) == 2);
+  for (const auto& way : ways) CHECK(way.distributions.size() == way.token_log_probabilities.size());
+  // Parts of a sentence have the end tokens that ended them, and the distributions of all.
+  const auto parts =
+      translator({.end_tokens = {7}, .split_sentences = true, .distributions = true}).translate(Strings{"c a d e\na b"})[0][0];
+  CHECK(parts.tokens == Tokens{4, 6, 7, 5, 4});
+  CHECK(parts.end_token == 2);
+  CHECK(parts.distributions.size() == 6);
+}
+
+TEST_CASE("Translator: required phrases and diverse beams") {
+  decode::TranslatorOptions options{.beam = 8, .n_best = 3, .required = [](std::string_view source) {
+                                      return source == "a b" ? Strings{} : Strings{"h g", "b"};
+                                    }};
+  const Strings sources{"c a f e", "a b"};
+  const auto found = translator(options).translate(sources);
+  for (const auto& t : found[0]) {
+    CHECK(t.finished);
+    CHECK(t.text.find("h g") != std::string::npos);
+    CHECK(t.text.find('b') != std::string::npos);
+  }
+  CHECK(found[1][0].text == "b a");
+  // A shortlist does not keep them out, and what stands in a prefix is there.
+  options.shortlist = [](std::span<const token_t>) { return Tokens{4, 6, 9, 8}; };
+  const auto prefixed = translator(options).translate(Strings{"c a f e"}, 0, Strings{"h g"})[0][0];
+  CHECK(prefixed.text.substr(0, 3) == "h g");
+  CHECK(prefixed.text.find("h g", 3) == std::string::npos);
+  CHECK(prefixed.text.find('b') != std::string::npos);
+  for (const auto& way : translator(options).alternatives("c a f e", "a", 20)) CHECK(way.text.find("h g") != std::string::npos);
+  options.required = [](std::string_view) { return Strings{"a", "?"}; };
+  CHECK_THROWS_WITH(translator(options)("c a f e"), "Translator: required has '?', which has no tokens");
+
+  std::set<std::string> texts;
+  for (const auto& t : translator({.beam = 4, .n_best = 4, .beam_groups = 4, .diversity_penalty = 60}).translate(sources)[0])
+    texts.insert(t.text.substr(0, 1));
+  CHECK(texts.size() == 4);
+  const auto required = [](std::string_view) { return Strings{"a"}; };
+  CHECK_THROWS_WITH(translator({.beam = 1, .required = required}), "Translator: required goes with beam search");
+  CHECK_THROWS_AS(translator({.sample = true, .required = required}), ValueError);
+  CHECK_THROWS_AS(translator({.beam = 1, .beam_groups = 2, .diversity_penalty = 1}), ValueError);
+  CHECK_THROWS_WITH(translator({.beam_groups = 3, .diversity_penalty = 1}),
+                    "Translator: beam_groups is 3, expected a divisor of the beam, 4");
+  CHECK_THROWS_AS(translator({.diversity_penalty = 1}), ValueError);
+  CHECK_THROWS_AS(translator({.beam_groups = 2, .diversity_penalty = 1, .required = required}), ValueError);
+}
+
+TEST_CASE("Translator: what the search would pass over is refused") {
+  const std::string sampling = ", and sampling is not asked for";
+  CHECK_THROWS_WITH(translator({.beam = 1, .temperature = 0.3}),
+                    Catch::Matchers::ContainsSubstring("temperature is 0.3") &&
+                        Catch::Matchers::ContainsSubstring("greedy search knows nothing"));
+  CHECK(translator({.beam = 3, .temperature = 0.3})("c a f e") == "a c f e");
+  CHECK_THROWS_AS(translator({.min_p = 0.1}), ValueError);
+  CHECK_THROWS_AS(translator({.sample = true, .min_p = 1.5}), ValueError);
+  CHECK_THROWS_AS(translator({.temperature = -1}), ValueError);
+  CHECK_THROWS_AS(translator({.score_forced_end = true}), ValueError);
+  CHECK_THROWS_AS(translator({.unknown_penalty = 1}), ValueError);
+  CHECK_THROWS_AS(translator({.repetition_penalty = 0}), ValueError);
+  CHECK_THROWS_WITH(translator({.end_tokens = {12}}), "Translator: end_tokens has token 12, outside the vocabulary of 12");
+  CHECK_THROWS_WITH(translator({.top_k = 3}), "Translator: top_k is 3" + sampling);
+  CHECK_THROWS_AS(translator({.top_p = 0.5}), ValueError);
+  CHECK_THROWS_AS(translator({.seed = 5}), ValueError);
+  CHECK_THROWS_WITH(translator({.beam = 4, .sample = true}),
+                    "Translator: beam is 4, and sampling is asked for, which keeps no beam");
+  CHECK(translator({.sample = true}).options().beam == 4);  // which nobody asked for
+  CHECK_NOTHROW(translator({.beam = 1, .sample = true, .temperature = 0.3, .top_k = 3, .top_p = 0.5, .seed = 5}));
 }
 
 TEST_CASE("Translator: options that do not fit are named") {

@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "markdown.hpp"
+#include "options.hpp"
 
 /// The C++ of all pages as one program.
 namespace docs {
@@ -58,7 +59,7 @@ struct Run {
   std::string where, expected;
 };
 
-/// One program of all blocks of all pages; which block it is to run it is told by a number.
+/// One program of all blocks of all pages, and of the tables of docs/options.md; which block it is to run it is told by a number.
 inline std::vector<Run> make_program(const std::filesystem::path& root, std::string& program) {
   std::set<std::string> includes{"#include <attend/attend.hpp>", "#include <cstdio>", "#include <cstdlib>",
                                  "#include <iostream>"};
@@ -77,6 +78,7 @@ inline std::vector<Run> make_program(const std::filesystem::path& root, std::str
       calls += "if (which == " + std::to_string(runs.size()) + ") " + name + "::run();\n";
       runs.push_back({page.path.string() + ":" + std::to_string(block.line), block.output});
     }
+  code += options_program(root);
   for (const auto& include : includes) program += include + '\n';
   program += code + "int main(int, char** argv) {\nconst int which = std::atoi(argv[1]);\n" + calls + "}\n";
   return runs;

@@ -174,7 +174,7 @@ TEST_CASE("translate explain: shows the search that `translate run` makes", "[ex
     CHECK(unbalanced(other) == "");
   }
   CHECK(has(page({sentence, "--max-tokens", "1"}), "not finished"));
-  CHECK(unbalanced(page({"\xff\xC3( <b>&", "--target", ""})) == "");
+  CHECK(unbalanced(page({"\uFFFD( <b>&", "--target", ""})) == "");
 }
 
 TEST_CASE("translate explain: search and attention are computed in the precision that is asked for", "[explain]") {
@@ -221,6 +221,7 @@ TEST_CASE("translate explain: what cannot be done ends with one line that names 
   fails({"hello"}, 2, "--model is required");
   fails({"--model", model()}, 2, "sentence is required");
   fails({"hello", "--model", file("nowhere"), "--out", out}, 1, file("nowhere"));
+  fails({"see \xff", "--model", model(), "--out", out}, 1, "encode: byte 5 is 0xFF, expected UTF-8");
   fails({"", "--model", model(), "--out", out}, 1, "explain: the sentence is empty");
   fails({" ", "--model", model(), "--out", out}, 1, "explain: the sentence is empty");
   fails({endless, "--model", model(), "--out", out}, 1, "explain: the sentence has ");

@@ -20,7 +20,8 @@
 /// The program `translate`, run as a shell would. What it writes to standard error goes to a file.
 class Program {
  public:
-  explicit Program(const std::vector<std::string>& arguments) {
+  /// Its input is what `write` gives it, or that file.
+  explicit Program(const std::vector<std::string>& arguments, const std::string& input = {}) {
     std::array<int, 2> in{}, out{};
     if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
     std::vector<std::string> words{ATTEND_TRANSLATE, "--threads", "2"};
@@ -33,7 +34,8 @@ class Program {
     if (pid_ < 0) throw std::runtime_error("no process");
     if (pid_ == 0) {
       const int err = ::open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
-      ::dup2(in[0], STDIN_FILENO), ::dup2(out[1], STDOUT_FILENO), ::dup2(err, STDERR_FILENO);
+      ::dup2(input.empty() ? in[0] : ::open(input.c_str(), O_RDONLY), STDIN_FILENO);
+      ::dup2(out[1], STDOUT_FILENO), ::dup2(err, STDERR_FILENO);
       ::execv(argv[0], argv.data());
       ::_exit(127);
     }
@@ -119,6 +121,15 @@ struct Outcome {
 inline Outcome run(const std::vector<std::string>& arguments, std::string_view input = "") {
   Program program(arguments);
   if (!input.empty()) program.write(input);
+  program.close_input();
+  std::string output = program.rest();
+  const int code = program.wait();
+  return {code, std::move(output), program.errors()};
+}
+
+/// The same with what stands in a file as its input, which may be more than a pipe holds.
+inline Outcome run_on_file(const std::vector<std::string>& arguments, const std::string& input) {
+  Program program(arguments, input);
   program.close_input();
   std::string output = program.rest();
   const int code = program.wait();

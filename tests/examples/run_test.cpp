@@ -42,14 +42,14 @@ const std::string& pairs() {
 }
 
 /// A model of that name, trained to say what the pairs do.
-std::string train(const std::string& name, const Words& more = {}) {
-  Words words{"train",   "--pairs",           pairs(), "--out",
-              out(name), "--d-model",         "32",    "--heads",
-              "2",       "--encoder-layers",  "1",     "--decoder-layers",
-              "2",       "--max-length",      "40",    "--tokens-per-batch",
-              "200",     "--validation-size", "3",     "--epochs",
-              "0",       "--patience",        "0",     "--validate-every",
-              "150",     "--warmup",          "20",    "--learning-rate",
+std::string train(const std::string& name, const std::string& data, const Words& more = {}) {
+  Words words{"train",   "--pairs",           data, "--out",
+              out(name), "--d-model",         "32", "--heads",
+              "2",       "--encoder-layers",  "1",  "--decoder-layers",
+              "2",       "--max-length",      "40", "--tokens-per-batch",
+              "200",     "--validation-size", "3",  "--epochs",
+              "0",       "--patience",        "0",  "--validate-every",
+              "150",     "--warmup",          "20", "--learning-rate",
               "0.005",   "--max-steps",       "150"};
   words.insert(words.end(), more.begin(), more.end());
   const auto trained = run(words);
@@ -58,7 +58,7 @@ std::string train(const std::string& name, const Words& more = {}) {
 }
 /// A model that was trained once for all tests.
 const std::string& model() {
-  static const std::string folder = train("model");
+  static const std::string folder = train("model", pairs());
   return folder;
 }
 
@@ -66,10 +66,10 @@ const std::string& model() {
 const std::string& other_model() {
   static const std::string folder = [] {
     std::string tsv;
-    for (const char* what : {"red", "green", "blue", "white", "black", "brown"})
+    for (const char* what : {"red", "green", "blue", "white", "black", "brown", "grey", "old", "new", "big"})
       tsv += std::string("my ") + what + " car\tmi coche " + what + "\n";
     attend::io::write_file_atomically(out("other.tsv"), tsv);
-    return train("other", {"--pairs", out("other.tsv"), "--max-steps", "1"});
+    return train("other", out("other.tsv"), {"--max-steps", "1"});
   }();
   return folder;
 }
@@ -176,6 +176,45 @@ TEST_CASE("translate run: prefixes, alternatives, words that may not come", "[tr
   fails({"run", "--model", model(), "--suppress", " "}, 1, "banned_text has ' ', which has no tokens", "a\n");
 }
 
+TEST_CASE("translate run: penalties, temperatures and forced ends", "[translate]") {
+  const auto score = [](const Words& flags) {
+    const auto json = nlohmann::json::parse(translated(flags, "Ana sees tea.\n").at(0));
+    return json.at("translations").at(0).at("log_probability").get<double>();
+  };
+  const Words json{"--format", "json"};
+  const double plain = score(json);
+  CHECK(score({"--format", "json", "--temperature", "4"}) < plain);  // flatter
+  CHECK(score({"--format", "json", "--max-tokens", "1", "--force-end"}) >
+        score({"--format", "json", "--max-tokens", "1", "--force-end", "--score-forced-end"}));
+  const auto repeated = translated({"--min-tokens", "24", "--max-tokens", "24"}, "Ana sees tea.\n").at(0),
+             varied =
+                 translated({"--min-tokens", "24", "--max-tokens", "24", "--repetition-penalty", "9"}, "Ana sees tea.\n").at(0);
+  CHECK(repeated != varied);
+  CHECK(translated({"--unknown", "allow", "--unknown-penalty", "3"}, "Ana sees tea.\n").size() == 1);
+  CHECK(translated({"--sample", "--min-p", "1"}, input) == translated({"--beam", "1"}, input));
+  CHECK(translated({"--n-best", "1", "--beam", "1", "--format", "json"}, "Ana sees tea.\n") ==
+        translated({"--sample", "--top-k", "1", "--format", "json"}, "Ana sees tea.\n"));
+  fails({"run", "--model", model(), "--beam", "1", "--temperature", "0.5"}, 1, "greedy search knows nothing", "a\n");
+  fails({"run", "--model", model(), "--min-p", "0.5"}, 2, "--min-p requires --sample");
+  fails({"run", "--model", model(), "--score-forced-end"}, 2, "--score-forced-end requires --force-end");
+  fails({"run", "--model", model(), "--unknown-penalty", "1"}, 1, "and the unknown token never comes", "a\n");
+}
+
+TEST_CASE("translate run: required words, and groups that differ", "[translate]") {
+  const auto required = translated({"--beam", "8", "--required", "gato", "--required", "una casa"}, "Ana sees tea.\n").at(0);
+  CHECK_THAT(required, ContainsSubstring("gato") && ContainsSubstring("una casa"));
+  const auto list = [](const Words& flags) {
+    Words words{"--beam", "4", "--n-best", "4"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return translated(words, "Ana sees tea.\n");
+  };
+  CHECK(list({"--beam-groups", "2", "--diversity-penalty", "9"}) != list({}));
+  fails({"run", "--model", model(), "--beam-groups", "3", "--diversity-penalty", "1"}, 1, "expected a divisor of the beam",
+        "a\n");
+  fails({"run", "--model", model(), "--required", "a", "--sample"}, 1, "required goes with beam search", "a\n");
+  fails({"run", "--model", model(), "--required", "a", "--split-sentences"}, 1, "--required is for whole lines", "a\n");
+}
+
 TEST_CASE("translate run: long lines are split where that is wanted", "[translate]") {
   const auto three = translated({}, "Ana sees tea.\nI sees books.\nwe sees bread.\n");
   const auto one = translated({"--split-sentences"}, "Ana sees tea. I sees books.  we sees bread.\n");
@@ -186,7 +225,25 @@ TEST_CASE("translate run: long lines are split where that is wanted", "[translat
   const auto parts = translated({"--long-input", "split"}, text + "\n");
   CHECK(parts.at(0).size() >= 30 * three[0].size());
   fails({"run", "--model", model()}, 1, "sentence 1 has ", text + "\n");
+  fails({"run", "--model", model()}, 1, "; split it, as --long-input split does\n", text + "\n");
+  fails({"run", "--model", model(), "--stream"}, 1, "; split it, as --long-input split does\n", text + "\n");
   fails({"run", "--model", model(), "--alternatives", "1"}, 1, "sentence 2 has ", "Ana sees tea.\n" + text + "\n");
+  // What is refused has its place among the lines.
+  const auto streamed = run({"run", "--model", model(), "--stream"}, "Ana sees tea.\n" + text + "\nAna sees tea.\n");
+  CHECK(streamed.code == 1);
+  REQUIRE(lines(streamed.output).size() == 3);
+  CHECK(lines(streamed.output)[1].empty());
+  CHECK(lines(streamed.output)[2] == lines(streamed.output)[0]);
+  const auto json = run({"run", "--model", model(), "--format", "json"}, text + "\nAna sees tea.\n");
+  CHECK(json.code == 1);
+  REQUIRE(lines(json.output).size() == 2);
+  const auto refused = nlohmann::json::parse(lines(json.output)[0]);
+  CHECK(refused.at("translations").empty());
+  CHECK_THAT(refused.at("error").get<std::string>(), ContainsSubstring("sentence 1 has "));
+  CHECK_FALSE(nlohmann::json::parse(lines(json.output)[1]).contains("error"));
+  const auto lists = run({"run", "--model", model(), "--n-best", "2"}, text + "\nAna sees tea.\n");
+  CHECK(lists.code == 1);
+  for (const auto& line : lines(lists.output)) CHECK(line.starts_with("2\t"));
 }
 
 TEST_CASE("translate run --stream: what greedy search finds, as it comes", "[translate]") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -81,6 +82,13 @@ Words training(const std::string& out, const Words& more = {}) {
   return words;
 }
 
+/// The command line without an option and its value.
+Words without(const std::string& option, Words words) {
+  const auto at = std::find(words.begin(), words.end(), option);
+  words.erase(at, at + 2);
+  return words;
+}
+
 std::string out(const std::string& name) { return (files() / name).string(); }
 
 /// A model that was trained once for all tests.
@@ -115,9 +123,21 @@ TEST_CASE("translate: help ends with 0, a command line that makes no sense with 
     CHECK_THAT(help.output, ContainsSubstring("Usage: translate " + std::string(command)));
   }
   CHECK_THAT(run({"--help"}).output, ContainsSubstring("Examples:"));
+  CHECK(run({"help"}).output == run({"--help"}).output);
+  for (const char* command : {"train", "run", "help"}) {
+    const auto help = run({"help", command});
+    CHECK(help.code == 0);
+    CHECK(help.errors.empty());
+    CHECK(help.output == run({command, "--help"}).output);
+  }
+  fails({"help", "translte"}, 2, "translate: translte is unknown, expected demo, train, run, ");
   fails({}, 2, "say what to do: demo, train, run, ");
   fails({"translte"}, 2, "translte is unknown, expected demo, train, run, ");
   fails({"run"}, 2, "--model is required (translate run --help says more)");
+  fails({"run", "--modle", "m"}, 2, "translate: --modle is unknown (translate run --help says more)");
+  fails({"run", "--modle=m"}, 2, "translate: --modle is unknown (translate run --help says more)");
+  fails({"run", "--model", "m", "--baem", "2"}, 2, "translate: --baem is unknown (translate run --help says more)");
+  fails({"score", "test.es"}, 2, "translate: test.es is unknown (translate score --help says more)");
   fails({"run", "--model", "m", "--beam", "0"}, 2, "--beam: Value 0 not in range 1 to 1000");
   fails({"run", "--model", "m", "--top-k", "5"}, 2, "--top-k requires --sample");
   fails({"train", "--pairs", "x", "--source", "y", "--target", "z", "--out", "o"}, 2, " excludes --");
@@ -135,6 +155,11 @@ TEST_CASE("translate: what cannot be done ends with 1 and one line that names it
   fails({"score", "--reference", reference}, 1, "standard input has 1 lines, " + reference + " has 2", "uno\n");
   fails({"score", "--reference", reference}, 1, "standard input: line 2 is not UTF-8", "uno\n\xff\n");
   fails({"demo", "--out", model()}, 1, "is not empty");
+  ::setenv("ATTEND_THREADS", "many", 1);
+  fails({"score", "--reference", reference}, 1, "ATTEND_THREADS is 'many', expected a number from 1 to 1024", "uno\ndos\n");
+  ::unsetenv("ATTEND_THREADS");
+  const auto elsewhere = run({"run", "--model", model(), "--precision", "tf32"});
+  CHECK(elsewhere.errors == "translate: --precision tf32 is for a GPU: add --device cuda\n");
   CHECK_FALSE(fs::exists(out("new")));
   CHECK_FALSE(fs::exists(nowhere));
 }
@@ -172,20 +197,28 @@ TEST_CASE("translate run: a line for a line, each at once", "[translate]") {
   CHECK(program.errors().empty());
 }
 
-TEST_CASE("translate run: what stands before a line at fault is translated", "[translate]") {
+TEST_CASE("translate run: a line at fault costs no other its translation", "[translate]") {
   std::string lines;
   for (int i = 0; i < 20; ++i) lines += "Ana wants bread.\n";
-  std::string endless = "I";
-  for (int i = 0; i < 400; ++i) endless += " see";
-  const auto count = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
-  for (const auto& [line, message] :
-       {std::pair<std::string, std::string>{"\xC3(", "standard input: line 21 is not UTF-8"}, {endless, "sentence 21 has "}}) {
-    const auto outcome = run({"run", "--model", model(), "--buffer", "16"}, lines + line + "\nlast\n");
+  std::string long_line = "I";
+  for (int i = 0; i < 400; ++i) long_line += " see";
+  const std::string good = run({"run", "--model", model()}, "Ana wants bread.\n").output;
+  std::string expected;
+  for (int i = 0; i < 20; ++i) expected += good;
+  expected += "\n" + good;
+  for (const auto& [line, message] : {std::pair<std::string, std::string>{"\xC3(", "line 21 has no translation: it is not UTF-8"},
+                                      {long_line, "line 21 has no translation: Translator: sentence 21 has "},
+                                      {std::string((1 << 20) + 70'000, 'a'), "line 21 has no translation: it has more than "}}) {
+    const std::string input = file("faults.txt", lines + line + "\nAna wants bread.");
+    const auto outcome = run_on_file({"run", "--model", model(), "--buffer", "16"}, input);
     CHECK(outcome.code == 1);
-    CHECK(count(outcome.output) == 20);
+    CHECK(outcome.output == expected);
     CHECK(outcome.complaints() == 1);
     CHECK_THAT(outcome.errors, ContainsSubstring(message));
   }
+  const auto last = run({"run", "--model", model()}, "Ana wants bread.\n\xff");
+  CHECK(last.code == 1);
+  CHECK(last.output == good + "\n");
 }
 
 TEST_CASE("translate run: n-best lists and sampling", "[translate]") {
@@ -279,7 +312,51 @@ TEST_CASE("translate train: a run that is there is neither lost nor mixed with a
   refused({"--overwrite"}, "exclude each other");
   CHECK(state() == before);
   CHECK(run({"train", "--resume", "--out", run_folder, "--d-model", "16"}).code == 0);
-  CHECK(run(training(out("other"), {"--validation-size", "0", "--max-steps", "3", "--patience", "0"})).code == 0);
+  const auto unmeasured = run(training(out("other"), {"--validation-size", "0", "--max-steps", "3"}));
+  CHECK(unmeasured.code == 1);
+  CHECK_THAT(unmeasured.errors, ContainsSubstring("train: --validate-every needs validation pairs"));
+  CHECK_THAT(unmeasured.errors, !ContainsSubstring("learning subwords"));
+  CHECK(run(without("--validate-every", training(out("other"), {"--validation-size", "0", "--max-steps", "3"}))).code == 0);
+}
+
+TEST_CASE("translate train: one at a time trains into a folder", "[translate]") {
+  const std::string folder = out("shared");
+  Program first(training(folder, {"--max-steps", "1000000"}));
+  REQUIRE(first.says("validation at step 7"));
+  for (const Words& words : {training(folder, {"--overwrite"}), Words{"train", "--resume", "--out", folder}}) {
+    const auto second = run(words);
+    CHECK(second.code == 1);
+    CHECK(second.complaints() == 1);
+    CHECK_THAT(second.errors, ContainsSubstring(folder + " is in use: another training or averaging writes there"));
+  }
+  first.signal(SIGKILL);
+  first.wait();
+  const auto after = run({"train", "--resume", "--out", folder, "--max-steps", "1"});  // which is over
+  CHECK(after.code == 0);
+  CHECK_THAT(after.errors, ContainsSubstring("going on from step "));
+}
+
+TEST_CASE("translate train: the pairs of all files, and validation pairs that are too long are left out", "[translate]") {
+  const std::string more = file("more.tsv", "I see milk.\tyo vemos leche.\nAna has milk.\tAna tenemos leche.\n");
+  std::string long_pair = "I see tea.";
+  for (int i = 0; i < 40; ++i) long_pair += " Ana wants bread.";
+  const std::string validation = file("validation.tsv", "I see tea.\tyo vemos te.\n" + long_pair + "\tyo vemos te.\n");
+  const std::string folder = out("several");
+  Words words =
+      without("--validation-size", training(folder, {"--pairs", more, "--validation-pairs", validation, "--validation-pairs",
+                                                     more, "--max-length", "30", "--max-steps", "14"}));
+  const auto trained = run(words);
+  CHECK(trained.code == 0);
+  for (const std::string& said : {more + ": 2 lines, 2 pairs", std::string("train: 74 pairs to learn from, 4 for validation"),
+                                  std::string("  validation 3 pairs (1 left out: longer than 30 tokens)")})
+    CHECK_THAT(trained.errors, ContainsSubstring(said));
+  CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "16"}).code == 0);  // from the same files
+  const auto none = run(without("--validation-size", training(out("none"), {"--validation-pairs", file("none.tsv", "\t\n")})));
+  CHECK(none.code == 1);
+  CHECK_THAT(none.errors, ContainsSubstring("train: there is no sentence pair in --validation-pairs to validate with"));
+  const auto uneven = run({"train", "--source", more, "--source", more, "--target", more, "--out", out("uneven")});
+  CHECK(uneven.code == 1);
+  CHECK_THAT(uneven.errors, ContainsSubstring("--source came 2 times and --target 1, expected as often"));
 }
 
 TEST_CASE("translate train: says how it will train, and what is odd about the pairs", "[translate]") {

@@ -107,3 +107,15 @@ TEST_CASE("average: of two Transformers; a disk that is full costs nothing") {
     for (index_t k = 0; k < x[i].value.size(); ++k)
       REQUIRE(z[i].value.data()[k] == static_cast<float>((static_cast<double>(x[i].value.data()[k]) + y[i].value.data()[k]) / 2));
 }
+
+TEST_CASE("average: a folder that somebody else writes into is refused") {
+  const TemporaryFolder folder;
+  const auto a = Written{}.to(folder / "a"), b = Written{.weight = {4, 2}}.to(folder / "b");
+  {
+    const io::FolderLock lock(folder / "mean");
+    CHECK_THROWS_WITH(io::average({a, b}, folder / "mean"), ContainsSubstring("is in use"));
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "mean"));
+  io::average({a, b}, folder / "mean");
+  CHECK_FALSE(std::filesystem::exists(folder / "mean" / ".attend-lock"));
+}

@@ -36,9 +36,7 @@ nn::ModelOptions unusual() {
                                              .residual = 0.5,
                                              .norm = 0.6,
                                              .block = 0.7},
-                                 .cross_attentions = 3,
-                                 .d_memory = 4,
-                                 .causal = false,
+                                 .causal = true,
                                  .initialisation = nn::Initialisation::t_fixup},
                      .decoder = {.vocabulary = 17, .d_model = 8, .heads = 2, .layers = 1, .d_memory = 12},
                      .share_embeddings = false,
@@ -76,13 +74,14 @@ TEST_CASE("config: every option comes back from text as it was") {
   const auto& d = o.encoder.dropout;
   CHECK(std::vector<double>{d.embedding, d.attention, d.activation, d.feed_forward, d.residual, d.norm, d.block} ==
         std::vector<double>{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7});
-  CHECK(o.encoder.cross_attentions == 3);
-  CHECK(o.encoder.d_memory == 4);
-  CHECK_FALSE(o.encoder.causal);
+  CHECK(o.encoder.cross_attentions == 0);
+  CHECK(o.encoder.d_memory == 0);
+  CHECK(o.encoder.causal == 1);
   CHECK(o.encoder.initialisation == nn::Initialisation::t_fixup);
   CHECK(o.decoder.vocabulary == 17);
   CHECK(o.decoder.d_memory == 12);
-  CHECK(o.decoder.causal);
+  CHECK(o.decoder.cross_attentions == 1);
+  CHECK(o.decoder.causal == 1);
   CHECK_FALSE(o.share_embeddings);
   CHECK(o.tie_head);
   CHECK_FALSE(o.head_bias);
@@ -132,6 +131,21 @@ TEST_CASE("config: a missing key, whichever it is, is named") {
   visit(whole, Json::json_pointer());
 }
 
+TEST_CASE("config: what an encoder of version 1 says of a decoder's options means nothing, as when it was saved") {
+  const auto o = nn::model_options({.vocabulary = 5, .d_model = 4, .heads = 2});
+  auto json = io::to_json(o);
+  CHECK(json["version"] == 1);  // so that older programs read it
+  CHECK(json["encoder"]["causal"] == false);
+  json["encoder"]["causal"] = true, json["encoder"]["cross_attentions"] = 1, json["encoder"]["d_memory"] = 3;
+  const auto old = io::model_options_from(json, "config.json");
+  CHECK(old.encoder.causal == 0);
+  CHECK(old.encoder.cross_attentions == 0);
+  CHECK(old.encoder.d_memory == 0);
+  CHECK(old.decoder.causal == 1);
+  CHECK(old.decoder.cross_attentions == 1);
+  CHECK(io::to_json(unusual())["version"] == 2);
+}
+
 TEST_CASE("config: a model saved before there was a choice of initial values began as xavier") {
   auto json = io::to_json(unusual());
   for (const char* stack : {"encoder", "decoder"}) json[stack].erase("initialisation");
@@ -149,7 +163,8 @@ TEST_CASE("config: a value that makes no sense is named with what was expected")
     CHECK_THROWS_WITH(io::model_options_from(damaged, "config.json"), ContainsSubstring("config.json") && ContainsSubstring(why));
   };
   refuses("/format", "other", "format is \"other\", expected \"attend\"");
-  refuses("/version", 2, "version is 2");
+  refuses("/version", 3, "version is 3, this library reads versions 1 and 2");
+  refuses("/encoder/cross_attentions", 1, "cross_attentions is 1, and an encoder has none");
   refuses("/encoder/d_model", "12", "d_model");
   refuses("/encoder/d_model", 12.5, "d_model");
   refuses("/encoder/d_model", -1, "d_model is -1");

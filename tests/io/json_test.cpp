@@ -89,6 +89,9 @@ TEST_CASE("JsonObject names the key, its value and what was expected") {
   REQUIRE_THROWS_WITH(config.object("large"), "config.json: large is 300, expected an object");
   REQUIRE_THROWS_WITH(config.object("decoder").get<int>("layers"),
                       "config.json: decoder.layers is an array, expected a whole number");
+  const io::Json odd = io::parse_json(R"({"a\u001b[2Jb": "x"})", "vocab.json");
+  REQUIRE_THROWS_WITH(io::JsonObject(odd, "vocab.json").get<int>("a\x1B[2Jb"),
+                      "vocab.json: a?[2Jb is \"x\", expected a whole number");
   const io::Json array = io::Json::array();
   REQUIRE_THROWS_WITH(io::JsonObject(array, "config.json"), "config.json: is an array, expected an object");
 }

@@ -199,6 +199,11 @@ TEST_CASE("a config that describes another model than the weights, a huge one to
       json[stack][size] = index_t{1} << 28;
   io::write_json(path, json);
   CHECK_THROWS_WITH(io::load_model(folder / "model"), ContainsSubstring("describes at least"));
+  // Layers whose numbers are few, and what they are made of is not.
+  json = good;
+  json["encoder"]["layers"] = 4000;
+  io::write_json(path, json);
+  CHECK_THROWS_WITH(io::load_model(folder / "model"), ContainsSubstring("describes 4001 layers"));
 }
 
 TEST_CASE("weights that do not fit the config are all named") {

@@ -164,10 +164,16 @@ TEST_CASE("state: everything that does not fit is named at once, and the model s
 }
 
 TEST_CASE("state: a long list of names is cut") {
-  const nn::Linear<double> linear(2, 2, false);
+  const nn::Linear<double> linear(2, 2, {.bias = false});
   std::vector<std::pair<std::string, Tensor<double>>> tensors{{"weight", Tensor<double>({2, 2}, 1.0)}};
   for (int i = 0; i < 20; ++i) tensors.emplace_back("extra" + std::to_string(i), Tensor<double>({1}, 1.0));
   CHECK_THROWS_WITH(File(tensors).load_into(linear), ContainsSubstring("and 12 more"));
+}
+
+TEST_CASE("state: names that a file has are quoted without control characters") {
+  const nn::Linear<double> linear(2, 2, {.bias = false});
+  const File file({{"weight", Tensor<double>({2, 2}, 1.0)}, {"a\n\x1B[2Jb", Tensor<double>({1}, 1.0)}});
+  CHECK_THROWS_WITH(file.load_into(linear), ContainsSubstring("unexpected a??[2Jb"));
 }
 
 TEST_CASE("state: other names, a prefix, what may be absent and what is ignored") {

@@ -191,7 +191,7 @@ TEST_CASE("marian: configurations of other models, and broken ones") {
   refused("config.json", "eos_token_id", 5000, "outside the vocabulary");
   refused("config.json", "decoder_start_token_id", -3, "outside the vocabulary");
   refused("config.json", "decoder_vocab_size", 20, "the same");
-  refused("generation_config.json", "repetition_penalty", 1.2, "does not have");
+  refused("generation_config.json", "encoder_repetition_penalty", 1.2, "does not have");
   refused("generation_config.json", "forced_decoder_ids", {{1, 9}}, "does not have");
   refused("generation_config.json", "decoder_start_token_id", 5, "not that of config.json, 83");
   refused("generation_config.json", "suppress_tokens", {7, 0}, "the end token");

@@ -268,6 +268,7 @@ TEST_CASE("save_marian: all that a Marian model cannot be stands in one message"
   o.encoder.d_k = 5;
   o.decoder.scale_embedding = false;
   o.encoder.max_length = 50;
+  o.encoder.causal = true, o.decoder.causal = false;
   o.decoder.positions = nn::PositionKind::learned;
   const auto save = [&] {
     io::save_marian(folder / "model", random_model(o), pieces(),
@@ -280,11 +281,12 @@ TEST_CASE("save_marian: all that a Marian model cannot be stands in one message"
   };
   CHECK_THROWS_AS(save(), ValueError);
   CHECK_THROWS_WITH(save(), ContainsSubstring("the encoder norms before") && ContainsSubstring("the decoder has a final norm") &&
-                                ContainsSubstring("eps 1e-06") && ContainsSubstring("one gain for all channels") &&
-                                ContainsSubstring("other activations") && ContainsSubstring("d_model / heads wide") &&
-                                ContainsSubstring("scale their embeddings") && ContainsSubstring("learned positions") &&
-                                ContainsSubstring("Google's") && ContainsSubstring("coverage") &&
-                                ContainsSubstring("suppressed has the token -1") &&
+                                ContainsSubstring("eps 1e-06") && ContainsSubstring("the encoder sees no later tokens") &&
+                                ContainsSubstring("the decoder sees later tokens") &&
+                                ContainsSubstring("one gain for all channels") && ContainsSubstring("other activations") &&
+                                ContainsSubstring("d_model / heads wide") && ContainsSubstring("scale their embeddings") &&
+                                ContainsSubstring("learned positions") && ContainsSubstring("Google's") &&
+                                ContainsSubstring("coverage") && ContainsSubstring("suppressed has the token -1") &&
                                 ContainsSubstring("banned has the token 900") && ContainsSubstring("replaces unknown words") &&
                                 ContainsSubstring("F64"));
   CHECK_FALSE(std::filesystem::exists(folder / "model"));

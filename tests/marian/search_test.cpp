@@ -18,8 +18,11 @@ std::vector<std::vector<decode::Hypothesis>> search(const TranslationModel<float
   decode::TransformerModel<float> model(m.model);
   const auto segments = expected.segments("source_lengths");
   auto state = model.begin(expected.tokens("source"), segments);
-  const decode::Constraints constraints{
-      .banned = o.banned, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end, .renormalize = o.renormalize};
+  const decode::Constraints constraints{.banned = o.banned,
+                                        .no_repeat_ngram = o.no_repeat_ngram,
+                                        .force_end = o.force_end,
+                                        .renormalize = o.renormalize,
+                                        .repetition_penalty = o.repetition_penalty};
   if (o.beam > 1)
     return decode::beam_search(model, state, segments.count(),
                                {.bos = m.tokenizer.bos(),
@@ -141,6 +144,40 @@ TEST_CASE("marian: every option of a generation_config.json") {
   CHECK(read(R"({"bad_words_ids": [[0], [4, 5]], "suppress_tokens": [7]})").banned == Lists{{4, 5}, {7}});
   const auto sampled = read(R"({"do_sample": true, "temperature": 0.5, "top_p": 0.9})");
   CHECK((sampled.sample && sampled.temperature == 0.5 && sampled.top_k == 50 && sampled.top_p == 0.9));
+  CHECK(read(R"({"do_sample": true, "min_p": 0.05})").min_p == 0.05);
+  CHECK(read(R"({"min_p": 0.05})").min_p == 0);  // of sampling alone
+  CHECK(read(R"({"num_beams": 2, "repetition_penalty": 1.3})").repetition_penalty == 1.3);
+  const auto diverse = read(R"({"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5})");
+  CHECK((diverse.beam_groups == 2 && diverse.diversity_penalty == 0.5));
+  const auto written = io::to_json(diverse, config, {});
+  CHECK((written.at("num_beam_groups") == 2 && written.at("diversity_penalty") == 0.5));
+  CHECK_THROWS_AS(read(R"({"num_beams": 4, "num_beam_groups": 3, "diversity_penalty": 0.5})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"num_beams": 4, "num_beam_groups": 2})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"num_beams": 4, "diversity_penalty": 0.5})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"repetition_penalty": 1.3})"), FormatError);  // of logits, where there is no beam
+  CHECK_THROWS_AS(read(R"({"do_sample": true, "repetition_penalty": 1.3})"), FormatError);
+  const auto ends = read(R"({"eos_token_id": [7, 0, 9], "bad_words_ids": [[7], [7, 3]]})");
+  CHECK((ends.end_tokens == std::vector<token_t>{7, 9} && ends.banned == Lists{{7, 3}}));
+  CHECK_THROWS_AS(read(R"({"eos_token_id": [7, 9]})"), FormatError);
+  CHECK_THROWS_AS(read(R"({"eos_token_id": [0, 50]})"), FormatError);
+  for (const char* json : {R"({"do_sample": true, "min_p": 0.05, "eos_token_id": [0, 9]})",
+                           R"({"num_beams": 2, "repetition_penalty": 1.3, "eos_token_id": [0, 9]})"}) {
+    const auto search = read(json);
+    CHECK(io::marian_search_obstacles(search).empty());
+    const auto again = io::marian_search_from(io::to_json(search, config, {}), "g.json", config);
+    CHECK((again.min_p == search.min_p && again.repetition_penalty == search.repetition_penalty));
+    CHECK(again.end_tokens == search.end_tokens);
+  }
+  decode::TranslatorOptions own{.beam = 1,
+                                .length_penalty = 0,
+                                .temperature = 0.5,
+                                .force_end = true,
+                                .score_forced_end = true,
+                                .repetition_penalty = 2,
+                                .unknown_penalty = 1};
+  own.edit = [](index_t, std::span<const token_t>, std::span<float>) {};
+  own.allowed_next = [](index_t, std::span<const token_t>) { return std::vector<token_t>{}; };
+  CHECK(io::marian_search_obstacles(own).size() == 6);
   CHECK_THROWS_AS(read(R"({"do_sample": true, "num_beams": 4})"), FormatError);
   CHECK_THROWS_AS(read(R"({"do_sample": true, "typical_p": 0.5})"), FormatError);
   CHECK(read(R"({"typical_p": 0.5})").beam == 1);  // of sampling alone

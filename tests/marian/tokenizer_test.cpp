@@ -56,6 +56,7 @@ TEST_CASE("MarianTokenizer: marks, sizes and pieces") {
   const auto code = tokenizer.encode(">>deu<< house");
   REQUIRE_FALSE(code.empty());
   CHECK(tokenizer.piece(code.front()) == ">>deu<<");
+  CHECK_THROWS_WITH(tokenizer.encode(">>deu<< \xFF"), "MarianTokenizer::encode: byte 9 is 0xFF, expected UTF-8");
   CHECK_THROWS_AS(tokenizer.piece(-1), IndexError);
   CHECK_THROWS_AS(tokenizer.decode(Tokens{5000}), IndexError);
   const auto separate = MarianTokenizer::load(marian::folder("relu_separate"));

@@ -210,8 +210,18 @@ TEST_CASE("Decoder names what does not fit") {
   vectors.cross_attentions = 0;
   const nn::Decoder<double> alone(vectors);
   CHECK_THROWS_WITH(alone(test::random_leaf({8, 6}, 0), ragged, memory), ContainsSubstring("1 memories for 0 cross-attentions"));
-  vectors.cross_attentions = -1;
-  CHECK_THROWS_WITH(nn::Decoder<double>(vectors), ContainsSubstring("cross_attentions is -1"));
+  vectors.cross_attentions = -2;
+  CHECK_THROWS_WITH(nn::Decoder<double>(vectors), ContainsSubstring("cross_attentions is -2"));
   vectors.cross_attentions = 1, vectors.d_memory = -1;
   CHECK_THROWS_WITH(nn::Decoder<double>(vectors), ContainsSubstring("d_memory is -1"));
+  vectors.d_memory = 0, vectors.causal = 2;
+  CHECK_THROWS_WITH(nn::Decoder<double>(vectors), ContainsSubstring("Decoder: causal is 2, expected true or false"));
+}
+
+TEST_CASE("Decoder: what its options leave open is one cross-attention, and tokens that see none later") {
+  const nn::Decoder<double> decoder(small());
+  CHECK(decoder.options.cross_attentions == 1);
+  CHECK(decoder.options.causal == 1);
+  CHECK(decoder.layers[0].cross.size() == 1);
+  CHECK(decoder.layers[0].causal);
 }

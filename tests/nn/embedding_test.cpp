@@ -7,7 +7,7 @@ using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("Embedding: rows of the table, times the root of their width where scaled; gradients add up over repeated tokens") {
   const bool scaled = GENERATE(false, true);
-  const nn::Embedding<double> embedding(7, 4, scaled);
+  const nn::Embedding<double> embedding(7, 4, {.scaled = scaled});
   const Tensor<token_t> tokens({2, 3}, {0, 6, 2, 2, 2, 5});
   const auto y = embedding(tokens);
   REQUIRE(y.shape() == Shape{2, 3, 4});
@@ -19,7 +19,7 @@ TEST_CASE("Embedding: rows of the table, times the root of their width where sca
 
 TEST_CASE("Embedding: names, counts and initial size") {
   seed(3);
-  const nn::Embedding<double> scaled(300, 64, true), plain(300, 64);
+  const nn::Embedding<double> scaled(300, 64, {.scaled = true}), plain(300, 64);
   CHECK(test::names(plain) == test::Names{"weight"});
   CHECK(nn::parameter_count(plain) == 300 * 64);
   const auto mean_square = [](const Var<double>& y) {

@@ -1,5 +1,7 @@
 #include "attend/nn/encoder.hpp"
 
+#include <optional>
+
 #include "check.hpp"
 #include "dropout_places.hpp"
 
@@ -194,4 +196,33 @@ TEST_CASE("Encoder names what does not fit") {
                     ContainsSubstring("a sentence of 6 tokens is longer than the 5 positions of the model"));
   CHECK_THROWS_WITH(encoder(tokens, Segments::ragged({3})), ContainsSubstring("tokens has 8 rows, expected 3"));
   CHECK_THROWS_AS(encoder(test::random_leaf({8, 5}, 0), ragged), ShapeError);
+}
+
+TEST_CASE("Encoder: its tokens see the whole sentence, and with causal none after them") {
+  for (const auto causal : {std::optional<bool>(), std::optional<bool>(false), std::optional<bool>(true)}) {
+    auto options = small();
+    if (causal) options.causal = *causal;
+    nn::Encoder<double> encoder(options);
+    nn::set_training(encoder, false);
+    CHECK(encoder.options.causal == (causal.value_or(false) ? 1 : 0));
+    CHECK(encoder.options.cross_attentions == 0);
+    auto others = tokens.clone();
+    others(7) = 0;  // the last of the third sentence
+    const auto before = encoder(tokens, ragged).value(), after = encoder(others, ragged).value();
+    const bool same = test::distance(before.rows(4, 3), after.rows(4, 3)) == 0;
+    CHECK(same == causal.value_or(false));
+    CHECK(test::distance(before.rows(7, 1), after.rows(7, 1)) > 0);
+    const nn::EncoderLayer<double> layer(options);
+    CHECK(layer.causal == causal.value_or(false));
+  }
+}
+
+TEST_CASE("Encoder refuses what only a decoder has") {
+  auto options = small();
+  options.cross_attentions = 1;
+  CHECK_THROWS_WITH(nn::Encoder<double>(options), "Encoder: cross_attentions is 1, and an encoder has none");
+  options.cross_attentions = 0, options.d_memory = 6;
+  CHECK_THROWS_WITH(nn::Encoder<double>(options), "Encoder: d_memory is 6, and an encoder attends to nothing but its sentences");
+  options.d_memory = 0, options.causal = -2;
+  CHECK_THROWS_AS(nn::Encoder<double>(options), ValueError);
 }

@@ -7,7 +7,7 @@ using namespace attend;
 TEST_CASE("FeedForward: gradients with each activation") {
   const auto activation = GENERATE(Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh,
                                    Activation::identity);
-  const nn::FeedForward<double> feed_forward(3, 5, activation);
+  const nn::FeedForward<double> feed_forward(3, 5, {.activation = activation});
   test::randomise(feed_forward);
   const auto x = test::random_leaf({4, 3}, 0);
   const auto inner = feed_forward.fc1(x);
@@ -17,7 +17,7 @@ TEST_CASE("FeedForward: gradients with each activation") {
 }
 
 TEST_CASE("FeedForward: dropout between the two layers, in training alone") {
-  nn::FeedForward<double> feed_forward(3, 5, Activation::gelu, 0.4);
+  nn::FeedForward<double> feed_forward(3, 5, {.activation = Activation::gelu, .dropout = 0.4});
   test::randomise(feed_forward);
   const auto x = test::random_leaf({4, 3}, 0);
   const auto run = [&] {
@@ -36,6 +36,6 @@ TEST_CASE("FeedForward: names, counts and wrong options") {
   CHECK(test::names(nn::FeedForward<float>(3, 5)) == test::Names{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"});
   CHECK(nn::parameter_count(nn::FeedForward<float>(3, 5)) == 3 * 5 + 5 + 5 * 3 + 3);
   CHECK_THROWS_AS(nn::FeedForward<float>(3, 0), ValueError);
-  CHECK_THROWS_WITH(nn::FeedForward<float>(3, 5, Activation::relu, 1),
+  CHECK_THROWS_WITH(nn::FeedForward<float>(3, 5, {.dropout = 1}),
                     Catch::Matchers::ContainsSubstring("activation dropout is 1.0"));
 }

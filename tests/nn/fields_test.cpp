@@ -14,7 +14,7 @@ namespace {
 struct Model {
   using value_type = double;
   using device_type = Cpu;
-  nn::FeedForward<double> first{3, 4, Activation::relu, 0.5};
+  nn::FeedForward<double> first{3, 4, {.dropout = 0.5}};
   std::vector<nn::MultiHeadAttention<double>> list;
   std::optional<nn::Linear<double>> extra;
   Var<double> shared, free = nn::constant_parameter<double, Cpu>({2}, 1);

@@ -342,3 +342,16 @@ TEST_CASE("Transformer: in float, what a sentence gets has the same bits alone a
     from += sources[s], to += targets[s], row += static_cast<std::ptrdiff_t>(alone.size());
   }
 }
+
+TEST_CASE("Transformer: of an empty batch the loss is 0, and no gradient is another number") {
+  const Model model(small());
+  const Tensor<token_t> nothing(Shape{0});
+  const auto none = Segments::ragged({});
+  const nn::Batch<> batch{
+      .source = nothing, .source_segments = none, .target = nothing, .target_segments = none, .labels = nothing};
+  const auto loss = model.loss(batch);
+  CHECK(loss.item() == 0);
+  loss.backward();
+  for (const auto& p : nn::parameters(model))
+    for (const double g : p.grad().values()) CHECK(g == 0);
+}

@@ -118,6 +118,25 @@ TEST_CASE("R-Drop: many rows come in chunks, each with the rows of the second pa
   CHECK(worst < 1e-14);
 }
 
+TEST_CASE("cross entropy: where no row counts, the loss is 0 and so are its gradients") {
+  const Var<float> x(Tensor<float>(Shape{0, 3}), true), full(Tensor<float>({2, 3}, 1.0f), true);
+  for (const double r_drop : {0.0, 1.0})
+    for (const Var<float>& rows : {x, full}) {
+      const Var<float> w(Tensor<float>({5, 3}, 1.0f), true), b(Tensor<float>({5}, 1.0f), true);
+      const Tensor<token_t> ignored({rows.dim(0)}, -100);
+      const auto loss = linear_cross_entropy(rows, w, b, ignored, {.r_drop = r_drop});
+      CHECK(loss.item() == 0);
+      CHECK(loss.requires_grad());
+      loss.backward();
+      CHECK(w.grad().values() == std::vector<float>(15, 0.0f));
+      CHECK(b.grad().values() == std::vector<float>(5, 0.0f));
+      const auto plain = cross_entropy(linear(rows, w, b), ignored, {.r_drop = r_drop});
+      CHECK(plain.item() == 0);
+      plain.backward();
+      CHECK(w.grad().values() == std::vector<float>(15, 0.0f));
+    }
+}
+
 TEST_CASE("cross_entropy names what does not fit") {
   const Var<float> x(Tensor<float>({2, 3}, 0.0f)), w(Tensor<float>({5, 3}, 0.0f));
   const auto call = [&](std::initializer_list<token_t> l, const CrossEntropyOptions& o = {}) {

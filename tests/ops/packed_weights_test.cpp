@@ -83,3 +83,38 @@ TEST_CASE("PackedWeights: a product over nothing is the bias, and a new tensor o
   fresh.fill(2);
   CHECK(weights_version() > before);
 }
+
+TEST_CASE("PackedWeights: see what was written by hand, in whichever of the matrices") {
+  const auto x = random({2, 40}, 0), w = random({70, 40}, 1), v = random({3000, 40}, 2), b = random({70}, 3);
+  const NoGrad no_grad;
+  for (const auto precision : {Precision::full, Precision::int8}) {
+    const PackedWeights<float> packed(precision);
+    const auto same_as = [](const PackedWeights<float>& weights, const Var<float>& input, const Var<float>& matrix) {
+      const PackedWeights<float>::Use use(weights);
+      return linear(input, matrix).value().values();
+    };
+    const auto is_new = [&] {  // the same as what was packed just now
+      const PackedWeights<float> fresh(precision);
+      packed.refresh();
+      return same_as(packed, x, w) == same_as(fresh, x, w) && same_as(packed, x, v) == same_as(fresh, x, v);
+    };
+    REQUIRE(is_new());
+    for (float& value : w.value().span()) value -= 0.25f;
+    CHECK(is_new());
+    for (index_t i = 0; i < v.size(); i += 512) v.data()[i] += 1;  // a part of each row or so
+    v.data()[v.size() - 1] -= 1;
+    CHECK(is_new());
+    for (index_t i = 1000; i < 5096; ++i) v.data()[i] = 0;  // as many as no gap between samples has
+    CHECK(is_new());
+    w.value().span().back() += 3;
+    CHECK(is_new());
+    v.data()[777] += 5;  // one value that no sample holds
+#if defined(NDEBUG) || defined(__OPTIMIZE__)
+    weights_changed();
+#endif
+    CHECK(is_new());
+    const auto before = weights_version();
+    packed.refresh();
+    CHECK(weights_version() == before);
+  }
+}

@@ -1,5 +1,8 @@
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "../catch.hpp"
@@ -172,6 +175,84 @@ TEST_CASE("optimizers: options out of range are refused", "[optim]") {
   CHECK_THROWS_AS(Sgd<float>(p, {.momentum = 1}), ValueError);
   CHECK_THROWS_AS(Sgd<float>(p, {.nesterov = true}), ValueError);
   CHECK_THROWS_AS(Sgd<float>(p).step(std::numeric_limits<double>::quiet_NaN()), ValueError);
+  for (const double scale : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
+    CHECK_THROWS_WITH(Sgd<float>(p).step(0.1, scale),
+                      "optimizer: gradient_scale is " + std::to_string(scale) + ", expected more than 0");
+}
+
+TEST_CASE("optimizers: gradients that are not finite leave weights and memory as they are, without clipping too", "[optim]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const OptimizerOptions& options :
+       {OptimizerOptions(AdamOptions{}), OptimizerOptions(AdamWOptions{}), OptimizerOptions(SgdOptions{}),
+        OptimizerOptions(SgdOptions{.momentum = 0.9}), OptimizerOptions(MuonOptions{})}) {
+    INFO(optimizer_name(options));
+    const auto parameters = make_parameters<float>();
+    AnyOptimizer<float> optimizer(FlatParameters<float>(parameters, {parameters[2].value()}), options);
+    add_gradients(parameters, 1);
+    REQUIRE(optimizer.step(0.01));
+    const auto numbers = [&] {
+      auto all = optimizer.parameters().values().values();
+      for (const auto& entry : optimizer.state().entries)
+        for (const float x : entry.values.values()) all.push_back(x);
+      return all;
+    };
+    const auto before = numbers();
+    index_t left_out = 0;
+    for (const float bad : {nan, infinity, -infinity})
+      for (const std::size_t where : {0, 1, 2}) {
+        optimizer.zero_grad();
+        add_gradients(parameters, 2);
+        parameters[where].grad().data()[0] = bad;
+        CHECK_FALSE(optimizer.step(0.01));
+        CHECK_FALSE(optimizer.step(0.01, 0.5));
+        optimizer.update(0.01);
+        left_out += 3;
+        CHECK_FALSE(optimizer.record().data()->taken);
+      }
+    optimizer.zero_grad();
+    parameters[0].accumulate(Tensor<float>(shapes[0], 1e30f));
+    CHECK_FALSE(optimizer.step(0.01, 1e20));  // they are finite, and would not be
+    optimizer.zero_grad();
+    add_gradients(parameters, 2);
+    optimizer.parameters().mark_not_finite();
+    CHECK_FALSE(optimizer.step(0.01));
+    optimizer.update(0.01);
+    CHECK(optimizer.skipped() == left_out + 3);
+    CHECK(optimizer.steps() == 1);
+    CHECK(numbers() == before);
+    optimizer.zero_grad();
+    add_gradients(parameters, 2);
+    CHECK(optimizer.step(0.01));
+    CHECK(numbers() != before);
+  }
+}
+
+TEST_CASE("optimizers: the weights' version grows once they are written, not before", "[optim]") {
+  struct Watching : OptimizerBase<float, Cpu> {
+    explicit Watching(const std::vector<Var<float>>& parameters)
+        : OptimizerBase<float, Cpu>(FlatParameters<float>(parameters), 0.1, {}) {}
+    std::uint64_t seen = 0;
+    bool fails = false;
+    void apply(double) override {
+      seen = weights_version();
+      if (fails) throw MemoryError("half-way");
+    }
+  };
+  const auto parameters = make_parameters<float>();
+  Watching optimizer(parameters);
+  optimizer.zero_grad();
+  auto before = weights_version();
+  optimizer.step();
+  CHECK(optimizer.seen == before);
+  CHECK(weights_version() > before);
+  before = weights_version();
+  optimizer.update(0.1, 1);
+  CHECK(optimizer.seen == before);
+  CHECK(weights_version() > before);
+  optimizer.fails = true;
+  before = weights_version();
+  CHECK_THROWS_AS(optimizer.step(), MemoryError);
+  CHECK(weights_version() > before);  // some of them may have been written
 }
 
 TEST_CASE("clip_grad_norm: scales down to the norm asked for, never up", "[optim]") {

@@ -89,7 +89,14 @@ TEST_CASE("sentencepiece: unknown characters become <unk>, or bytes on request")
   const SentencePiece bytes = SentencePiece::train(small_corpus(), {.vocabulary = 400, .byte_fallback = true});
   CHECK(bytes.size() > 260);
   CHECK(bytes.decode(bytes.encode("The 猫 sleeps 😀.")) == "The 猫 sleeps 😀.");
-  CHECK(bytes.decode(bytes.encode("cat\xFF\xC3")) == "cat\uFFFD\uFFFD");
+}
+
+TEST_CASE("sentencepiece: a text that is not UTF-8 is refused with the place") {
+  const SentencePiece& model = small_model();
+  CHECK_THROWS_AS(model.encode("cat\xFF"), ValueError);
+  CHECK_THROWS_WITH(model.encode("caf\xC3\xA9 \xC3("), "SentencePiece::encode: byte 7 is 0xC3, expected UTF-8");
+  CHECK_THROWS_WITH(model.pieces("\xED\xA0\x80"), "SentencePiece::encode: byte 1 is 0xED, expected UTF-8");
+  CHECK_NOTHROW(model.encode(encode_utf8(decode_utf8("cat\xFF"))));
 }
 
 TEST_CASE("sentencepiece: training again gives the same bytes") {
@@ -190,7 +197,7 @@ TEST_CASE("sentencepiece: damaged models are refused or work, and never crash") 
     }
     try {
       const SentencePiece model = SentencePiece::from_serialized(damaged);
-      const Tokens tokens = model.encode("The cat eats in the house. ¿Ｑué? \xFF");
+      const Tokens tokens = model.encode("The cat eats in the house. ¿Ｑué? \uFFFD");
       (void)model.decode(tokens);
     } catch (const FormatError&) {
       ++refused;

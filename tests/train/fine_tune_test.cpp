@@ -85,8 +85,7 @@ TEST_CASE("fine-tuning: stopped and resumed, the bits are the same; with other p
   options.resume = true;
   // Parameters of the same shapes, but others.
   freeze(other, "decoder.layers.0.final_layer_norm.*");
-  CHECK_THROWS_WITH(fit(other, toy::corpus(60), toy::Letters(), options),
-                    Contains("frozen 2 tensors") && Contains("this run: 2 tensors"));
+  CHECK_THROWS_WITH(fit(other, toy::corpus(60), toy::Letters(), options), Contains("frozen 2 tensors (this run: others)"));
   CHECK_THROWS_AS(fit(none, toy::corpus(60), toy::Letters(), options), ValueError);
   freeze(second, "decoder.layers.0.self_attn_layer_norm.*");
   fit(second, toy::corpus(60), toy::Letters(), options);

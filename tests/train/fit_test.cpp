@@ -35,6 +35,7 @@ TEST_CASE("fit: the loss falls, and the report tells how", "[train]") {
   auto model = toy::model(0.1);
   auto options = toy::options(6);
   options.validation = toy::corpus(40, 2);
+  options.validate_every = 0;
   options.max_length = 8;
   options.curve_every = 5;
   index_t steps = 0;
@@ -72,6 +73,7 @@ TEST_CASE("fit: the validation loss is that of the model without dropout and smo
   auto model = toy::model<double>(0.5);
   auto options = toy::options(2);
   options.validation = toy::corpus(30, 2);
+  options.validate_every = 0;
   const FitReport report = fit(model, toy::corpus(100), toy::Letters(), options);
 
   EncodedPairs pairs = encode_pairs(options.validation, toy::Letters());
@@ -84,6 +86,7 @@ TEST_CASE("fit: the validation loss is that of the model without dropout and smo
 TEST_CASE("fit: with an average of the weights, that is what is validated and what the model holds at the end", "[train]") {
   auto options = toy::options(4);
   options.validation = toy::corpus(20, 2);
+  options.validate_every = 0;
   auto plain = toy::model(), averaged = toy::model();
   fit(plain, toy::corpus(100), toy::Letters(), options);
   options.average_decay = 0.8;
@@ -225,11 +228,14 @@ TEST_CASE("fit: a gradient that is not finite costs a step, and a hundred in a r
   for (const float w : toy::weights(model)) REQUIRE(std::isfinite(w));
 
   const auto before = toy::weights(model);
+  const toy::Folder folder;
   model.poisoned = true;
   options.on_step = {};
   options.max_steps = 1000;
+  options.output = folder.path();
   CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("not finite in the last 100 steps"));
   CHECK(toy::weights(model) == before);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "last"));  // a run that has diverged leaves what was before
   model.poisoned = false;
   options.validation = toy::corpus(10, 2);
   options.validate_every = 4;
@@ -238,6 +244,60 @@ TEST_CASE("fit: a gradient that is not finite costs a step, and a hundred in a r
   };
   CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options),
                     Contains("the validation loss is not finite at step 4; a lower learning rate"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "last"));
+}
+
+TEST_CASE("fit: validation pairs that are too long are left out as in training, and counted", "[train]") {
+  auto model = toy::model();
+  auto options = toy::options(2);
+  options.max_length = 6;
+  options.validation = toy::corpus(20, 2);
+  options.validate_every = 0;
+  const auto fits = [](const std::string& sentence) { return sentence.size() + 1 <= 6; };
+  index_t dropped = 0;
+  for (const auto& pair : options.validation) dropped += fits(pair.source) ? 0 : 1;
+  REQUIRE(dropped > 0);
+  options.translate = [&](const std::vector<std::string>& sources) {
+    for (const auto& source : sources)
+      if (!fits(source)) throw ValueError("Translator: " + source + " is too long");
+    return sources;
+  };
+  options.on_validation = [&](const ValidationPoint&, const std::vector<std::string>& translations) {
+    REQUIRE(translations.size() == 20);
+    for (std::size_t i = 0; i < 20; ++i) {
+      const auto& source = options.validation.pairs[i].source;
+      CHECK(translations[i] == (fits(source) ? source : ""));
+    }
+  };
+  const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(report.validations.size() == 2);
+  CHECK(report.validation_dropped == dropped);
+  CHECK(report.pairs + report.dropped == 100);
+  CHECK_THAT(printed(model, options), Contains("  validation " + std::to_string(20 - dropped) + " pairs (" +
+                                               std::to_string(dropped) + " left out: longer than 6 tokens), at the end"));
+  options.validation.pairs.assign(3, {"hgfedcba", "abcdefgh"});
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options),
+                    "fit: the validation pairs: Batches: none of 3 pairs has at most 6 tokens on each side");
+}
+
+TEST_CASE("fit: a folder that somebody else writes into is refused", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(1);
+  options.output = folder.path() / "run";
+  auto model = toy::model();
+  {
+    const io::FolderLock lock(options.output), other(folder.path());
+    CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("is in use: another training"));
+    options.lock = &other;
+    CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("expected that of output"));
+    options.lock = &lock;
+    fit(model, toy::corpus(100), toy::Letters(), options);
+  }
+  options.lock = nullptr;
+  options.overwrite = true;
+  options.on_step = [&](const CurvePoint&) { CHECK_THROWS_AS(io::FolderLock(options.output), IoError); };
+  fit(model, toy::corpus(100), toy::Letters(), options);
+  const io::FolderLock lock(options.output);  // free again
 }
 
 TEST_CASE("fit: a fall with an open end ends with the training", "[train]") {
@@ -426,6 +486,8 @@ TEST_CASE("fit: options that are out of range or do not fit each other are refus
   refuses([](FitOptions& o) { o.label_smoothing = 1; });
   refuses([](FitOptions& o) { o.clip_norm = -1; });
   refuses([](FitOptions& o) { o.patience = 2; });
+  refuses([](FitOptions& o) { o.validate_every = 5; });
+  refuses([](FitOptions& o) { o.validate_every = 0; });
   refuses([](FitOptions& o) { o.resume = true; });
   refuses([](FitOptions& o) { o.best_by = Metric::bleu; });
   refuses([](FitOptions& o) { o.curve_every = 0; });
@@ -433,4 +495,6 @@ TEST_CASE("fit: options that are out of range or do not fit each other are refus
   refuses([](FitOptions& o) { o.max_length = 1; });  // no pair is so short
   refuses([](FitOptions& o) { o.optimizer = optim::SgdOptions{.momentum = 2}; });
   CHECK_THROWS_AS(fit(model, text::Corpus(), toy::Letters(), toy::options()), ValueError);
+  CHECK_THROWS_WITH(fit(model, text::Corpus(), toy::Letters(), toy::options()),
+                    "Batches: the corpus is empty, expected a sentence pair or more");
 }

@@ -47,6 +47,8 @@ void check_equal(const FitReport& a, const FitReport& b) {
   }
 }
 
+constexpr auto everything = std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing;
+
 std::string contents(const std::filesystem::path& path) { return io::read_file(path); }
 
 }  // namespace
@@ -99,17 +101,65 @@ TEST_CASE("resume: goes on from a periodic checkpoint after a crash, in double t
   const toy::Folder folder;
   options.output = folder.path();
   options.checkpoint_every = 3;
-  options.on_step = [](const CurvePoint& point) {
-    if (point.step == 11) throw std::runtime_error("crash");
+  options.on_step = [&](const CurvePoint& point) {  // what a process that is killed then leaves behind
+    if (point.step == 11) std::filesystem::copy(folder.path() / "last", folder.path() / "crashed" / "last", everything);
   };
   auto crashed = toy::model<double>(0.3), resumed = toy::model<double>(0.3);
-  CHECK_THROWS_WITH(fit(crashed, toy::corpus(100), toy::Letters(), options), "crash");
+  std::filesystem::create_directory(folder.path() / "crashed");
+  fit(crashed, toy::corpus(100), toy::Letters(), options);
+  options.output = folder.path() / "crashed";
   index_t first = 0;
   options.on_step = [&](const CurvePoint& point) { first = first ? first : point.step; };
   options.resume = true;
   fit(resumed, toy::corpus(100), toy::Letters(), options);
   CHECK(first == 10);
   CHECK(toy::weights(resumed) == toy::weights(whole));
+}
+
+TEST_CASE("resume: whatever exception ends a run, it goes on from there to the same bits", "[train]") {
+  struct Odd {};  // no exception of any library
+  auto options = full_options();
+  options.translate = [](const std::vector<std::string>& sources) { return sources; };
+  auto whole = toy::model(0.3);
+  const FitReport expected = fit(whole, toy::corpus(100), toy::Letters(), options);
+  for (const std::string place : {"on_step", "on_validation", "translate", "loss"}) {
+    INFO(place);
+    const toy::Folder folder;
+    auto failing = options;
+    failing.output = folder.path();
+    auto model = toy::model(0.3);
+    index_t last = 0;
+    failing.on_step = [&](const CurvePoint& point) {
+      last = point.step;
+      if (place == "on_step" && last == 11) throw Odd();
+    };
+    failing.on_validation = [&](const ValidationPoint& point, const std::vector<std::string>&) {
+      if (place == "on_validation" && point.step == 14) throw Odd();
+    };
+    failing.translate = [&](const std::vector<std::string>& sources) {
+      if (place == "translate" && last == 14) throw ValueError("no translation");
+      return sources;
+    };
+    int calls = 0;
+    model.on_loss = [&] {  // the second part of a batch: the random numbers of the first are drawn
+      if (place == "loss" && last == 10 && ++calls == 2) throw Odd();
+    };
+    if (place == "translate")
+      CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), failing), "fit: validation at step 14: no translation");
+    else CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), failing), Odd);
+
+    index_t first = 0;
+    auto going_on = options;
+    going_on.output = folder.path();
+    going_on.resume = true;
+    going_on.on_step = [&](const CurvePoint& point) { first = first ? first : point.step; };
+    auto resumed = toy::model(0.3);
+    seed(1000);
+    const auto report = fit(resumed, toy::corpus(100), toy::Letters(), going_on);
+    CHECK(first == last + 1);
+    CHECK(toy::weights(resumed) == toy::weights(whole));
+    check_equal(report, expected);
+  }
 }
 
 TEST_CASE("resume: more epochs, and limits that count from the very beginning", "[train]") {
@@ -161,7 +211,8 @@ TEST_CASE("resume: a run that does not fit is refused with all that differs", "[
     CHECK_THROWS_WITH(fit(other_model, corpus, letters, o), Contains("is of another run") && Contains(text));
   };
   refuses(model, toy::corpus(101), toy::Letters(), options, "pairs 100 (this run: 101)");
-  refuses(model, toy::corpus(100, 5), toy::Letters(), options, "corpus ");
+  refuses(model, toy::corpus(100, 5), toy::Letters(), options,
+          "is of another run: other sentence pairs in the corpus (their text, tokens or order)");
   refuses(model, toy::corpus(100), toy::Letters{.letters = 30}, options, "vocabulary 29 (this run: 33)");
   refuses(toy::Model<float>(0, 16), toy::corpus(100), toy::Letters(), options,
           "model.embedding.weight F32 [29, 12] (this run: F32 [29, 16])");
@@ -175,7 +226,7 @@ TEST_CASE("resume: a run that does not fit is refused with all that differs", "[
   refuses(model, toy::corpus(100), toy::Letters(), changed, "seed 1 (this run: 8), tokens_per_batch 64 (this run: 50)");
   changed = options;
   changed.validation = toy::corpus(10, 2);
-  refuses(model, toy::corpus(100), toy::Letters(), changed, "validation none (this run: ");
+  refuses(model, toy::corpus(100), toy::Letters(), changed, "no validation pairs (this run: some)");
   changed = options;
   changed.optimizer = optim::SgdOptions{};
   refuses(model, toy::corpus(100), toy::Letters(), changed, "optimizer adam (this run: sgd)");
@@ -211,15 +262,47 @@ TEST_CASE("resume: a damaged state is refused", "[train]") {
   }
 }
 
+TEST_CASE("resume: counts that no run has are refused, and texts are quoted without control characters", "[train]") {
+  const toy::Folder folder;
+  const auto path = folder.path() / "training.safetensors";
+  const auto model = toy::model();
+  const optim::Adam<float> adam{optim::FlatParameters<float>(nn::parameters(model)), {}};
+  const auto write = [&](const TrainingState& state, const std::string& vocabulary) {
+    write_training_state(path, state, {{"vocabulary", vocabulary}}, model, adam.state(), "layout");
+  };
+  const auto read = [&] {
+    auto memory = adam.state();
+    return read_training_state(path, {{"vocabulary", "a"}}, model, memory, "layout");
+  };
+  for (const auto count : {&TrainingState::step, &TrainingState::epoch, &TrainingState::position, &TrainingState::tokens,
+                           &TrainingState::twentieths, &TrainingState::since_best}) {
+    TrainingState state;
+    state.*count = 7;
+    write(state, "a");
+    CHECK(read().*count == 7);
+    for (const index_t bad : {index_t{-1}, std::numeric_limits<index_t>::max()}) {
+      state.*count = bad;
+      write(state, "a");
+      CHECK_THROWS_AS(read(), FormatError);
+      CHECK_THROWS_WITH(read(), Contains("is " + std::to_string(bad) + ", expected 0 to"));
+    }
+  }
+  write({}, "b\x1B[2J\n");
+  CHECK_THROWS_AS(read(), ValueError);
+  CHECK_THROWS_WITH(read(), Contains("vocabulary b?[2J? (this run: a)"));
+}
+
 TEST_CASE("overwrite: nothing of the old run is left, and foreign files are", "[train]") {
   const toy::Folder folder;
   auto options = toy::options(1);
   options.output = folder.path();
   options.validation = toy::corpus(10, 2);
+  options.validate_every = 0;
   auto model = toy::model();
   fit(model, toy::corpus(100), toy::Letters(), options);
   std::ofstream(folder.path() / "best" / "notes.txt") << "mine";
   options.validation = {};
+  options.validate_every = automatic;
   options.overwrite = true;
   fit(model, toy::corpus(100), toy::Letters(), options);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "best" / "model.safetensors"));
@@ -227,7 +310,39 @@ TEST_CASE("overwrite: nothing of the old run is left, and foreign files are", "[
   CHECK(model_folder(folder.path()) == folder.path() / "last");
 }
 
-TEST_CASE("a disk that fills up while saving costs an exception, not the checkpoint before", "[train]") {
+TEST_CASE("a disk that is full for a while costs warnings, and the checkpoints of that while", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(2);
+  options.output = folder.path();
+  options.checkpoint_every = 2;
+  options.keep_checkpoints = 20;
+  options.validation = toy::corpus(10, 2);
+  options.validate_every = 3;
+  auto whole = toy::model(), model = toy::model();
+  const auto expected = fit(whole, toy::corpus(100), toy::Letters(), options);
+  REQUIRE(expected.steps > 12);
+  options.overwrite = true;
+  std::optional<LimitedFileSize> full;
+  options.on_step = [&](const CurvePoint& point) {
+    if (point.step == 5) full.emplace(2000);
+    if (point.step == 9) full.reset();
+  };
+  const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
+  CHECK(toy::weights(model) == toy::weights(whole));
+  // Of the corpus; the best and the checkpoint of step 6, kept too; both of step 8.
+  REQUIRE(report.warnings.size() == 1 + 3 + 2);
+  for (std::size_t i = 1; i < report.warnings.size(); ++i)
+    CHECK_THAT(report.warnings[i], Contains("File too large; training goes on, and the next checkpoint tries again"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "step-6"));
+  CHECK(std::filesystem::exists(folder.path() / "step-10"));
+  CHECK_FALSE(report.validations[1].best);  // best/ does not have it
+  CHECK(report.validations[2].best);
+  auto saved = toy::model();
+  io::load_state(saved, io::SafetensorsFile::open(folder.path() / "last" / "model.safetensors"));
+  CHECK(toy::weights(saved) == toy::weights(whole));
+}
+
+TEST_CASE("a disk that is full at the end costs an exception, not the checkpoint before", "[train]") {
   const toy::Folder folder;
   auto options = toy::options(2);
   options.output = folder.path();
@@ -237,7 +352,7 @@ TEST_CASE("a disk that fills up while saving costs an exception, not the checkpo
   options.on_step = [&](const CurvePoint& point) {
     if (point.step == 6) full.emplace(2000);
   };
-  CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), IoError);
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("fit: the last checkpoint: write: "));
   full.reset();
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "last"))
     CHECK(entry.path().filename().string().find("tmp") == std::string::npos);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -64,10 +65,12 @@ struct Model {
   attend::nn::Dropout dropout;
   attend::nn::Linear<T> head;
   bool poisoned = false;  // the gradient of the loss is then not a number
+  std::function<void()> on_loss = {};
 
   explicit Model(double p = 0, index_t width = 12, index_t vocabulary = 29)
       : embedding(vocabulary, width), dropout{p}, head(width, vocabulary) {}
   [[nodiscard]] Var<T> loss(const attend::nn::Batch<>& batch, const attend::CrossEntropyOptions& how) const {
+    if (on_loss) on_loss();
     const auto x = attend::nn::apply(dropout, embedding(batch.target));
     const auto mean = attend::linear_cross_entropy(x, head.weight, *head.bias, batch.labels, how);
     if (!poisoned) return mean;
@@ -108,7 +111,6 @@ inline attend::train::FitOptions options(index_t epochs = 3) {
           .optimizer = attend::optim::AdamOptions{.learning_rate = 0.02},
           .schedule =
               attend::optim::Schedule({.kind = attend::optim::ScheduleKind::inverse_sqrt, .learning_rate = 0.02, .warmup = 10}),
-          .validate_every = 0,
           .progress = {.mode = attend::train::ProgressMode::off}};
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/repeated.hpp"
 #include "attend/core/tensor.hpp"
 #include "attend/cpu/basic.hpp"
 
@@ -123,6 +124,7 @@ class GradientSink {
   /// Adds `dx` to the value's gradient. Takes the tensor over where it can.
   void accumulate(Tensor<T, D> dx) const {
     if (!requires_grad()) return;
+    check_recording();
     check_shape("backward", "gradient", dx.shape(), shape());
     auto& g = node_->grad;
     if (!node_->fixed_grad && g.empty()) {
@@ -138,6 +140,7 @@ class GradientSink {
   template <class F>
   void accumulate_with(F&& write) const {
     if (!requires_grad()) return;
+    check_recording();
     auto& g = node_->grad;
     const bool fresh = !node_->fixed_grad && g.empty();
     if (fresh) g = Tensor<T, D>(shape());
@@ -148,6 +151,13 @@ class GradientSink {
  private:
   friend class Var<T, D>;
   explicit GradientSink(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+  /// A recording writes where it wrote at first, and what is done here is not repeated with it: a leaf's gradient must have its
+  /// place already, and keep it.
+  void check_recording() const {
+    if (!node_->computed && !node_->fixed_grad && recording(D{}))
+      throw RecordingError("backward: a leaf of shape " + shape().text() +
+                           " gets its gradient in recorded work, expected set_grad_buffer first (optimizers do that)");
+  }
   void own_grad() const {
     if (!node_->fixed_grad && !node_->grad.unique()) node_->grad = node_->grad.clone();
   }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "attend/core/functor.hpp"
+#include "attend/core/standard.hpp"
 
 namespace attend {
 

@@ -2,6 +2,9 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "attend/core/standard.hpp"
 
 namespace attend {
 
@@ -41,5 +44,26 @@ struct IoError : Error {
 struct FormatError : Error {
   using Error::Error;
 };
+
+/// Calls f. Where it throws one of the kinds of error above, the message begins with `context` then:
+/// `fit: validation at step 7: `. Any other exception goes on as it is, a plain `Error` too.
+template <class F>
+decltype(auto) in_context(const std::string& context, F&& f) {
+  try {
+    return std::forward<F>(f)();
+  } catch (const ShapeError& e) {
+    throw ShapeError(context + e.what());
+  } catch (const ValueError& e) {
+    throw ValueError(context + e.what());
+  } catch (const IndexError& e) {
+    throw IndexError(context + e.what());
+  } catch (const MemoryError& e) {
+    throw MemoryError(context + e.what());
+  } catch (const IoError& e) {
+    throw IoError(context + e.what());
+  } catch (const FormatError& e) {
+    throw FormatError(context + e.what());
+  }
+}
 
 }  // namespace attend

@@ -2,9 +2,18 @@
 
 #include <utility>
 
+#include "attend/core/error.hpp"
 #include "attend/core/types.hpp"
 
 namespace attend {
+
+/// Work that is being recorded did what a recording cannot repeat. Repeated catches it, and goes on without a recording.
+struct RecordingError : Error {
+  using Error::Error;
+};
+
+/// Whether this thread records what it gives the device, rather than have it done. The processor does everything at once.
+constexpr bool recording(Cpu) { return false; }
 
 /// Work that is done again and again on other numbers in the same memory. On the processor that is to do it; on a device it may
 /// be recorded once and then run as a whole, which spares the host its many small calls.

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -16,6 +20,8 @@
 #include <sched.h>
 #endif
 
+#include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
 
 namespace attend {
@@ -28,6 +34,23 @@ inline int available_processors() {
 #endif
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
+
+namespace detail {
+
+/// More threads than any machine has processors for.
+inline constexpr int most_threads = 1024;
+
+/// The number that a text says. Throws ValueError, which begins with `name`, where it is no whole number from 1 to 1024.
+inline int threads_from(const char* name, std::string_view text) {
+  int n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size() || n < 1 || n > most_threads)
+    throw ValueError(std::string(name) + " is '" + printable(text) + "', expected a number from 1 to " +
+                     std::to_string(most_threads));
+  return n;
+}
+
+}  // namespace detail
 
 /// A reference to what a loop does with a part of its indices, body(begin, end). It hides the body's type: were the pool a
 /// template of it, every parallel loop would compile a pool, and its own body more than once.
@@ -67,8 +90,10 @@ class ThreadPool {
   /// Whether this thread is at work on a part of a loop, so that a loop within it would run here alone.
   [[nodiscard]] static bool within_loop() { return inside(); }
 
-  /// Not while a loop runs in another thread.
+  /// Not while a loop runs in another thread. Throws ValueError unless it is 1 to 1024.
   void resize(int threads) {
+    if (threads < 1 || threads > detail::most_threads)
+      throw ValueError("set_threads: got " + std::to_string(threads) + ", expected 1 to " + std::to_string(detail::most_threads));
     const std::lock_guard running(running_);
     if (threads == this->threads()) return;
     stop();
@@ -98,11 +123,9 @@ class ThreadPool {
   static constexpr std::uint64_t mask = (std::uint64_t{1} << chunk_bits) - 1;
 
   static int default_threads() {
-    if (const char* text = std::getenv("ATTEND_THREADS")) {
-      const int n = std::atoi(text);
-      if (n >= 1) return std::min(n, 1024);
-    }
-    return available_processors();
+    const char* const text = std::getenv("ATTEND_THREADS");
+    if (text != nullptr && *text != 0) return detail::threads_from("ATTEND_THREADS", text);
+    return std::min(available_processors(), detail::most_threads);
   }
 
   static bool& inside() {
@@ -217,9 +240,10 @@ class ThreadPool {
   std::atomic<LoopBody::Call> call_{nullptr};
 };
 
-/// The number of threads that loops are split over: ATTEND_THREADS in the environment, else the processors there are.
+/// The number of threads that loops are split over: ATTEND_THREADS in the environment, else the processors there are. Throws
+/// ValueError, as all that computes then does, where ATTEND_THREADS is neither empty nor a number from 1 to 1024.
 inline int threads() { return ThreadPool::instance().threads(); }
-/// Sets that number (at least 1). Not while another thread computes.
+/// Sets that number. Not while another thread computes. Throws ValueError unless it is 1 to 1024.
 inline void set_threads(int n) { ThreadPool::instance().resize(n); }
 
 /// body(begin, end) over parts of [0, n), in parallel. A part has at least `grain` indices (but for the last); choose it so

@@ -1,5 +1,9 @@
 #pragma once
 
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
+#endif  // here too, because most headers that are included by themselves come to this one first
+
 #include <concepts>
 #include <cstdint>
 

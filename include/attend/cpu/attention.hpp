@@ -179,8 +179,8 @@ void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, co
                        SoftmaxRows<T> rows, T* out) {
   cpu::attention_tasks(a, [&](index_t s, index_t h) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
-    const T* ks = k + a.keys.begin(s) * a.k_stride + h * a.d_k;
-    const T* vs = v + a.keys.begin(s) * a.v_stride + h * a.d_v;
+    const T* ks = keys > 0 ? k + a.keys.begin(s) * a.k_stride + h * a.d_k : k;  // without any rows k is null
+    const T* vs = keys > 0 ? v + a.keys.begin(s) * a.v_stride + h * a.d_v : v;
     const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
     thread_local cpu::Scratch weights_room, dropped_room;
     cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
@@ -213,11 +213,12 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q
                         SoftmaxRows<T> rows, T* dq, T* dk, T* dv, T* ds_out) {
   cpu::attention_tasks(a, [&](index_t s, index_t h) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), key_row = a.keys.begin(s);
-    const T* ks = k + key_row * a.k_stride + h * a.d_k;
-    const T* vs = v + key_row * a.v_stride + h * a.d_v;
+    const auto rows_of_keys = [&](auto* x, index_t stride, index_t width) {  // null stays null, and is what no rows at all have
+      return x && keys > 0 ? x + key_row * stride + h * width : x;
+    };
+    const T *ks = rows_of_keys(k, a.k_stride, a.d_k), *vs = rows_of_keys(v, a.v_stride, a.d_v);
     const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
-    T* dks = dk ? dk + key_row * a.k_stride + h * a.d_k : nullptr;
-    T* dvs = dv ? dv + key_row * a.v_stride + h * a.d_v : nullptr;
+    T *dks = rows_of_keys(dk, a.k_stride, a.d_k), *dvs = rows_of_keys(dv, a.v_stride, a.d_v);
     const T scale = static_cast<T>(a.scale);
     const auto clear = [](T* x, index_t begin, index_t end, index_t width, index_t stride) {
       for (index_t j = begin; x && j < end; ++j) std::fill(x + j * stride, x + j * stride + width, T(0));

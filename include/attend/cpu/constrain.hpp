@@ -27,6 +27,23 @@ void set_entries(Cpu, index_t count, index_t width, const index_t* rows, const t
   for (index_t i = 0; i < count; ++i) x[rows[i] * width + columns[i]] = value;
 }
 
+/// x[rows[i], columns[i]] is multiplied by `factor` where it is below 0, and divided by it where it is above, for i < count: a
+/// factor above 1 lowers it either way. No place is named twice. rows and columns are host memory.
+template <class T>
+void scale_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, std::type_identity_t<T> factor,
+                   T* x) {
+  for (index_t i = 0; i < count; ++i) {
+    T& value = x[rows[i] * width + columns[i]];
+    value = value < T(0) ? value * factor : value / factor;
+  }
+}
+
+/// x[r, column] += value for every row r. x [rows, width].
+template <class T>
+void add_to_column(Cpu, index_t rows, index_t width, token_t column, std::type_identity_t<T> value, T* x) {
+  for (index_t r = 0; r < rows; ++r) x[r * width + column] += value;
+}
+
 /// Row rows[i] becomes minus infinity but for x[rows[i], columns[i]] = values[i], for i < count. rows and columns are host
 /// memory.
 template <class T>
@@ -55,6 +72,24 @@ void restrict_rows(Cpu, index_t count, index_t width, const index_t* rows, const
       for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = row[list[k]];
       std::fill_n(row, width, -std::numeric_limits<T>::infinity());
       log_softmax_forward(Cpu{}, index_t{1}, lengths[i], kept.data(), kept.data());
+      for (std::size_t k = 0; k < kept.size(); ++k) row[list[k]] = kept[k];
+    }
+  });
+}
+
+/// Row rows[i] keeps `lengths[i]` of its columns as they are, those that are listed from columns[begins[i]] on, and becomes minus
+/// infinity elsewhere. rows, begins and lengths are host memory.
+template <class T>
+void keep_listed(Cpu, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
+                 const token_t* columns, T* x) {
+  parallel_rows(count, width, [=](index_t begin, index_t end) {
+    std::vector<T> kept;
+    for (index_t i = begin; i < end; ++i) {
+      T* const row = x + rows[i] * width;
+      const token_t* const list = columns + begins[i];
+      kept.resize(static_cast<std::size_t>(lengths[i]));
+      for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = row[list[k]];
+      std::fill_n(row, width, -std::numeric_limits<T>::infinity());
       for (std::size_t k = 0; k < kept.size(); ++k) row[list[k]] = kept[k];
     }
   });

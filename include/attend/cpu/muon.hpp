@@ -50,8 +50,8 @@ void scaled_plus_identity(Cpu, index_t count, index_t size, T a, T b, const T* x
   });
 }
 
-/// direction[i] = 0 where direction[i] gradient[i] is not more than 0: a step along it would not go downhill there. *kept = in
-/// how many places it is more than 0.
+/// direction[i] = 0 where direction[i] gradient[i] is not more than 0: a step along it would not go downhill there. To *kept is
+/// added in how many places it is more than 0.
 template <class T>
 void keep_descending(Cpu, index_t n, const T* gradient, T* direction, index_t* kept) {
   std::atomic<index_t> all = 0;  // whole numbers: the order in which they are added does not show
@@ -65,7 +65,7 @@ void keep_descending(Cpu, index_t n, const T* gradient, T* direction, index_t* k
     }
     all += count;
   });
-  *kept = all;
+  *kept += all;
 }
 
 /// What the numbers that keep_descending left are multiplied by: n / kept, and at most 2.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
@@ -53,6 +54,10 @@ struct UpdateRecord {
 /// What to multiply gradients of that norm by so that their norm is at most `max_norm`.
 inline double clip_scale(double norm, double max_norm) { return std::min(1.0, max_norm / (norm + 1e-6)); }
 
+/// The largest norm of gradients whose numbers all fit into what an optimizer of parameters in T computes in.
+template <class T>
+inline constexpr double largest_norm = static_cast<double>(std::numeric_limits<Wide<T>>::max());
+
 /// Begins an update: the gradients' norm, and with max_norm > 0 the scale that cuts it down to that, min(1, max_norm / (norm +
 /// 1e-6)); counts the update, or where the norm is not finite that it is left out.
 template <class T>
@@ -62,11 +67,20 @@ void begin_update(Cpu, index_t n, const T* gradient, double max_norm, UpdateReco
   record->gradient_scale = max_norm > 0 ? clip_scale(record->norm, max_norm) : 1.0;
   ++(record->taken ? record->steps : record->skipped);
 }
-/// The same for gradients of which the host knows what to do with them.
-inline void begin_update_with(Cpu, bool taken, double gradient_scale, UpdateRecord* record) {
-  record->taken = taken;
+/// The same for gradients that count `gradient_scale` times what they are, a positive number: left out too where that makes their
+/// norm more than T has.
+template <class T>
+void begin_update_scaled(Cpu, index_t n, const T* gradient, double gradient_scale, UpdateRecord* record) {
+  record->norm = std::sqrt(sum_of_squares(Cpu{}, n, gradient));
+  record->taken = record->norm * gradient_scale <= largest_norm<T>;
   record->gradient_scale = gradient_scale;
-  ++(taken ? record->steps : record->skipped);
+  ++(record->taken ? record->steps : record->skipped);
+}
+/// The same for gradients of which the host knows that they are not finite.
+inline void begin_update_left_out(Cpu, UpdateRecord* record) {
+  record->norm = std::numeric_limits<double>::quiet_NaN();
+  record->taken = false;
+  ++record->skipped;
 }
 
 /// One step of Adam, but for what its record says.

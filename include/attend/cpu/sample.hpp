@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -11,33 +12,45 @@ namespace attend {
 
 namespace cpu {
 
+/// By how much a log-probability may lie below the largest for min_p to keep it; minus infinity: it keeps all. `sharpness` is one
+/// over the temperature, rounded.
+template <class T>
+T min_p_margin(double min_p, T sharpness) {
+  return static_cast<T>(std::log(min_p)) / std::max(sharpness, std::numeric_limits<T>::min());
+}
+
 /// The distribution that tokens are drawn from, made from one row of log-probabilities; then any number of draws from it.
 template <class T>
 class Sampler {
  public:
-  Sampler(index_t width, double temperature, index_t top_k, double top_p)
+  Sampler(index_t width, double temperature, index_t top_k, double top_p, double min_p)
       : width_(width),
         sharpness_(static_cast<T>(std::min(1 / temperature, 1e30))),  // finite, since 0 * infinity is NaN
         kept_(top_k > 0 ? std::min(top_k, width) : width),
-        top_p_(top_p) {}
+        top_p_(top_p),
+        margin_(min_p_margin(min_p, sharpness_)) {}
 
   /// Throws Error where the row holds a NaN.
   void prepare(index_t row, const T* x) {
     x_ = x;
     token_t first;
     top_k_row(row, width_, 1, x, &largest_, &first);
-    if (kept_ == width_ && top_p_ >= 1) return prepare_all();
+    if (kept_ == width_ && top_p_ >= 1 && std::isinf(margin_)) return prepare_all();
+    const T lowest = largest_ + margin_;  // that min_p keeps
     // The mass that top_p is a share of: that of all tokens, or of the k most probable ones.
     const bool k_only = kept_ < width_;
     double mass = std::numeric_limits<double>::infinity();
-    if (!k_only) mass = sum_over<double>(width_, [&](index_t i) { return weight(x_[i]); });
+    if (!k_only && top_p_ < 1) mass = sum_over<double>(width_, [&](index_t i) { return weight(x_[i]); });
     // Few tokens hold most of the mass; where they do not, the list is made anew and longer.
     for (index_t k = k_only ? kept_ : std::min<index_t>(64, width_);; k = std::min(8 * k, width_)) {
       list(row, k);
       if (k_only) mass = cumulative_.back();
       const auto end = std::lower_bound(cumulative_.begin(), cumulative_.end(), top_p_ * mass);
-      if (end == cumulative_.end() && k < kept_) continue;
+      const auto low = std::partition_point(values_.begin(), values_.end(), [=](T v) { return v >= lowest; });
+      if (end == cumulative_.end() && low == values_.end() && k < kept_) continue;
+      const auto listed = static_cast<std::size_t>(low - values_.begin());
       if (end != cumulative_.end()) cumulative_.erase(end + 1, cumulative_.end());
+      if (listed < cumulative_.size()) cumulative_.resize(listed);
       return;
     }
   }
@@ -94,6 +107,7 @@ class Sampler {
   T sharpness_;
   index_t kept_;
   double top_p_;
+  T margin_;  // of min_p
   const T* x_ = nullptr;
   T largest_ = 0;
   bool all_ = false;
@@ -105,15 +119,16 @@ class Sampler {
 }  // namespace cpu
 
 /// Draws indices[d] from row rows[d] of the log-probabilities x [., width], for d < draws, and gives values[d] = x at it.
-/// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), and of these the
-/// fewest most probable ones that have at least the share top_p of their mass. uniforms[d] in [0, 1) says which token is hit.
-/// indices[d] is -1 where all of the row is minus infinity. temperature > 0, 0 < top_p <= 1. rows and uniforms are host memory.
-/// Source of top_p: Holtzman et al. 2020, "The curious case of neural text degeneration". Throws Error where a row holds a NaN.
+/// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
+/// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
+/// as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is minus
+/// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. Source of top_p: Holtzman et
+/// al. 2020, "The curious case of neural text degeneration". Throws Error where a row holds a NaN.
 template <class T>
-void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t top_k, double top_p, const index_t* rows,
-                 const double* uniforms, const T* x, T* values, token_t* indices) {
+void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,
+                 const index_t* rows, const double* uniforms, const T* x, T* values, token_t* indices) {
   parallel_rows(draws, width, [=](index_t begin, index_t end) {
-    cpu::Sampler<T> sampler(width, temperature, top_k, top_p);
+    cpu::Sampler<T> sampler(width, temperature, top_k, top_p, min_p);
     for (index_t d = begin; d < end; ++d) {
       const T* row = x + rows[d] * width;
       if (d == begin || rows[d] != rows[d - 1]) sampler.prepare(rows[d], row);

@@ -11,6 +11,7 @@ namespace attend {
 
 namespace cuda {
 
+/// Threads of a block of all these kernels.
 inline constexpr int additive_threads = 128;
 
 /// What the kernels of additive attention read of its layout; a block works on one row of one sentence.
@@ -23,6 +24,7 @@ struct AdditiveSizes {
   __device__ int sentence() const { return static_cast<int>(blockIdx.x) / longest; }
   __device__ int row() const { return static_cast<int>(blockIdx.x) % longest; }
 };
+/// A layout as these kernels read it.
 inline AdditiveSizes additive_sizes(const AttentionLayout& a, const Buffer<index_t>& weight_offset, index_t longest) {
   return {tables(a.queries),         tables(a.keys),          weight_offset.data(),
           static_cast<int>(longest), static_cast<int>(a.d_k), static_cast<int>(a.d_v)};

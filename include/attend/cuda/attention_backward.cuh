@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "attend/cuda/attention_tiles.cuh"
 
 namespace attend::cuda {
@@ -109,11 +111,17 @@ template <int width, int warps>
 inline constexpr int attention_backward_shared = 2 * (3 * 16 * warps * tile_pitch<width> + attention_backward_room<width, warps> +
                                                       16 * warps * tile_pitch<16 * warps>);
 
+/// Blocks that a multiprocessor of compute capability 9.0 is to hold at a time: as many as its 228 KiB of shared memory have room
+/// for, of which a block takes one more than it asks for, and at most 16 warps. To leave registers for more would be for nothing.
+template <int width, int warps>
+inline constexpr int attention_backward_blocks = std::min(16 / warps,
+                                                          228 * 1024 / (attention_backward_shared<width, warps> + 1024));
+
 /// The backward of attention on tensor cores for sentences of at most 16 * warps queries and keys; others it leaves alone. A
 /// block: one head of one sentence. Each of the five products is made once: a warp has 16 queries until their weights and ds lie
 /// in shared memory, then 16 keys. dq, dk, dv may be null.
 template <int width, int warps>
-__global__ void __launch_bounds__(warps* warp_threads, 16 / warps)
+__global__ void __launch_bounds__(warps* warp_threads, attention_backward_blocks<width, warps>)
     attention_backward_short(AttentionSizes<float> a, AttentionInputs in, bfloat16* dq, bfloat16* dk, bfloat16* dv) {
   constexpr int tile = 16 * warps, pitch = tile_pitch<width>, pair_pitch = tile_pitch<tile>;
   bfloat16* const q_tile = dynamic_shared<bfloat16>();

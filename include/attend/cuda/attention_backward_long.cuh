@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
   __syncthreads();
   if (!dq) return;
   const float scale[2] = {a.scale, a.scale};
-  store_rows<width>(acc, scale, q_tile + own * pitch, dq + (b.query_row + query) * a.q_stride + k_head, a.q_stride, rows - own,
+  const index_t query_row = a.queries.begin[b.sentence];  // again, which spares registers in the loops
+  store_rows<width>(acc, scale, q_tile + own * pitch, dq + (query_row + query) * a.q_stride + k_head, a.q_stride, rows - own,
                     a.d_k);
 }
 
@@ -139,12 +140,12 @@ __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
   cp_async_wait<0>();  // where there are no queries, nobody has waited yet
   __syncthreads();
   const float one[2] = {1.0f, 1.0f}, scale[2] = {a.scale, a.scale};
+  const index_t key_row = a.keys.begin[b.sentence];  // again, which spares registers in the loops
   if (dk)
-    store_rows<width>(dks, scale, k_tile + own * pitch, dk + (b.key_row + key) * a.k_stride + k_head, a.k_stride, rows - own,
+    store_rows<width>(dks, scale, k_tile + own * pitch, dk + (key_row + key) * a.k_stride + k_head, a.k_stride, rows - own,
                       a.d_k);
   if (dv)
-    store_rows<width>(dvs, one, v_tile + own * pitch, dv + (b.key_row + key) * a.v_stride + v_head, a.v_stride, rows - own,
-                      a.d_v);
+    store_rows<width>(dvs, one, v_tile + own * pitch, dv + (key_row + key) * a.v_stride + v_head, a.v_stride, rows - own, a.d_v);
 }
 
 }  // namespace attend::cuda

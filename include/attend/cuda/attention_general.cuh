@@ -9,8 +9,10 @@
 /// says which.
 namespace attend::cuda {
 
+/// Threads of a block, queries or keys of its tiles, and columns of a result that it makes.
 inline constexpr int general_threads = 64, general_tile = 32, general_columns = 64;
-inline constexpr int general_pitch = general_tile + 4;  // from one column of a tile in shared memory to the next
+/// Elements from one column of a tile in shared memory to the next.
+inline constexpr int general_pitch = general_tile + 4;
 
 /// Rows of a matrix that blocks read: `rows` of them, `stride` apart, with `width` columns. Beyond them it is as if it were 0.
 template <class T>
@@ -29,7 +31,9 @@ struct GeneralRoom {
 
 namespace general {
 
+/// Where a thread stands among the 8 x 8 of a block: it has four columns beside those of its neighbours in x, four rows in y.
 __device__ inline int thread_x() { return static_cast<int>(threadIdx.x) % 8; }
+/// See thread_x.
 __device__ inline int thread_y() { return static_cast<int>(threadIdx.x) / 8; }
 /// The column, among those of the block, of element j of a thread.
 __device__ inline int column(int j) { return j / 4 * 32 + thread_x() * 4 + j % 4; }
@@ -105,6 +109,7 @@ __device__ W row_sum(W value) {
   for (int step = 4; step > 0; step /= 2) value += __shfl_xor_sync(all_lanes, value, step);
   return value;
 }
+/// See row_sum.
 template <class W>
 __device__ W row_max(W value) {
   for (int step = 4; step > 0; step /= 2) {

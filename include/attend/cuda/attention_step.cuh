@@ -10,6 +10,7 @@ namespace attend {
 
 namespace cuda {
 
+/// The sizes of an attention step as its kernels read them.
 template <class T>
 StepSizes<T> step_sizes(index_t heads, index_t d_k, index_t d_v, double scale, const T* q, index_t q_stride, index_t k_offset,
                         index_t v_offset, T* out, index_t out_stride) {

@@ -41,6 +41,7 @@ struct StepSizes {
   index_t out_stride;
 };
 
+/// Threads of a block.
 inline constexpr int step_threads = 128;
 
 /// The softmax of some keys' scores so far and the sum of their values, one column of which is a[i].
@@ -236,6 +237,7 @@ __global__ void copy_rows_kernel(index_t rows, index_t width, const E* x, index_
     put(y + r * y_stride + c, x[r * x_stride + c]);
   }
 }
+/// to[r, t] = from[rows[r], t] for `steps` steps t of `count` rows.
 template <class Entry>
 __global__ void reorder_table_kernel(index_t count, index_t steps, const index_t* rows, const Entry* from, index_t from_stride,
                                      Entry* to, index_t to_stride) {
@@ -244,10 +246,12 @@ __global__ void reorder_table_kernel(index_t count, index_t steps, const index_t
     to[r * to_stride + t] = from[rows[r] * from_stride + t];
   }
 }
+/// table[r, step] = r: each row went on in itself.
 template <class Entry>
 __global__ void begin_table_step_kernel(index_t rows, index_t step, Entry* table, index_t stride) {
   for (index_t r = grid_thread(); r < rows; r += grid_threads()) table[r * stride + step] = static_cast<Entry>(r);
 }
+/// *where = value: puts a slab's address into a table on the device.
 template <class T>
 __global__ void store_pointer_kernel(const T* value, const T** where) {
   if (threadIdx.x == 0) *where = value;

@@ -102,6 +102,7 @@ __device__ inline float quad_sum(float value) {
   value += __shfl_xor_sync(all_lanes, value, 1);
   return value + __shfl_xor_sync(all_lanes, value, 2);
 }
+/// See quad_sum.
 __device__ inline float quad_max(float value) {
   value = fmaxf(value, __shfl_xor_sync(all_lanes, value, 1));
   return fmaxf(value, __shfl_xor_sync(all_lanes, value, 2));

@@ -8,6 +8,7 @@
 /// Where kernels find the weights of a sentence among those of a batch.
 namespace attend::cuda {
 
+/// Threads of the one block.
 inline constexpr int weight_offset_threads = 256;
 
 /// offsets[s] = heads * the sum of queries * keys over the sentences before s: an AttentionLayout's weight_offset, as the tables

@@ -18,6 +18,7 @@ struct TimesAt {
   __device__ W operator()(W x) const { return *factor * x; }
 };
 
+/// The most blocks that share a sum of squares.
 inline constexpr int square_blocks = 1024;
 
 /// sums[b] = the sum of the squares that block b went over, in double, which a large gradient's square fits into.

@@ -10,6 +10,7 @@ namespace attend {
 
 namespace cuda {
 
+/// Threads of the single blocks that look at all labels or losses.
 inline constexpr int loss_threads = 1024;
 
 /// One block: scale[0] as in `loss_scale`.
@@ -76,15 +77,15 @@ __global__ void __launch_bounds__(wide_row_threads, Row::blocks)
     const index_t begin = r * classes;
     const token_t label = labels[r];
     const Row row(x, begin, classes, packs);
-    const bool counts = label != options.ignore_index && label >= 0 && label < classes;
-    W hit(0);  // read before anything of the row is written
-    if (threadIdx.x == 0 && counts) hit = static_cast<W>(x[begin + label]);
     LogSum<W> all;
     W plain(0);
     row.for_each([&](int, const auto& v) {
       all.add(v);
       for (const W value : v) plain += value;
     });
+    const bool counts = label != options.ignore_index && label >= 0 && label < classes;
+    W hit(0);  // read before anything of the row is written, for which the block waits in `join`
+    if (threadIdx.x == 0 && counts) hit = static_cast<W>(x[begin + label]);
     all.template join<wide_row_threads>(room);
     const W log_sum = all.top + log(all.sum), smoothing = static_cast<W>(options.smoothing);
     if (smoothing != W(0)) plain = block_sum(plain, room);

@@ -12,9 +12,11 @@
 /// What kernels are written with. Everything here runs on the device.
 namespace attend::cuda {
 
+/// Threads of a warp, and a mask of all of them.
 inline constexpr int warp_threads = 32;
 inline constexpr unsigned all_lanes = 0xffffffffu;
 
+/// Plus infinity.
 template <class W>
 __device__ inline W infinity();
 template <>
@@ -36,6 +38,7 @@ __device__ T* dynamic_shared() {
 /// This thread among all of a one-dimensional grid, and how many there are: for loops that stride over an array.
 __device__ inline index_t grid_thread() { return static_cast<index_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline index_t grid_threads() { return static_cast<index_t>(gridDim.x) * blockDim.x; }
+/// This thread in its warp, and its warp in the block.
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_threads; }
 __device__ inline int warp() { return static_cast<int>(threadIdx.x) / warp_threads; }
 
@@ -119,6 +122,7 @@ bool aligned(const T*... p) {
   return ((reinterpret_cast<std::uintptr_t>(p) % 16 == 0) && ...);
 }
 
+/// Functions of C by one name for both types.
 __device__ inline float exp(float x) { return ::expf(x); }
 __device__ inline double exp(double x) { return ::exp(x); }
 __device__ inline float log(float x) { return ::logf(x); }

@@ -168,6 +168,7 @@ void elementwise(const char* operation, index_t n, const M& mask, const F& f, co
   const index_t packs = good ? n / count : 0, steps = packs > 0 ? packs : (n + M::group - 1) / M::group;
   launch(operation, elementwise_kernel<M, F, X, inputs, Y>, blocks_for(steps), block_threads, 0, n, packs, mask, f, in, keep, y);
 }
+/// The same without a mask.
 template <class F, class X, int inputs, class Y>
 void elementwise(const char* operation, index_t n, const F& f, const Inputs<X, inputs>& in, std::type_identity_t<Wide<Y>> keep,
                  Y* y) {

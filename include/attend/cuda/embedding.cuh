@@ -12,6 +12,7 @@ namespace attend {
 
 namespace cuda {
 
+/// Warps of a block.
 inline constexpr int embedding_warps = block_threads / warp_threads;
 
 /// This warp among all of the grid, and how many there are.

@@ -5,9 +5,10 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <list>
 #include <map>
-#include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "attend/cuda/memory.cuh"
 
@@ -60,9 +61,14 @@ inline Product whole_product(bool a_transposed, bool b_transposed, index_t m, in
 /// Elements (bits for ReLU) of `aux` from one row to the next, as cuBLASLt wants them aligned.
 inline index_t aux_stride(bool relu, index_t n) { return relu ? (n + 127) / 128 * 128 : (n + 7) / 8 * 8; }
 
-/// The plans of all products so far: cuBLASLt's choice of a kernel for a shape is made once and kept.
+/// cuBLASLt's choice of a kernel for a shape is made once and kept as a plan, as long as the shape is among those that were used
+/// last: batches have ever new numbers of rows. The choice follows from shape, types and device alone, so it does not show
+/// whether a plan was kept or is made again.
 class Products {
  public:
+  /// Plans that are kept: about those of a model's steps with a hundred sizes of batches, in few MiB of the host's memory.
+  static constexpr std::size_t most_plans = 4096;
+
   static Products& instance() {
     static Products* products = new Products;
     return *products;
@@ -73,22 +79,23 @@ class Products {
   bool run(const Product& p, Wide<T> alpha, const T* a, const T* b, Wide<T> beta, T* c) {
     if ((p.bias && alignment(p.bias) < 16) || (p.aux && alignment(p.aux) < 16)) return false;  // see `barely_aligned`
     const auto held = Context::instance().lock();
-    auto& plan = plans_[key<T>(p, a, b, c)];
-    if (!plan) plan = std::make_unique<Plan>(*this, p, type<T>(), a, b, c);
-    if (!plan->found) return false;
-    if (p.bias) set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-    if (p.aux) set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux);
+    Plan& plan = plan_for<T>(p, a, b, c);
+    if (!plan.found) return false;
+    if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+    if (p.aux) set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux);
     // Row by row is column by column of the transposes: c^T = op(b)^T op(a)^T.
     const cublasStatus_t status =
-        cublasLtMatmul(handle_, plan->operation, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c, &plan->algorithm,
+        cublasLtMatmul(handle_, plan.operation, &alpha, b, plan.b, a, plan.a, &beta, c, plan.c, c, plan.c, &plan.algorithm,
                        workspace_.data(), workspace_bytes, Context::instance().stream());
     if (p.epilogue != Epilogue::none && (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE))
-      return plan->found = false;
+      return plan.found = false;
     check(status, "gemm");
     return true;
   }
   /// Products that have a plan.
   [[nodiscard]] std::size_t plans() const { return plans_.size(); }
+  /// Plans made so far, those that are gone with them.
+  [[nodiscard]] std::size_t plans_made() const { return plans_made_; }
 
  private:
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what cuBLAS recommends for Hopper
@@ -235,7 +242,35 @@ class Products {
     }
   };
 
-  Products() : workspace_(make_workspace()) { check(cublasLtCreate(&handle_), "cuBLASLt"); }
+  struct Entry {
+    Key key;
+    Plan plan;
+    template <class... A>
+    explicit Entry(const Key& k, A&&... arguments) : key(k), plan(std::forward<A>(arguments)...) {}
+  };
+
+  /// The plan of this product, from now on the first; the last goes where there are too many.
+  template <class T>
+  Plan& plan_for(const Product& p, const T* a, const T* b, const T* c) {
+    const Key k = key<T>(p, a, b, c);
+    if (const auto found = places_.find(k); found != places_.end()) {
+      plans_.splice(plans_.begin(), plans_, found->second);
+      return plans_.front().plan;
+    }
+    plans_.emplace_front(k, *this, p, type<T>(), a, b, c);
+    places_[k] = plans_.begin();
+    ++plans_made_;
+    if (plans_.size() > most_plans) {
+      places_.erase(plans_.back().key);
+      plans_.pop_back();
+    }
+    return plans_.front().plan;
+  }
+
+  Products() : workspace_(make_workspace()) {
+    const auto held = Context::instance().lock();  // for its device
+    check(cublasLtCreate(&handle_), "cuBLASLt");
+  }
   /// The workspace is of the process's pool, whichever pool the first product is made under.
   static Buffer<unsigned char> make_workspace() {
     const PoolScope scope(DevicePool::instance());
@@ -244,7 +279,9 @@ class Products {
 
   cublasLtHandle_t handle_ = nullptr;
   Buffer<unsigned char> workspace_;
-  std::map<Key, std::unique_ptr<Plan>> plans_;
+  std::list<Entry> plans_;  // the one used last first
+  std::map<Key, typename std::list<Entry>::iterator> places_;
+  std::size_t plans_made_ = 0;
 };
 
 /// y[r, j] += bias[j], for what cuBLASLt does not do on the way.

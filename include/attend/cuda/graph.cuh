@@ -22,8 +22,10 @@ inline std::atomic<bool>& graphs_flag() {
 
 /// Whether steps of training and decoding are captured as CUDA graphs (the default) or launched kernel by kernel.
 inline bool graphs_enabled() { return detail::graphs_flag(); }
+/// Says so for the whole process; what is captured stays captured.
 inline void enable_graphs(bool value) { detail::graphs_flag() = value; }
 
+/// *where = value.
 template <class N>
 __global__ void set_kernel(N value, N* where) {
   if (threadIdx.x == 0) *where = value;
@@ -34,7 +36,8 @@ __global__ void set_kernel(N value, N* where) {
 /// Work on the device that is launched kernel by kernel the first time, captured the second, and from then on run as one graph.
 /// What it reads and writes must stay where it is, but for tensors that it makes and lets go itself; it may not wait for the
 /// device or copy from the host. Random numbers from `default_generator()` go on as if it had been launched kernel by kernel; it
-/// may draw from no other. Work that cannot be captured goes on being launched; after `seed`, or a change of `tf32`, it is
+/// may draw from no other. A leaf that it hands a gradient needs a place for it that stays (`set_grad_buffer`; optimizers give
+/// one). Work that cannot be captured goes on being launched; after `seed`, or a change of `tf32` or `fuse_activations`, it is
 /// captured anew.
 template <>
 class Repeated<Cuda> {
@@ -50,7 +53,7 @@ class Repeated<Cuda> {
   template <class F>
   void run(F&& work) {
     const auto held = cuda::Context::instance().lock();
-    if (state_ == State::captured && ((draws_ > 0 && seed_ != default_generator().seed()) || tf32_ != cuda::tf32())) {
+    if (state_ == State::captured && ((draws_ > 0 && seed_ != default_generator().seed()) || settings_ != settings())) {
       forget();
       state_ = State::warm;
     }
@@ -80,6 +83,13 @@ class Repeated<Cuda> {
  private:
   enum class State { fresh, warm, captured, refused };
 
+  /// What work launches depends on these.
+  struct Settings {
+    bool tf32, fuses_activations;
+    bool operator==(const Settings&) const = default;
+  };
+  static Settings settings() { return {cuda::tf32(), cuda::fuses_activations()}; }
+
   template <class F>
   void launch(F&& work) {
     const cuda::PoolScope scope(cuda::graph_pool());
@@ -92,7 +102,7 @@ class Repeated<Cuda> {
     auto& context = cuda::Context::instance();
     Generator& generator = default_generator();
     drawn_ = generator.drawn();
-    seed_ = generator.seed(), tf32_ = cuda::tf32();
+    seed_ = generator.seed(), settings_ = settings();
     const cuda::PoolScope scope(cuda::graph_pool());
     cuda::check(cudaStreamBeginCapture(context.stream(), cudaStreamCaptureModeRelaxed), "graph");
     context.set_capturing(true);
@@ -100,6 +110,8 @@ class Repeated<Cuda> {
     try {
       work();
     } catch (const CudaError&) {
+      done = false;
+    } catch (const RecordingError&) {
       done = false;
     } catch (const MemoryError&) {  // while capturing nothing can be freed; launched, it may find room
       done = false;
@@ -110,8 +122,11 @@ class Repeated<Cuda> {
     }
     cudaGraph_t graph = end_capture(context);
     draws_ = generator.drawn() - drawn_;
-    if (done && graph) done = cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
-    else done = false;
+    done = done && graph && cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
+    if (done && cudaEventCreateWithFlags(&ran_, cudaEventDisableTiming) != cudaSuccess) {
+      (void)cudaGraphExecDestroy(std::exchange(graph_, nullptr));
+      done = false;
+    }
     if (graph) (void)cudaGraphDestroy(graph);
     if (!done) {
       (void)cudaGetLastError();
@@ -132,7 +147,8 @@ class Repeated<Cuda> {
   void forget() noexcept {
     if (!graph_) return;
     const auto held = cuda::Context::instance().lock();
-    (void)cudaStreamSynchronize(cuda::Context::instance().stream());  // it may be running
+    (void)cudaEventSynchronize(ran_);  // it may be running; what was launched after it need not have run
+    (void)cudaEventDestroy(std::exchange(ran_, nullptr));
     (void)cudaGraphExecDestroy(std::exchange(graph_, nullptr));
     if (--cuda::detail::live_graphs() == 0) cuda::graph_pool().release_cached();
   }
@@ -145,13 +161,15 @@ class Repeated<Cuda> {
     };
     if (draws_ > 0 && ahead > 0) shift(ahead);
     cuda::check(cudaGraphLaunch(graph_, context.stream()), "graph");
+    cuda::check(cudaEventRecord(ran_, context.stream()), "graph");
     if (draws_ > 0 && ahead > 0) shift(0);
   }
 
   State state_ = State::fresh;
   cudaGraphExec_t graph_ = nullptr;
+  cudaEvent_t ran_ = nullptr;                       // reached when the graph has run for the last time
   std::uint64_t drawn_ = 0, draws_ = 0, seed_ = 0;  // of the generator, at the capture; by the work
-  bool tf32_ = false;
+  Settings settings_{};                             // at the capture
 };
 
 }  // namespace attend

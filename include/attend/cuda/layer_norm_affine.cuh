@@ -26,6 +26,7 @@ __global__ void layer_norm_affine_long_kernel(index_t n, index_t rows, const T* 
   to[n] = beta_sum;
 }
 
+/// Threads of a block that adds up parts.
 inline constexpr int column_sum_threads = 512;
 
 /// out = keep * out + the sum over the parts of partial [parts, 2, n], column by column: dgamma in the blocks with blockIdx.y 0,

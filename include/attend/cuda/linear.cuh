@@ -70,12 +70,15 @@ index_t activation_bytes(Cuda, index_t rows, index_t out, bool gelu) {
 }
 
 /// y = activation(x * weight^T + bias), the activation ReLU or the approximate GELU; `aux`, where not null, receives what its
-/// gradient needs. False, with nothing done, where there is no such product.
+/// gradient needs. False, with nothing done, where there is no such product, or where it is not to be used: see
+/// `fuses_activations`. GELU's is used for bfloat16 alone: cuBLASLt says nothing of how exact its hyperbolic tangent is, and the
+/// device's own instruction for it has 11 bits, which is more than bfloat16 stores and less than float.
 template <class T>
 bool linear_activation_forward(Cuda, index_t rows, index_t in, index_t out, const T* x, const T* weight, const T* bias, bool gelu,
                                T* y, void* aux) {
   using W = Wide<T>;
-  if (rows == 0 || in == 0 || out == 0 || std::is_same_v<T, double>) return false;
+  if (rows == 0 || in == 0 || out == 0 || std::is_same_v<T, double> || (gelu && !std::is_same_v<T, bfloat16>)) return false;
+  if (!cuda::fuses_activations()) return false;
   cuda::Product p = cuda::whole_product(false, true, rows, out, in);
   p.epilogue = gelu ? cuda::Epilogue::gelu_bias : cuda::Epilogue::relu_bias;
   p.bias = const_cast<T*>(bias);

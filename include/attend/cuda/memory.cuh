@@ -22,17 +22,21 @@ struct DeviceMemory {
   static constexpr const char* name = "cuda: out of memory";
 
   static void* take(std::size_t size) {
-    Context::instance();  // which selects its device in a new thread, and says so where there is none
+    const DeviceScope scope(Context::instance().device());  // which says so where there is none
     void* block = nullptr;
     if (cudaMalloc(&block, size) == cudaSuccess) return block;
     (void)cudaGetLastError();
     return nullptr;
   }
-  static void give_back(void* block, std::size_t) noexcept { (void)cudaFree(block); }
+  static void give_back(void* block, std::size_t) noexcept {
+    const DeviceScope scope(Context::instance().device());
+    (void)cudaFree(block);
+  }
   /// What the process's pool and, where no graph is left that may run again, the graphs' keep for later.
   template <class Pool>
   static void make_room(Pool& pool);
   static std::string state() {
+    const DeviceScope scope(Context::instance().device());
     std::size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
     return ", free on the device: " + std::to_string(free) + " of " + std::to_string(total);
@@ -55,6 +59,7 @@ inline std::atomic<int>& live_graphs() {
   static std::atomic<int> count{0};
   return count;
 }
+/// Gives back what the pools keep, unless a capture goes on.
 inline void release_pools() {
   const auto held = Context::instance().lock();
   if (Context::instance().capturing()) return;  // nothing can be freed now
@@ -62,6 +67,7 @@ inline void release_pools() {
   if (live_graphs() == 0) graph_pool().release_cached();
 }
 
+/// What a PoolScope has chosen in this thread; null for the process's pool.
 inline DevicePool*& selected_pool() {
   thread_local DevicePool* pool = nullptr;
   return pool;
@@ -187,11 +193,13 @@ Buffer<T> upload(const T* host, index_t count) {
   Staging::instance().upload(host, buffer.data(), static_cast<std::size_t>(count) * sizeof(T));
   return buffer;
 }
+/// See above.
 template <class T>
 Buffer<T> upload(const std::vector<T>& host) {
   return upload(host.data(), static_cast<index_t>(host.size()));
 }
 
+/// y[i] = value.
 template <class T>
 __global__ void fill_kernel(index_t n, T value, T* y) {
   const index_t threads = static_cast<index_t>(gridDim.x) * blockDim.x;
@@ -200,11 +208,19 @@ __global__ void fill_kernel(index_t n, T value, T* y) {
 
 }  // namespace cuda
 
+/// Memory for a tensor, of the pool of this thread. Throws MemoryError, CudaError.
 inline MemoryBlock allocate(Cuda, std::size_t bytes) {
   cuda::Context::instance();  // for its words where there is no device
   return cuda::pool().allocate(bytes);
 }
+/// Gives a block back to the pool that it came from.
 inline void deallocate(Cuda, MemoryBlock block) noexcept { static_cast<cuda::DevicePool*>(block.pool)->deallocate(block); }
+
+/// Whether this thread records what it gives the device: see `Repeated`. Waits where another one does.
+inline bool recording(Cuda) {
+  const auto held = cuda::Context::instance().lock();
+  return cuda::Context::instance().capturing();
+}
 
 /// Gives all cached memory back to the device, that of graphs where none is left that may run again.
 inline void release_cached(Cuda) { cuda::detail::release_pools(); }

@@ -52,7 +52,7 @@ __global__ void scaled_plus_identity_kernel(index_t n, index_t size, W a, W b, c
   }
 }
 
-/// Clears what would go uphill, and counts what is left.
+/// Clears what would go uphill, and adds to a count what is left.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     keep_descending_kernel(index_t n, const T* gradient, T* direction, unsigned long long* kept) {
@@ -110,7 +110,6 @@ void scaled_plus_identity(Cuda, index_t count, index_t size, std::type_identity_
 template <class T>
 void keep_descending(Cuda, index_t n, const T* gradient, T* direction, index_t* kept) {
   static_assert(sizeof(index_t) == sizeof(unsigned long long));
-  fill(Cuda{}, 1, index_t{0}, kept);
   if (n == 0) return;
   cuda::launch("Muon", cuda::keep_descending_kernel<T>, cuda::blocks_for(n), cuda::block_threads, 0, n, gradient, direction,
                reinterpret_cast<unsigned long long*>(kept));

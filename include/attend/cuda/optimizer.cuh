@@ -10,6 +10,7 @@ namespace attend {
 namespace cuda {
 
 // Templates, because a kernel that is none cannot stand in a header that two files include.
+/// Begins an update from the sum of the gradients' squares: norm, clipping, and whether it is taken.
 template <class Record>
 __global__ void begin_update_kernel(const double* squares, double max_norm, Record* record) {
   if (threadIdx.x > 0) return;
@@ -21,13 +22,25 @@ __global__ void begin_update_kernel(const double* squares, double max_norm, Reco
   if (taken) ++record->steps;
   else ++record->skipped;
 }
+/// Begins an update whose gradients are multiplied by `gradient_scale`, left out where that makes their norm more than `largest`.
 template <class Record>
-__global__ void begin_update_with_kernel(bool taken, double gradient_scale, Record* record) {
+__global__ void begin_update_scaled_kernel(const double* squares, double gradient_scale, double largest, Record* record) {
   if (threadIdx.x > 0) return;
+  const double norm = ::sqrt(*squares);
+  const bool taken = norm * gradient_scale <= largest;
+  record->norm = norm;
   record->taken = taken;
   record->gradient_scale = gradient_scale;
   if (taken) ++record->steps;
   else ++record->skipped;
+}
+/// Counts an update of which the host knows that it is left out.
+template <class Record>
+__global__ void begin_update_left_out_kernel(double norm, Record* record) {
+  if (threadIdx.x > 0) return;
+  record->norm = norm;
+  record->taken = false;
+  ++record->skipped;
 }
 
 /// The number that an optimizer works on. Where it keeps wider copies of its own, somebody else may have changed the parameter
@@ -51,6 +64,7 @@ struct AdamFactors {
   }
 };
 
+/// A step of Adam, 16 bytes of gradients a thread at a time.
 template <class T, class W>
 __global__ void adam_kernel(index_t n, AdamStep step, const UpdateRecord* record, const T* gradient, W* value, W* first,
                             W* second, T* rounded) {
@@ -94,6 +108,7 @@ __global__ void adam_kernel(index_t n, AdamStep step, const UpdateRecord* record
   }
 }
 
+/// A step of gradient descent; without a momentum `velocity` is null.
 template <class T, class W>
 __global__ void sgd_kernel(index_t n, SgdStep step, const UpdateRecord* record, const T* gradient, W* value, W* velocity,
                            T* rounded) {
@@ -114,6 +129,7 @@ __global__ void sgd_kernel(index_t n, SgdStep step, const UpdateRecord* record, 
   }
 }
 
+/// average = keep * average + (1 - keep) * value, unless the record, where not null, says that no update was taken.
 template <class T, class W>
 __global__ void average_kernel(index_t n, W keep, const UpdateRecord* record, const T* value, W* average) {
   if (record && !record->taken) return;
@@ -130,8 +146,18 @@ void begin_update(Cuda, index_t n, const T* gradient, double max_norm, UpdateRec
   cuda::sum_of_squares_into(n, gradient, squares.data());
   cuda::launch("update", cuda::begin_update_kernel<UpdateRecord>, 1, 32, 0, squares.data(), max_norm, record);
 }
-inline void begin_update_with(Cuda, bool taken, double gradient_scale, UpdateRecord* record) {
-  cuda::launch("update", cuda::begin_update_with_kernel<UpdateRecord>, 1, 32, 0, taken, gradient_scale, record);
+/// See the CPU's. The record lies on the device.
+template <class T>
+void begin_update_scaled(Cuda, index_t n, const T* gradient, double gradient_scale, UpdateRecord* record) {
+  const cuda::Buffer<double> squares(1);
+  cuda::sum_of_squares_into(n, gradient, squares.data());
+  cuda::launch("update", cuda::begin_update_scaled_kernel<UpdateRecord>, 1, 32, 0, squares.data(), gradient_scale,
+               largest_norm<T>, record);
+}
+/// See the CPU's. The record lies on the device.
+inline void begin_update_left_out(Cuda, UpdateRecord* record) {
+  cuda::launch("update", cuda::begin_update_left_out_kernel<UpdateRecord>, 1, 32, 0, std::numeric_limits<double>::quiet_NaN(),
+               record);
 }
 
 /// See the CPU's. The arrays are made of whole 16 bytes and begin on them, as those of FlatParameters do. `rounded`, where not
@@ -145,6 +171,7 @@ void adam_step(Cuda, index_t n, const AdamStep& step, const UpdateRecord* record
   cuda::launch("Adam", cuda::adam_kernel<T, Wide<T>>, cuda::blocks_for(n / count), cuda::block_threads, 0, n, step, record,
                gradient, value, first, second, rounded);
 }
+/// See the CPU's; `rounded` as for adam_step.
 template <class T>
 void sgd_step(Cuda, index_t n, const SgdStep& step, const UpdateRecord* record, const T* gradient, Wide<T>* value,
               Wide<T>* velocity, T* rounded) {
@@ -152,6 +179,7 @@ void sgd_step(Cuda, index_t n, const SgdStep& step, const UpdateRecord* record, 
   cuda::launch("SGD", cuda::sgd_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n, step, record, gradient, value,
                velocity, rounded);
 }
+/// See the CPU's.
 template <class T>
 void average_step(Cuda, index_t n, std::type_identity_t<Wide<T>> keep, const UpdateRecord* record, const T* value,
                   Wide<T>* average) {

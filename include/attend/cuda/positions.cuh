@@ -26,6 +26,7 @@ __global__ void __launch_bounds__(block_threads)
   store_values(y + first + i, a);
 }
 
+/// Warps of a block.
 inline constexpr int position_teams = block_threads / warp_threads;
 
 /// dtable = keep * dtable + the sum over the sentences of dy at each position, of which no more than `reached` elements of the

@@ -73,6 +73,7 @@ struct Same {
   }
 };
 
+/// Copies `outer` runs of `length` elements, these steps apart, 16 bytes at a time where that fits; a null x stands for zeros.
 template <class T>
 void launch_runs(const char* operation, index_t outer, index_t length, const T* x, index_t x_step, Wide<T> keep, T* y,
                  index_t y_step) {

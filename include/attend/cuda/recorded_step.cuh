@@ -23,22 +23,26 @@ struct RoomKeys {
   }
 };
 
+/// See add_row_at.
 template <class T>
 __global__ void add_row_at_kernel(index_t rows, index_t width, const T* table, const index_t* step, T* x) {
   const T* row = table + *step * width;
   for (index_t i = grid_thread(); i < rows * width; i += grid_threads())
     x[i] = static_cast<T>(static_cast<Wide<T>>(x[i]) + static_cast<Wide<T>>(row[i % width]));
 }
+/// See begin_table_step_at.
 template <class Entry>
 __global__ void begin_table_step_at_kernel(index_t rows, const index_t* step, Entry* table, index_t stride) {
   for (index_t r = grid_thread(); r < rows; r += grid_threads()) table[r * stride + *step] = static_cast<Entry>(r);
 }
+/// See append_at; an element is a number or a pack of them.
 template <class E>
 __global__ void append_at_kernel(index_t rows, index_t width, const E* x, index_t stride, const index_t* step, E* slabs,
                                  index_t slab_stride) {
   E* const slab = slabs + *step * slab_stride;
   for (index_t i = grid_thread(); i < rows * width; i += grid_threads()) put(slab + i, x[i / width * stride + i % width]);
 }
+/// See advance.
 template <class N>
 __global__ void advance_kernel(N* step) {
   if (threadIdx.x == 0) ++*step;

@@ -50,6 +50,7 @@ __device__ W team_sum(W value, W* room) {
   if constexpr (threads == warp_threads) return warp_sum(value);
   else return block_sum(value, room);
 }
+/// The largest of the values of a team, in every thread.
 template <int threads, class W>
 __device__ W team_max(W value, W* room) {
   if constexpr (threads == warp_threads) return warp_max(value);
@@ -117,7 +118,7 @@ struct ReadRow {
 template <class T, int threads, int P>
 struct HeldRow {
   static constexpr int V = Pack<T>::count;
-  static constexpr int blocks = P <= 8 ? 2 : 1;  // that should find room on a multiprocessor
+  static constexpr int blocks = P <= 8 && sizeof(T) < 8 ? 2 : 1;  // that should find room on a multiprocessor
   RowParts<V> parts;
   int edge;  // the column of the one element, of those before and after the packs, that is this thread's; else n
   Piece<T, V> pieces[P];

@@ -68,26 +68,54 @@ struct Fault {
   long long at, value, limit;
 };
 
+/// Makes a device the current one of this thread while it stands in scope, and afterwards the one that was. What fails is left to
+/// the calls that come after it, which fail then, too.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device) noexcept {
+    int current = device;
+    if (cudaGetDevice(&current) == cudaSuccess && current != device && cudaSetDevice(device) == cudaSuccess) before_ = current;
+  }
+  ~DeviceScope() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
 /// The device of this process with its stream: everything the library does on it happens in the order of the calls.
 class Context {
  public:
   /// Throws CudaError where no device can be used. It is never destroyed, so that tensors of static duration may outlive `main`.
   static Context& instance() {
     static Context* context = new Context;
-    thread_local const bool selected = context->select();
-    (void)selected;
     return *context;
   }
 
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
   [[nodiscard]] int device() const { return device_; }
+  /// 80 for compute capability 8.0, 90 for 9.0.
+  [[nodiscard]] int capability() const { return capability_; }
   [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
   /// Bytes of shared memory that a block may ask for.
   [[nodiscard]] int shared_memory() const { return shared_memory_; }
 
+  /// As long as one of these lives, the device is this thread's: nobody else gives it anything to do, and it is the thread's
+  /// current one, whichever the program has chosen for itself.
+  class Held {
+   public:
+    explicit Held(Context& context) : lock_(context.mutex_), device_(context.device_) {}
+
+   private:
+    std::unique_lock<std::recursive_mutex> lock_;
+    DeviceScope device_;
+  };
   /// Held by whoever gives the device something to do: what several threads of the host ask for is done call by call, and nothing
   /// gets in between while work is captured.
-  [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() { return std::unique_lock(mutex_); }
+  [[nodiscard]] Held lock() { return Held(*this); }
 
   /// Waits until the device has done all it was given. Throws CudaError for what failed meanwhile, IndexError and Error for bad
   /// input that kernels came upon, whoever launched them.
@@ -134,6 +162,10 @@ class Context {
   Context() {
     if (const std::string why = unavailable(); !why.empty()) throw CudaError(why);
     check(cudaGetDevice(&device_), "cuda");
+    int major = 0, minor = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_), "cuda");
+    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device_), "cuda");
+    capability_ = 10 * major + minor;
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cuda");
     check(cudaDeviceGetAttribute(&shared_memory_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), "cuda");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda");
@@ -148,14 +180,9 @@ class Context {
     stream_offset_ = static_cast<std::uint64_t*>(offset);
     check(cudaMemsetAsync(offset, 0, sizeof(std::uint64_t), stream_), "cuda");
   }
-  /// Each thread has a current device of its own, at first device 0.
-  bool select() const {
-    check(cudaSetDevice(device_), "cuda");
-    return true;
-  }
 
   std::recursive_mutex mutex_;
-  int device_ = 0, multiprocessors_ = 0, shared_memory_ = 0;
+  int device_ = 0, capability_ = 0, multiprocessors_ = 0, shared_memory_ = 0;
   cudaStream_t stream_ = nullptr;
   Fault *fault_ = nullptr, *device_fault_ = nullptr;
   std::uint64_t* stream_offset_ = nullptr;
@@ -168,6 +195,25 @@ inline std::atomic<bool>& tf32() {
   static std::atomic<bool> value{false};
   return value;
 }
+
+namespace detail {
+/// -1: as `fuses_activations` says by itself.
+inline std::atomic<int>& activation_fusion() {
+  static std::atomic<int> chosen{-1};
+  return chosen;
+}
+}  // namespace detail
+
+/// Whether products apply an activation and its gradient on the way (see `feed_forward`), or leave them to kernels of their own,
+/// which read and write the numbers once more. By itself yes on devices of compute capability 9 and 10: on others such products
+/// are reported to be slower than both together. It is a rule, and nothing is timed, because the two differ in their last bits: a
+/// product with an activation may be another kernel, which adds up in another order.
+inline bool fuses_activations() {
+  const int chosen = detail::activation_fusion(), generation = Context::instance().capability() / 10;
+  return chosen < 0 ? generation == 9 || generation == 10 : chosen != 0;
+}
+/// Says so for the whole process. Captured graphs are captured anew.
+inline void fuse_activations(bool value) { detail::activation_fusion() = value ? 1 : 0; }
 
 /// Waits until the device has done all it was given; see Context::synchronize.
 inline void synchronize() { Context::instance().synchronize("synchronize"); }

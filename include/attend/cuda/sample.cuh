@@ -51,6 +51,19 @@ __device__ Kept<Wide<T>> kept_tokens(const ReadRow<T, wide_row_threads>& row, co
   return {last.order, ties, last.above + ties * w};
 }
 
+/// Of them those that are not below `lowest`.
+template <class T>
+__device__ Kept<Wide<T>> not_below(const ReadRow<T, wide_row_threads>& row, const TokenWeight<Wide<T>>& weight, Wide<T> lowest,
+                                   const Kept<Wide<T>>& kept, SelectionRoom<Wide<T>>& room) {
+  using W = Wide<T>;
+  const double count = weight_above(row, CountWeight{}, order_of(lowest) - 1, room);
+  if (count >= weight_above(row, CountWeight{}, kept.order, room) + kept.ties) return kept;
+  const auto last = find_threshold(row, CountWeight{}, count, false, OrderOf<W>::lowest, room);
+  const double ties = count - last.above;
+  return {last.order, ties,
+          weight_above(row, weight, last.order, room) + ties * static_cast<double>(weight(value_of(last.order)))};
+}
+
 /// A draw: from which row, and what decides, in [0, 1).
 struct Draw {
   index_t row;
@@ -60,8 +73,8 @@ struct Draw {
 /// A block for a draw.
 template <class T>
 __global__ void __launch_bounds__(wide_row_threads, 1)
-    sample_kernel(index_t draws, int n, Wide<T> sharpness, int top_k, double top_p, bool packs, const Draw* list, const T* x,
-                  Fault* fault, T* values, token_t* indices) {
+    sample_kernel(index_t draws, int n, Wide<T> sharpness, int top_k, double top_p, Wide<T> margin, bool packs, const Draw* list,
+                  const T* x, Fault* fault, T* values, token_t* indices) {
   using W = Wide<T>;
   static __shared__ SelectionRoom<W> room;
   static __shared__ W max_room[warp_threads];
@@ -82,13 +95,14 @@ __global__ void __launch_bounds__(wide_row_threads, 1)
     int column = -1;
     if (weight.largest == -infinity<W>()) {
       // No token has any probability.
-    } else if (top_k == n && top_p >= 1) {
+    } else if (top_k == n && top_p >= 1 && margin == -infinity<W>()) {
       const double mass = weight_above(row, weight, OrderOf<W>::lowest, room);
       column = find_column(from, n, weight, draw.uniform * mass, room);
     } else {
       // Tokens by falling probability, of equal ones the lower column first: where the running sum of their weights exceeds the
       // target. The factor keeps a product that is rounded up below the mass.
-      const Kept<W> kept = kept_tokens(row, weight, n, top_k, top_p, room);
+      Kept<W> kept = kept_tokens(row, weight, n, top_k, top_p, room);
+      if (margin != -infinity<W>()) kept = not_below(row, weight, weight.largest + margin, kept, room);
       const double most = kept.mass * (1 - 0x1p-52), product = draw.uniform * kept.mass, target = product < most ? product : most;
       const auto hit = find_threshold(row, weight, target, true, kept.order, room);
       const auto w = static_cast<double>(weight(value_of(hit.order)));
@@ -107,22 +121,24 @@ __global__ void __launch_bounds__(wide_row_threads, 1)
 }  // namespace cuda
 
 /// Draws indices[d] from row rows[d] of the log-probabilities x [., width], for d < draws, and gives values[d] = x at it.
-/// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), and of these the
-/// fewest most probable ones that have at least the share top_p of their mass. uniforms[d] in [0, 1) says which token is hit.
-/// indices[d] is -1 where all of the row is minus infinity. temperature > 0, 0 < top_p <= 1. rows and uniforms are host memory.
-/// The draws are the processor's, but for a `uniform` within the rounding of its sums. A NaN is reported.
+/// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
+/// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
+/// as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is minus
+/// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. The draws are the processor's,
+/// but for a `uniform` within the rounding of its sums. A NaN is reported.
 template <class T>
-void sample_rows(Cuda, index_t draws, index_t width, double temperature, index_t top_k, double top_p, const index_t* rows,
-                 const double* uniforms, const T* x, T* values, token_t* indices) {
+void sample_rows(Cuda, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,
+                 const index_t* rows, const double* uniforms, const T* x, T* values, token_t* indices) {
   using W = Wide<T>;
   if (draws == 0) return;
   std::vector<cuda::Draw> list;
   for (index_t d = 0; d < draws; ++d) list.push_back({rows[d], uniforms[d]});
   const auto device_list = cuda::upload(list);
   const auto sharpness = static_cast<W>(std::min(1 / temperature, 1e30));  // finite, since 0 * infinity is NaN
+  const W margin = cpu::min_p_margin(min_p, sharpness);
   const index_t kept = top_k > 0 ? std::min(top_k, width) : width;
   cuda::launch("sample", cuda::sample_kernel<T>, cuda::blocks_for(draws, 1), cuda::wide_row_threads, 0, draws,
-               static_cast<int>(width), sharpness, static_cast<int>(kept), top_p, cuda::aligned(x), device_list.data(), x,
+               static_cast<int>(width), sharpness, static_cast<int>(kept), top_p, margin, cuda::aligned(x), device_list.data(), x,
                cuda::Context::instance().fault(), values, indices);
 }
 

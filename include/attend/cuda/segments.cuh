@@ -17,6 +17,7 @@ struct SegmentTables {
 
 namespace detail {
 
+/// The tables of a batch in memory of their own.
 struct DeviceSegments {
   Buffer<std::int32_t> memory;  // [3, count]: begin, length, keys
   SegmentTables tables;

@@ -62,6 +62,7 @@ struct CountWeight {
   }
 };
 
+/// Warps of a block that has a row.
 inline constexpr int wide_row_warps = wide_row_threads / warp_threads;
 
 /// Numbers that are few enough to be ordered one by one.
@@ -101,12 +102,14 @@ __device__ bool gather_candidates(const ReadRow<T, wide_row_threads>& row, Order
                                   SelectionRoom<Wide<T>>& room) {
   if (threadIdx.x == 0) room.count = 0;
   __syncthreads();
-  volatile int& count = room.count;
+  bool full = false;  // each thread finds out by a number of its own for which there is no place
   row.for_each([&](int, const auto& v) {
     for (const Wide<T> x : v) {
       const auto order = order_of(x);
-      if (order < low || order > high || count > most_candidates) continue;
-      if (const int place = atomicAdd(&room.count, 1); place < most_candidates) room.candidates[place] = order;
+      if (full || order < low || order > high) continue;
+      const int place = atomicAdd(&room.count, 1);
+      if (place < most_candidates) room.candidates[place] = order;
+      else full = true;
     }
   });
   __syncthreads();

@@ -69,6 +69,7 @@ __global__ void softmax_backward_kernel(index_t rows, int n, bool packs, const T
   }
 }
 
+/// Softmax or its logarithm of each row: a warp a row where rows are short, else a block.
 template <bool logs, class T, class Y>
 void softmax_rows(const char* operation, index_t rows, index_t n, const T* x, Y* y) {
   if (rows == 0 || n == 0) return;
@@ -80,6 +81,7 @@ void softmax_rows(const char* operation, index_t rows, index_t n, const T* x, Y*
            packs, x, y);
   else launch(operation, softmax_kernel<T, Y, block, logs>, blocks_for(rows, 1), block, 0, rows, width, packs, x, y);
 }
+/// The backward of softmax_rows.
 template <bool logs, class T>
 void softmax_rows_backward(const char* operation, index_t rows, index_t n, const T* dy, const T* y, Wide<T> keep, T* dx) {
   if (rows == 0 || n == 0) return;

@@ -15,6 +15,7 @@
 namespace attend::cuda {
 
 inline constexpr int sort_rounds = 4;  ///< elements that a thread takes
+/// Threads of the block that adds up the counts.
 inline constexpr int scan_threads = 1024;
 
 /// What a pass reads: at first the tokens, where all outside the vocabulary count as its size; then what the last pass wrote.

@@ -206,8 +206,10 @@ __global__ void __launch_bounds__(block_threads, sum_resident)
 
 namespace detail {
 
-inline constexpr index_t sum_blocks = 2048;  // that fill any device
+/// The most blocks that share sums among them: so many fill any device.
+inline constexpr index_t sum_blocks = 2048;
 
+/// How many pieces of `size` n has.
 inline index_t pieces(index_t n, index_t size) { return (n + size - 1) / size; }
 
 /// The least power of two from n on, but at most `most`, which is one.
@@ -224,6 +226,7 @@ inline void cut(SumPlan& plan, index_t most, int pack) {
   if (plan.summed.count > 0) plan.parts = pieces(plan.summed.count, plan.part);
 }
 
+/// Launches the kernel of a plan; `partial` receives the sums of its parts, where it has several.
 template <class Terms, class Y>
 void launch_sum(const char* operation, bool columns, const Terms& terms, const SumPlan& plan, Wide<Y> keep, Y* y,
                 Wide<typename Terms::Number>* partial) {

@@ -93,6 +93,7 @@ __global__ void __launch_bounds__(wide_row_threads, 2)
   }
 }
 
+/// Numbers that top_k_long_kernel sorts at a time.
 inline constexpr int sorted_at_once = 1024;
 
 /// A block for a row, any k: finds which numbers are among the first, and sorts them, so many at a time.
@@ -166,6 +167,7 @@ struct Columns {
   static constexpr int most = 64;
   token_t at[most];
 };
+/// See fill_columns.
 template <class T>
 __global__ void fill_columns_kernel(index_t rows, index_t width, int count, Columns columns, T value, T* x) {
   for (index_t i = grid_thread(); i < rows * count; i += grid_threads()) x[i / count * width + columns.at[i % count]] = value;

@@ -12,6 +12,7 @@ namespace attend::cuda {
 struct Place {
   index_t y = 0, a = 0, b = 0;
 };
+/// Both steps taken.
 __device__ inline Place operator+(const Place& p, const Place& q) { return {p.y + q.y, p.a + q.a, p.b + q.b}; }
 
 /// Some dimensions to walk through, outermost first, as a kernel takes them.

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <concepts>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "attend/core/tensor.hpp"
+#include "attend/cpu/basic.hpp"
 #include "attend/cpu/constrain.hpp"
 #include "attend/cpu/softmax.hpp"
 #include "attend/cpu/top_k.hpp"
@@ -13,18 +17,33 @@
 
 namespace attend::decode::detail {
 
-/// The one place where log-probabilities change between the model and the choice of tokens: those that the options rule out
-/// become minus infinity. Made once a search.
+/// x [rows, vocabulary] becomes log softmax(x / temperature).
+template <class T, Device D>
+void sharpen(const Tensor<T, D>& x, double temperature) {
+  if (temperature == 1) return;
+  const auto factor = static_cast<Wide<T>>(std::min(1 / temperature, 1e30));  // finite, as 0 * infinity is NaN
+  scale_add(D{}, x.size(), factor, x.data(), Wide<T>(0), x.data());
+  log_softmax_forward(D{}, x.dim(0), x.dim(1), x.data(), x.data());
+}
+
+/// The one place where log-probabilities change between the model and the choice of tokens: what the options want less of is
+/// lowered, what they rule out becomes minus infinity. Made once a search.
 template <class T, Device D, class Options>
 class Adjust {
  public:
-  Adjust(const Options& options, index_t vocabulary)
-      : options_(options), vocabulary_(vocabulary), never_(options.suppressed), by_row_(by_row(options.constraints)) {
+  Adjust(const char* search, const Options& options, index_t vocabulary)
+      : search_(search),
+        options_(options),
+        vocabulary_(vocabulary),
+        never_(options.suppressed),
+        ends_(options.end_tokens),
+        by_row_(by_row(options.constraints)) {
+    ends_.push_back(options.eos);
     for (const auto& sequence : options.constraints.banned)
       if (sequence.size() == 1) never_.push_back(sequence[0]);
     std::vector<token_t> all;
     for (auto list : options.constraints.allowed) {
-      if (!list.empty()) list.push_back(options.eos);
+      if (!list.empty()) list.insert(list.end(), ends_.begin(), ends_.end());
       std::sort(list.begin(), list.end());
       list.erase(std::unique(list.begin(), list.end()), list.end());
       begins_.push_back(static_cast<index_t>(all.size()));
@@ -36,7 +55,7 @@ class Adjust {
   }
 
   /// x [rows, vocabulary] follows prefixes of `length` tokens; prefix_of(row, tokens) writes those of a row and gives its
-  /// sentence.
+  /// sentence. Throws ValueError where the model gives a token of a forced prefix no probability.
   template <class PrefixOf>
   void operator()(index_t length, const Tensor<T, D>& x, PrefixOf&& prefix_of) {
     const index_t rows = x.dim(0);
@@ -47,10 +66,16 @@ class Adjust {
       const index_t sentence = prefix_of(row, tokens_);
       add_rules(options_, row, sentence, tokens_, rules_);
     }
-    const Tensor<T, D> only = take_forced(x);
+    // Sampling has its temperature in the draw, and reports what was before it.
+    if constexpr (std::same_as<Options, BeamOptions>) sharpen(x, options_.temperature);
+    const Tensor<T, D> only = take_forced(x, prefix_of);
     restrict(x);
+    penalize(x);
+    if (options_.constraints.edit) edit(x, prefix_of);
+    keep_next(x);
     fill_columns(D{}, rows, vocabulary_, static_cast<index_t>(never_.size()), never_.data(), never, x.data());
-    if (length < options_.min_length) fill_columns(D{}, rows, vocabulary_, 1, &options_.eos, never, x.data());
+    if (length < options_.min_length)
+      fill_columns(D{}, rows, vocabulary_, static_cast<index_t>(ends_.size()), ends_.data(), never, x.data());
     const auto& banned = rules_.banned;
     if (!banned.rows.empty())
       set_entries(D{}, static_cast<index_t>(banned.rows.size()), vocabulary_, banned.rows.data(), banned.tokens.data(), never,
@@ -61,17 +86,39 @@ class Adjust {
   }
 
  private:
-  /// What remains of the rows that only one token may follow: the model's value of a forced one, 0 of the end token. Puts both in
-  /// one list.
-  Tensor<T, D> take_forced(const Tensor<T, D>& x) {
-    auto &one = rules_.forced, &ended = rules_.ended;
-    const auto forced = static_cast<index_t>(one.rows.size());
-    if (forced == 0 && ended.rows.empty()) return {};
-    one.rows.insert(one.rows.end(), ended.rows.begin(), ended.rows.end());
-    one.tokens.insert(one.tokens.end(), ended.tokens.begin(), ended.tokens.end());
+  /// What remains of the rows that only one token may follow: the model's value of a forced one, or 0 of the end token. Puts all
+  /// in one list.
+  template <class PrefixOf>
+  Tensor<T, D> take_forced(const Tensor<T, D>& x, PrefixOf& prefix_of) {
+    auto& one = rules_.forced;
+    const auto append = [&](const StepRules::Lists& more) {
+      one.rows.insert(one.rows.end(), more.rows.begin(), more.rows.end());
+      one.tokens.insert(one.tokens.end(), more.tokens.begin(), more.tokens.end());
+    };
+    const auto of_prefix = static_cast<index_t>(one.rows.size());
+    append(rules_.scored_ends);
+    const auto taken = static_cast<index_t>(one.rows.size());
+    append(rules_.ended);
+    if (one.rows.empty()) return {};
     const Tensor<T, D> values({static_cast<index_t>(one.rows.size())}, T(0));
-    if (forced > 0) take_entries(D{}, forced, vocabulary_, one.rows.data(), one.tokens.data(), x.data(), values.data());
+    if (taken > 0) take_entries(D{}, taken, vocabulary_, one.rows.data(), one.tokens.data(), x.data(), values.data());
+    if (of_prefix > 0) check_prefix(values.rows(0, of_prefix), prefix_of);
     return values;
+  }
+  /// Throws ValueError where one of the values of the first forced tokens is minus infinity: a hypothesis that ended there would
+  /// stand above real ones.
+  template <class PrefixOf>
+  void check_prefix(const Tensor<T, D>& values, PrefixOf& prefix_of) {
+    const auto host = values.to_host();
+    for (index_t i = 0; i < host.size(); ++i) {
+      if (host.data()[i] != -std::numeric_limits<T>::infinity()) continue;
+      const auto at = static_cast<std::size_t>(i);
+      tokens_.clear();
+      const index_t sentence = prefix_of(rules_.forced.rows[at], tokens_);
+      throw ValueError(std::string(search_) + ": the model gives token " + std::to_string(rules_.forced.tokens[at]) +
+                       ", at position " + std::to_string(tokens_.size()) + " of prefix " + std::to_string(sentence) +
+                       ", no probability");
+    }
   }
   void restrict(const Tensor<T, D>& x) {
     const auto count = static_cast<index_t>(rules_.kept.size());
@@ -83,10 +130,48 @@ class Adjust {
     }
     restrict_rows(D{}, count, vocabulary_, rules_.kept.data(), begins.data(), lengths.data(), allowed_.data(), x.data());
   }
+  void penalize(const Tensor<T, D>& x) const {
+    const Constraints& c = options_.constraints;
+    if (const auto& again = rules_.repeated; !again.rows.empty())
+      scale_entries(D{}, static_cast<index_t>(again.rows.size()), vocabulary_, again.rows.data(), again.tokens.data(),
+                    static_cast<T>(c.repetition_penalty), x.data());
+    if (c.unknown_penalty > 0) add_to_column(D{}, x.dim(0), vocabulary_, c.unknown, static_cast<T>(-c.unknown_penalty), x.data());
+  }
+  /// The user's function gets floats; what it leaves as it was keeps all of its digits.
+  template <class PrefixOf>
+  void edit(const Tensor<T, D>& x, PrefixOf& prefix_of) {
+    const auto host = x.to_host();  // x itself, if it is there
+    std::vector<float> before(static_cast<std::size_t>(vocabulary_)), values;
+    for (index_t row = 0; row < host.dim(0); ++row) {
+      tokens_.clear();
+      const index_t sentence = prefix_of(row, tokens_);
+      if (is_forced(options_, sentence, tokens_.size())) continue;
+      T* const own = host.data() + row * vocabulary_;
+      for (std::size_t i = 0; i < before.size(); ++i) before[i] = static_cast<float>(own[i]);
+      values = before;
+      options_.constraints.edit(sentence, tokens_, values);
+      for (std::size_t i = 0; i < before.size(); ++i)
+        if (!(values[i] == before[i])) own[i] = static_cast<T>(values[i]);
+    }
+    // No `assign`, which would have whoever packs weights look for new ones.
+    if constexpr (!std::same_as<D, Cpu>) copy_to_device(D{}, x.size(), host.data(), x.data());
+  }
+  /// Leaves the tokens that `allowed_next` has named.
+  void keep_next(const Tensor<T, D>& x) const {
+    const auto& next = rules_.next;
+    if (next.rows.empty()) return;
+    for (const token_t token : next.tokens) check_token(search_, "a token of allowed_next", token, vocabulary_);
+    const auto columns =
+        Tensor<token_t>({static_cast<index_t>(next.tokens.size())}, std::span<const token_t>(next.tokens)).template to<D>();
+    keep_listed(D{}, static_cast<index_t>(next.rows.size()), vocabulary_, next.rows.data(), next.begins.data(),
+                next.lengths.data(), columns.data(), x.data());
+  }
 
+  const char* search_;
   const Options& options_;
   index_t vocabulary_;
   std::vector<token_t> never_;  // in no row
+  std::vector<token_t> ends_;   // all that end a hypothesis
   bool by_row_;
   Tensor<token_t, D> allowed_;             // the lists of all sentences, the end token among them
   std::vector<index_t> begins_, lengths_;  // of each sentence's list in it
@@ -94,11 +179,25 @@ class Adjust {
   std::vector<token_t> tokens_;
 };
 
+/// Of each row of x [rows, vocabulary], wherever it is, its numbers.
+template <class T, Device D>
+std::vector<std::vector<float>> rows_of(const Tensor<T, D>& x) {
+  const auto host = x.to_host();
+  std::vector<std::vector<float>> rows;
+  for (index_t r = 0; r < host.dim(0); ++r) {
+    const T* const row = host.data() + r * host.dim(1);
+    auto& values = rows.emplace_back();
+    values.reserve(static_cast<std::size_t>(host.dim(1)));
+    for (index_t c = 0; c < host.dim(1); ++c) values.push_back(static_cast<float>(row[c]));
+  }
+  return rows;
+}
+
 /// Tells `on_token` of a token after `length` others. False where the hypothesis is to stop.
 template <class Options>
 bool tell(const Options& options, index_t sentence, index_t sample, index_t length, token_t token, double log_probability) {
   if (!options.on_token) return true;
-  const bool last = token == options.eos || length + 1 == options.max_length[sentence];
+  const bool last = is_end(options, token) || length + 1 == options.max_length[sentence];
   return options.on_token({sentence, sample, length, token, log_probability, last});
 }
 

@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "attend/autograd/var.hpp"
 #include "attend/decode/adjust.hpp"
+#include "attend/decode/beam_offer.hpp"
 #include "attend/decode/beam_trace.hpp"
+#include "attend/decode/beam_tree.hpp"
 #include "attend/decode/coverage.hpp"
+#include "attend/decode/diversity.hpp"
 #include "attend/decode/hypothesis.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/decode/options.hpp"
+#include "attend/decode/required.hpp"
+#include "attend/decode/results.hpp"
 
 namespace attend::decode {
 
@@ -30,7 +36,9 @@ class BeamSearch {
         state_(state),
         options_(options),
         vocabulary_(model.vocabulary()),
-        adjust_(options, vocabulary_),
+        tree_(options.distributions),
+        adjust_("beam_search", options, vocabulary_),
+        offer_(options),
         coverage_(options.coverage) {
     check_options("beam_search", options, vocabulary_, sentences);
     check_constraints("beam_search", options, vocabulary_, sentences);
@@ -38,23 +46,29 @@ class BeamSearch {
     check_value(options.n_best >= 1 && options.n_best <= options.beam, "beam_search",
                 "n_best is " + std::to_string(options.n_best) + ", expected 1 to the beam " + std::to_string(options.beam));
     check_value(std::isfinite(options.alpha), "beam_search", "alpha is not finite");
+    check_value(options.temperature > 0 && std::isfinite(options.temperature), "beam_search",
+                "temperature is " + std::to_string(options.temperature) + ", expected a positive number");
     check_value(options.coverage >= 0 && std::isfinite(options.coverage), "beam_search",
                 "coverage is " + std::to_string(options.coverage) + ", expected a number of at least 0");
     check_value(!coverage_.counts() || attends(), "beam_search",
                 "coverage needs the model's attention to its source, which it does not give");
     check_value(!options.keep_unfinished || !options.constraints.force_end, "beam_search",
                 "keep_unfinished and force_end exclude each other");
+    check_groups(options);
+    check_required(options, vocabulary_, sentences);
     if (options.trace) options.trace->sentences.assign(static_cast<std::size_t>(sentences), {});
     results_.resize(static_cast<std::size_t>(sentences));
+    unfinished_.resize(results_.size());
     for (index_t s = 0; s < sentences; ++s) {
-      groups_.push_back({s, s, 1, {}});
-      rows_.push_back({root, root, 0, options.bos});
+      for (index_t g = 0; g < options.beam_groups; ++g) groups_.push_back({s, s, 1, {}, {}});  // they share the first row
+      rows_.push_back({BeamTree::root, BeamTree::root, 0, 0, options.bos});
     }
   }
 
-  std::vector<std::vector<Hypothesis>> run() {
-    // The first beam + 1 tokens of each row are all that can matter: at most `beam` of a row are taken, and end is one more.
-    const index_t k = options_.beam < vocabulary_ ? options_.beam + 1 : vocabulary_;
+  Results<Results<Hypothesis>> run() {
+    // Of each row the first `beam` tokens and as many more as may be ends are all that can matter.
+    const auto ends = static_cast<index_t>(options_.end_tokens.size()) + 1;
+    const index_t k = options_.beam <= vocabulary_ - ends ? options_.beam + ends : vocabulary_;
     for (index_t length = 0; !rows_.empty(); ++length) {
       const auto count = static_cast<index_t>(rows_.size());
       tokens_.clear();
@@ -63,44 +77,40 @@ class BeamSearch {
       if constexpr (AttendingModel<M>)
         if (coverage_.counts()) coverage_.read(model_, state_);
       adjust_(length, log_probabilities, [&](index_t row, std::vector<token_t>& prefix) { return prefix_of(row, prefix); });
+      if (options_.distributions) tree_.add_step(rows_of(log_probabilities));
+      take_required(log_probabilities);
       const Tensor<T, D> values({count, k});
       const Tensor<token_t, D> tokens({count, k});
       top_k(D{}, count, vocabulary_, k, log_probabilities.data(), values.data(), tokens.data());
-      advance(length, k, values.to_host().data(), tokens.to_host().data());
+      const auto host_values = values.to_host();
+      const auto host_tokens = tokens.to_host();
+      offer_.begin_step(k, host_values.data(), host_tokens.data());
+      advance(length);
+    }
+    for (std::size_t s = 0; s < results_.size(); ++s) {
+      auto& list = results_[s];
+      if (list.empty()) list = std::move(unfinished_[s]);
+      if (options_.beam_groups > 1) list = merge_groups(std::move(list), options_.n_best);
     }
     return std::move(results_);
   }
 
  private:
-  static constexpr index_t root = -1;
+  using Ending = BeamEnding;
 
-  /// A token of a prefix, and the node of the token before it.
-  struct Node {
-    index_t parent;
-    token_t token;
-    float log_probability;
-  };
   /// A live hypothesis: a row of the state.
   struct Row {
-    index_t node;            // its last token, `root` while it is empty
+    index_t node;            // its last token, the root while it is empty
     index_t traced;          // the same in the trace
     double log_probability;  // of its tokens together
+    double total;            // that, less what diversity has taken off: what it is ranked by
     token_t token;           // what the model is given next
   };
-  struct Ending {
-    double score, log_probability;
-    index_t node;                   // the last token before the end
-    float end_log_probability = 0;  // of the end token, where `finished`
-    bool finished = false;
-  };
-  /// A sentence under way: its rows stand side by side, the most probable first; its endings, the best first.
+  /// A sentence under way, or a group of its beam: its rows stand side by side, the most probable first; its endings, the best
+  /// first; and in that order too what nothing could follow.
   struct Group {
     index_t sentence, first_row, rows;
-    std::vector<Ending> endings;
-  };
-  struct Candidate {
-    double log_probability;
-    index_t row, place;  // of the state; among that row's k tokens
+    std::vector<Ending> endings, stuck;
   };
 
   [[nodiscard]] bool attends() const {
@@ -109,26 +119,25 @@ class BeamSearch {
   }
   /// Writes the tokens of a row, and gives its sentence.
   index_t prefix_of(index_t row, std::vector<token_t>& prefix) const {
-    for (index_t at = rows_[static_cast<std::size_t>(row)].node; at != root; at = nodes_[static_cast<std::size_t>(at)].parent)
-      prefix.push_back(nodes_[static_cast<std::size_t>(at)].token);
-    std::reverse(prefix.begin(), prefix.end());
+    tree_.prefix(rows_[static_cast<std::size_t>(row)].node, prefix);
     const auto group =
         std::upper_bound(groups_.begin(), groups_.end(), row, [](index_t r, const Group& g) { return r < g.first_row; });
     return (group - 1)->sentence;
   }
 
-  /// One step of all sentences: values, tokens [rows, k] are each row's most probable next tokens.
-  void advance(index_t length, index_t k, const T* values, const token_t* tokens) {
+  /// One step of all sentences.
+  void advance(index_t length) {
     next_rows_.clear();
     origins_.clear();
     std::size_t kept = 0;
     for (Group& group : groups_) {
       const auto first_row = static_cast<index_t>(next_rows_.size());
-      choose(group, length, k, values, tokens);
+      choose(group, length);
       const index_t live = static_cast<index_t>(next_rows_.size()) - first_row;
-      if (live == 0 || is_done(group, length + 1, next_rows_[static_cast<std::size_t>(first_row)].log_probability)) {
+      if (live == 0 || is_done(group, length + 1, next_rows_[static_cast<std::size_t>(first_row)].total)) {
         next_rows_.resize(static_cast<std::size_t>(first_row));
         origins_.resize(next_rows_.size());
+        offer_.required().resize(next_rows_.size());
         report(group, length);
         continue;
       }
@@ -141,61 +150,66 @@ class BeamSearch {
     const bool unchanged = origins_.size() == rows_.size() && std::is_sorted(origins_.begin(), origins_.end()) &&
                            std::adjacent_find(origins_.begin(), origins_.end()) == origins_.end();
     rows_.swap(next_rows_);
+    offer_.required().end_step();
     if (coverage_.counts()) coverage_.follow(origins_);
     if (!rows_.empty() && !unchanged) model_.reorder(state_, std::span<const index_t>(origins_));
   }
 
-  /// Goes through the 2 * beam best continuations of a sentence: the first `beam` that do not end live on; those that end count
-  /// if they are among the first `beam` of all, so that an end is never taken that a narrower choice would have passed over.
-  void choose(Group& group, index_t length, index_t k, const T* values, const token_t* tokens) {
-    candidates_.clear();
-    for (index_t row = group.first_row; row < group.first_row + group.rows; ++row)
-      for (index_t place = 0; place < k; ++place) {
-        const index_t at = row * k + place;
-        const double value = checked_log_probability("beam_search", static_cast<double>(values[at]), tokens[at]);
-        if (std::isinf(value)) break;  // and so are those after it
-        candidates_.push_back({rows_[static_cast<std::size_t>(row)].log_probability + value, row, place});
-      }
-    const auto size = static_cast<index_t>(candidates_.size()), beam = options_.beam;
-    const index_t considered = beam > size / 2 ? size : 2 * beam;
-    std::partial_sort(candidates_.begin(), candidates_.begin() + considered, candidates_.end(),
-                      [](const Candidate& a, const Candidate& b) {
-                        if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
-                        return a.row != b.row ? a.row < b.row : a.place < b.place;
-                      });
+  /// What hypotheses might go on by to get further in a required phrase.
+  void take_required(const Tensor<T, D>& x) {
+    auto& required = offer_.required();
+    if (!required.any()) return;
+    required.begin_step();
+    for (const Group& group : groups_)
+      for (index_t row = group.first_row; row < group.first_row + group.rows; ++row) required.list(group.sentence, row);
+    required.take(x);
+  }
+
+  /// Goes through the best continuations of a sentence: the first `width` that do not end live on, those that end count.
+  void choose(Group& group, index_t length) {
     const index_t last = last_length(group);
-    index_t live = 0;
-    for (index_t rank = 0; rank < considered; ++rank) {
-      const Candidate& c = candidates_[static_cast<std::size_t>(rank)];
-      const token_t token = tokens[c.row * k + c.place];
-      const T value = values[c.row * k + c.place];
-      const Node node{rows_[static_cast<std::size_t>(c.row)].node, token, static_cast<float>(value)};
-      const bool end = token == options_.eos, cut = !end && options_.keep_unfinished && length == last;
-      const bool ends = (end || cut) && rank < options_.beam && length <= last,
-                 lives = !end && length < last && live < options_.beam;
-      const double total = score(c.log_probability, length + 1) + (ends ? coverage_.penalty(c.row) : 0);
-      if (ends) keep(group, {total, c.log_probability, end ? node.parent : add(node), end ? node.log_probability : 0, end});
+    offer_.begin_group(group.sentence);
+    for (index_t row = group.first_row; row < group.first_row + group.rows; ++row)
+      if (!offer_.list(row, rows_[static_cast<std::size_t>(row)].total, length) && length < last)
+        keep(group.stuck, unfinished(group, row, length));
+    offer_.rank();
+    for (index_t rank = 0; rank < offer_.ranked(); ++rank) {
+      const auto& c = offer_[rank];
+      const Row& row = rows_[static_cast<std::size_t>(c.row)];
+      const token_t token = offer_.token(c);
+      const T value = offer_.value(c);
+      const BeamTree::Node node{row.node, token, static_cast<float>(value)};
+      const double log_probability = row.log_probability + static_cast<double>(value);
+      const bool counts = offer_.may_count(rank), end = is_end(options_, token);
+      const bool cut = !end && options_.keep_unfinished && length == last;
+      const bool ends = (end || cut) && counts && length <= last, lives = !end && length < last && offer_.may_live(rank);
+      const double total = score(c.total, length + 1) + (ends ? coverage_.penalty(c.row) : 0);
+      if (ends && end) keep(group.endings, {total, log_probability, node.parent, node.log_probability, true, token, c.row});
+      if (ends && !end) keep(group.endings, {total, log_probability, tree_.add(node, c.row)});
       if (lives) {
-        const auto place = options_.trace ? static_cast<index_t>(traced(group).size()) : root;
-        next_rows_.push_back({add(node), place, c.log_probability, token});
+        const auto place = options_.trace ? static_cast<index_t>(traced(group).size()) : BeamTree::root;
+        next_rows_.push_back({tree_.add(node, c.row), place, log_probability, c.total, token});
         origins_.push_back(c.row);
-        ++live;
+        offer_.follow(c);
       }
-      if (options_.trace)
-        traced(group).push_back({length, rows_[static_cast<std::size_t>(c.row)].traced, token, static_cast<double>(value),
-                                 c.log_probability, total,
+      if (options_.trace && (rank < offer_.shown() || ends || lives))
+        traced(group).push_back({length, row.traced, token, static_cast<double>(value), log_probability, total,
                                  ends    ? Fate::ended
                                  : lives ? Fate::live
                                          : Fate::dropped});
     }
+    offer_.end_group();
   }
   /// The tokens that a hypothesis has before the last step that it may make.
   [[nodiscard]] index_t last_length(const Group& group) const {
     return options_.max_length[group.sentence] - (options_.keep_unfinished ? 1 : 0);
   }
-  index_t add(const Node& node) {
-    nodes_.push_back(node);
-    return static_cast<index_t>(nodes_.size()) - 1;
+  /// The hypothesis of `length` tokens that a row holds.
+  [[nodiscard]] Ending unfinished(const Group& group, index_t row, index_t length) const {
+    const Row& r = rows_[static_cast<std::size_t>(row)];
+    Ending ending{score(r.total, length) + coverage_.penalty_before(row), r.log_probability, r.node};
+    ending.met = offer_.required().met(group.sentence, row);
+    return ending;
   }
   [[nodiscard]] std::vector<BeamCandidate>& traced(const Group& group) const {
     return options_.trace->sentences[static_cast<std::size_t>(group.sentence)];
@@ -203,20 +217,18 @@ class BeamSearch {
 
   /// Endings beyond this many cannot matter any more.
   [[nodiscard]] std::size_t wanted() const {
-    return static_cast<std::size_t>(options_.stop == Stop::exact ? options_.n_best : options_.beam);
+    return static_cast<std::size_t>(options_.stop == Stop::exact ? std::min(options_.n_best, offer_.width()) : offer_.width());
   }
   [[nodiscard]] double score(double log_probability, index_t length) const {
     return normalized_score(log_probability, length, options_.alpha, options_.normalization);
   }
 
   /// Of equal scores, the ending that came first is the better one.
-  void keep(Group& group, const Ending& ending) const {
-    auto& list = group.endings;
-    if (list.size() == wanted() && ending.score <= list.back().score) return;
+  void keep(std::vector<Ending>& list, const Ending& ending) const {
+    const auto better = [](const Ending& a, const Ending& b) { return a.met != b.met ? a.met > b.met : a.score > b.score; };
+    if (list.size() == wanted() && !better(ending, list.back())) return;
     if (list.size() == wanted()) list.pop_back();
-    const auto at =
-        std::upper_bound(list.begin(), list.end(), ending, [](const Ending& a, const Ending& b) { return a.score > b.score; });
-    list.insert(at, ending);
+    list.insert(std::upper_bound(list.begin(), list.end(), ending, better), ending);
   }
 
   /// `length`: the tokens of the live hypotheses; `best`: the log-probability of the first of them.
@@ -225,47 +237,39 @@ class BeamSearch {
     if (options_.stop == Stop::first) return true;
     // Log-probabilities only sink, and the penalty grows (alpha > 0) or shrinks with the length: the best that can still come
     // has the log-probability of now and either the shortest or the longest length. Coverage takes away from that, never adds.
-    const double bound = options_.stop == Stop::present_length
-                             ? score(best, length)
-                             : std::max(score(best, length + 1), score(best, last_length(group) + 1));
+    const index_t last = last_length(group), longest = last < std::numeric_limits<index_t>::max() ? last + 1 : last;
+    const double bound =
+        options_.stop == Stop::present_length ? score(best, length) : std::max(score(best, length + 1), score(best, longest));
     return bound <= group.endings.back().score;
   }
 
-  /// Writes the results of a sentence; where nothing has finished, the hypotheses of `length` tokens that its rows hold.
+  /// Writes the results of a sentence; where nothing has finished, the best of what nothing could follow and of the hypotheses of
+  /// `length` tokens that its rows hold, if that is the limit.
   void report(Group& group, index_t length) {
     auto& endings = group.endings;
-    if (endings.empty())
-      for (index_t row = group.first_row; row < group.first_row + group.rows; ++row) {
-        const Row& r = rows_[static_cast<std::size_t>(row)];
-        keep(group, {score(r.log_probability, length) + coverage_.penalty_before(row), r.log_probability, r.node});
-      }
-    if (static_cast<index_t>(endings.size()) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
-    for (const Ending& ending : endings) {
-      Hypothesis h{.log_probability = ending.log_probability, .score = ending.score, .finished = ending.finished};
-      if (ending.finished) h.token_log_probabilities.push_back(ending.end_log_probability);
-      for (index_t at = ending.node; at != root; at = nodes_[static_cast<std::size_t>(at)].parent) {
-        h.tokens.push_back(nodes_[static_cast<std::size_t>(at)].token);
-        h.token_log_probabilities.push_back(nodes_[static_cast<std::size_t>(at)].log_probability);
-      }
-      std::reverse(h.tokens.begin(), h.tokens.end());
-      std::reverse(h.token_log_probabilities.begin(), h.token_log_probabilities.end());
-      results_[static_cast<std::size_t>(group.sentence)].push_back(std::move(h));
+    auto& list = (endings.empty() ? unfinished_ : results_)[static_cast<std::size_t>(group.sentence)];
+    if (endings.empty()) {
+      endings.swap(group.stuck);
+      for (index_t row = group.first_row; length >= last_length(group) && row < group.first_row + group.rows; ++row)
+        keep(endings, unfinished(group, row, length));  // else all of them are stuck
     }
+    if (static_cast<index_t>(endings.size()) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
+    for (const Ending& ending : endings) list.push_back(tree_.hypothesis(ending));
   }
 
   M& model_;
   typename M::State& state_;
   const BeamOptions& options_;
   index_t vocabulary_;
-  std::vector<Node> nodes_;  // of all hypotheses there were
+  BeamTree tree_;  // all hypotheses there were
   std::vector<Row> rows_, next_rows_;
   std::vector<index_t> origins_;  // the row that each of next_rows_ continues
   std::vector<Group> groups_;
-  std::vector<Candidate> candidates_;
   std::vector<token_t> tokens_;
   Adjust<T, D, BeamOptions> adjust_;
+  BeamOffer<T, D> offer_;
   Coverage coverage_;
-  std::vector<std::vector<Hypothesis>> results_;
+  Results<Results<Hypothesis>> results_, unfinished_;  // unfinished: what comes back where there are no results
 };
 
 }  // namespace detail
@@ -274,19 +278,19 @@ class BeamSearch {
 /// the one that ended earlier, from the more probable prefix, with the lower token, comes first.
 ///
 /// At each step the `beam` most probable continuations live on. A list holds only finished hypotheses, and may be shorter than
-/// n_best, unless none has finished within the length limit: then the best unfinished ones come back. A hypothesis of
-/// max_length tokens still counts as finished if eos is among the `beam` best continuations. The first step works on one row a
-/// sentence; a sentence that is done leaves the state at once. The state is used up.
+/// n_best, unless none has finished: then the best of those come back that max_length has cut off or that nothing could follow. A
+/// hypothesis of max_length tokens still counts as finished if eos is among the `beam` best continuations. The first step works
+/// on one row a sentence; a sentence that is done leaves the state at once. The state is used up.
 /// With beam = 1 and alpha = 0 the result is that of `greedy`.
 ///
 /// What `generate` of transformers finds with num_beams, length_penalty and early_stopping within max_new_tokens = n comes from
 /// `alpha` = length_penalty, `normalization` = marian, `stop` = present_length for early_stopping False, first for True, exact
 /// for "never", and either `keep_unfinished` with max_length = n or, where there is a forced_eos_token_id, `force_end` with
 /// max_length = n - 1.
-/// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+/// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
+/// log-probability is NaN.
 template <StepModel M>
-std::vector<std::vector<Hypothesis>> beam_search(M& model, typename M::State& state, index_t sentences,
-                                                 const BeamOptions& options = {}) {
+Results<Results<Hypothesis>> beam_search(M& model, typename M::State& state, index_t sentences, const BeamOptions& options = {}) {
   const NoGrad no_grad;
   return detail::BeamSearch<M>(model, state, sentences, options).run();
 }

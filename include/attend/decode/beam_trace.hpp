@@ -25,7 +25,7 @@ struct BeamCandidate {
 };
 
 /// All that a beam search looked at, written where BeamOptions::trace points to one: of each sentence, step by step, the 2 * beam
-/// most probable continuations, best first. What was there before is overwritten.
+/// most probable continuations (beam more for each of `end_tokens`), best first. What was there before is overwritten.
 struct BeamTrace {
   std::vector<std::vector<BeamCandidate>> sentences;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ void check_constraints(const char* search, const Options& options, index_t vocab
     check_value(static_cast<index_t>(prefix.size()) <= most, search,
                 "prefix " + std::to_string(s) + " has " + std::to_string(prefix.size()) + " tokens, max_length is " +
                     std::to_string(most));
-    check_value(std::find(prefix.begin(), prefix.end(), options.eos) == prefix.end(), search,
+    check_value(std::none_of(prefix.begin(), prefix.end(), [&](token_t t) { return is_end(options, t); }), search,
                 "prefix " + std::to_string(s) + " holds the end token");
   }
   for (std::size_t i = 0; i < c.banned.size(); ++i) {
@@ -37,6 +38,12 @@ void check_constraints(const char* search, const Options& options, index_t vocab
     for (const token_t token : c.banned[i]) check_token(search, "a banned token", token, vocabulary);
   }
   check_value(c.no_repeat_ngram >= 0, search, "no_repeat_ngram is negative: " + std::to_string(c.no_repeat_ngram));
+  check_value(!c.score_forced_end || c.force_end, search, "score_forced_end goes with force_end, which is not asked for");
+  check_value(c.repetition_penalty > 0 && std::isfinite(c.repetition_penalty), search,
+              "repetition_penalty is " + std::to_string(c.repetition_penalty) + ", expected a positive number");
+  check_value(c.unknown_penalty >= 0 && std::isfinite(c.unknown_penalty), search,
+              "unknown_penalty is " + std::to_string(c.unknown_penalty) + ", expected a number of at least 0");
+  if (c.unknown_penalty > 0) check_token(search, "unknown, which unknown_penalty is for,", c.unknown, vocabulary);
 }
 
 /// What the constraints say about each row of one step, gathered in lists for the kernels.
@@ -46,20 +53,36 @@ struct StepRules {
     std::vector<token_t> tokens;
     void add(index_t row, token_t token) { rows.push_back(row), tokens.push_back(token); }
   };
-  Lists forced, ended, banned;       ///< forced: the only one that may come; ended: the end token does; banned: may not come
+  Lists forced, ended;               ///< forced: the only one that may come; ended: the end token does
+  Lists scored_ends;                 ///< the end token does, with the model's log-probability
+  Lists banned, repeated;            ///< banned: may not come; repeated: stands in the hypothesis already
   std::vector<index_t> kept, lists;  ///< the rows that keep only the tokens of a list, and which list
+  /// The rows that only these tokens may follow: `length` tokens from `begin` on.
+  struct Next {
+    std::vector<index_t> rows, begins, lengths;
+    std::vector<token_t> tokens;
+  } next;
 
   void clear() {
-    for (Lists* list : {&forced, &ended, &banned}) list->rows.clear(), list->tokens.clear();
+    for (Lists* list : {&forced, &ended, &scored_ends, &banned, &repeated}) list->rows.clear(), list->tokens.clear();
     kept.clear(), lists.clear();
+    next.rows.clear(), next.begins.clear(), next.lengths.clear(), next.tokens.clear();
   }
 };
 
 /// True where the constraints may rule out something for one row and not for another.
 inline bool by_row(const Constraints& c) {
   const auto longer = [](const std::vector<token_t>& sequence) { return sequence.size() > 1; };
-  return !c.prefix.empty() || !c.allowed.empty() || c.no_repeat_ngram > 0 || c.force_end ||
-         std::any_of(c.banned.begin(), c.banned.end(), longer);
+  return !c.prefix.empty() || !c.allowed.empty() || c.no_repeat_ngram > 0 || c.force_end || c.repetition_penalty != 1 ||
+         c.allowed_next || std::any_of(c.banned.begin(), c.banned.end(), longer);
+}
+
+/// Whether only one token may come after `length` others.
+template <class Options>
+bool is_forced(const Options& options, index_t sentence, std::size_t length) {
+  const Constraints& c = options.constraints;
+  return (!c.prefix.empty() && length < c.prefix[static_cast<std::size_t>(sentence)].size()) ||
+         (c.force_end && static_cast<index_t>(length) == options.max_length[sentence]);
 }
 
 /// Adds what a row of `sentence` may not get after `tokens`.
@@ -69,7 +92,7 @@ void add_rules(const Options& options, index_t row, index_t sentence, std::span<
   const auto s = static_cast<std::size_t>(sentence);
   const std::size_t length = tokens.size();
   if (!c.prefix.empty() && length < c.prefix[s].size()) return rules.forced.add(row, c.prefix[s][length]);
-  if (c.force_end && static_cast<index_t>(length) == options.max_length[sentence]) return rules.ended.add(row, options.eos);
+  if (is_forced(options, sentence, length)) return (c.score_forced_end ? rules.scored_ends : rules.ended).add(row, options.eos);
   if (!c.allowed.empty() && !c.allowed[s].empty()) rules.kept.push_back(row), rules.lists.push_back(sentence);
   const auto ends_with = [&](std::span<const token_t> some) {
     return std::equal(some.begin(), some.end(), tokens.end() - some.size());
@@ -81,6 +104,20 @@ void add_rules(const Options& options, index_t row, index_t sentence, std::span<
     const auto before = static_cast<std::size_t>(c.no_repeat_ngram) - 1;  // tokens of the n-gram that stand already
     for (std::size_t i = 0; i + before < length; ++i)
       if (ends_with(tokens.subspan(i, before))) rules.banned.add(row, tokens[i + before]);
+  }
+  if (c.repetition_penalty != 1) {
+    std::vector<token_t> distinct(tokens.begin(), tokens.end());
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    for (const token_t token : distinct) rules.repeated.add(row, token);
+  }
+  if (!c.allowed_next) return;
+  if (const auto list = c.allowed_next(sentence, tokens)) {
+    auto& next = rules.next;
+    next.rows.push_back(row);
+    next.begins.push_back(static_cast<index_t>(next.tokens.size()));
+    next.lengths.push_back(static_cast<index_t>(list->size()));
+    next.tokens.insert(next.tokens.end(), list->begin(), list->end());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "attend/autograd/var.hpp"
@@ -9,15 +10,17 @@
 #include "attend/decode/hypothesis.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/decode/options.hpp"
+#include "attend/decode/results.hpp"
 
 namespace attend::decode {
 
 /// For each of the `sentences` rows of `state`: the most probable token again and again, of equal ones the lowest, until that is
-/// eos or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos is what follows.
-/// A finished sentence leaves the state at once. The state is used up. The log-probability of an end that `force_end` brought is
-/// 0. Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+/// eos (or another end token) or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos
+/// is what follows. A finished sentence leaves the state at once. The state is used up. The log-probability of an end that
+/// `force_end` brought is 0. Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no
+/// probability, Error where a log-probability is NaN.
 template <StepModel M>
-std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences, const GreedyOptions& options = {}) {
+Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences, const GreedyOptions& options = {}) {
   using T = typename M::value_type;
   using D = typename M::device_type;
   const index_t vocabulary = model.vocabulary();
@@ -25,13 +28,13 @@ std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sente
   detail::check_constraints("greedy", options, vocabulary, sentences);
   const NoGrad no_grad;
 
-  std::vector<Hypothesis> results(static_cast<std::size_t>(sentences));
+  Results<Hypothesis> results(static_cast<std::size_t>(sentences));
   std::vector<index_t> sentence_of_row(results.size()), kept;
   for (std::size_t i = 0; i < results.size(); ++i) sentence_of_row[i] = static_cast<index_t>(i);
   std::vector<token_t> tokens(results.size(), options.bos);
   Tensor<T, D> best({sentences});              // [rows at first]
   Tensor<token_t, D> best_token({sentences});  // [rows at first]
-  detail::Adjust<T, D, GreedyOptions> adjust(options, vocabulary);
+  detail::Adjust<T, D, GreedyOptions> adjust("greedy", options, vocabulary);
   const auto prefix_of = [&](index_t row, std::vector<token_t>& prefix) {
     const index_t sentence = sentence_of_row[static_cast<std::size_t>(row)];
     prefix = results[static_cast<std::size_t>(sentence)].tokens;
@@ -42,6 +45,8 @@ std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sente
     const auto rows = static_cast<index_t>(tokens.size());
     const auto log_probabilities = detail::checked_step("greedy", model, state, tokens);  // [rows, vocabulary]
     adjust(length, log_probabilities, prefix_of);
+    std::vector<std::vector<float>> whole;  // rows, where they are asked for
+    if (options.distributions) whole = detail::rows_of(log_probabilities);
     argmax(D{}, rows, vocabulary, log_probabilities.data(), best.data(), best_token.data());
     const auto values = best.rows(0, rows).to_host();
     const auto choices = best_token.rows(0, rows).to_host();
@@ -52,12 +57,14 @@ std::vector<Hypothesis> greedy(M& model, typename M::State& state, index_t sente
       Hypothesis& result = results[static_cast<std::size_t>(sentence)];
       const token_t token = choices.data()[row];
       const double value = detail::checked_log_probability("greedy", static_cast<double>(values.data()[row]), token);
-      const bool end = token == options.eos;
+      const bool end = detail::is_end(options, token);
       if (std::isinf(value) || (!end && length == options.max_length[sentence])) continue;
       result.log_probability += value;
       result.token_log_probabilities.push_back(static_cast<float>(value));
+      if (options.distributions) result.distributions.push_back(std::move(whole[static_cast<std::size_t>(row)]));
       result.finished = end;
-      if (!end) result.tokens.push_back(token);
+      if (end) result.end_token = token;
+      else result.tokens.push_back(token);
       const bool go_on = detail::tell(options, sentence, 0, length, token, value);
       if (end || !go_on) continue;
       sentence_of_row[kept.size()] = sentence;  // rows only move forward, so this one has been read

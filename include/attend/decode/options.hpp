@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,8 +44,20 @@ class LengthLimit {
   bool per_sentence_ = false;
 };
 
-/// What a search may and may not produce, besides the lengths. What would leave a hypothesis nothing that can follow ends it,
-/// unfinished.
+/// The only tokens that may follow a hypothesis of a sentence, which has these tokens so far (the begin token not among them):
+/// the end token too is one of them or may not come, and none at all ends the hypothesis, unfinished. No list: all may.
+using AllowedNext = std::function<std::optional<std::vector<token_t>>(index_t sentence, std::span<const token_t> tokens)>;
+
+/// Changes the log-probabilities [vocabulary] of what follows a hypothesis of a sentence, which has these tokens so far (the
+/// begin token not among them). None may become larger than 0; minus infinity rules a token out.
+using EditLogProbabilities =
+    std::function<void(index_t sentence, std::span<const token_t> tokens, std::span<float> log_probabilities)>;
+
+/// What a search may and may not produce, besides the lengths, and what it is to like less. What would leave a hypothesis nothing
+/// that can follow ends it, unfinished.
+///
+/// In this order: a shortlist, the penalties, `edit`, all that is ruled out, `renormalize`. The log-probabilities and the score
+/// of a hypothesis are those after that.
 struct Constraints {
   /// What each sentence's hypotheses begin with; empty, or empty for one sentence: nothing. It may neither hold the end token nor
   /// be longer than max_length, and overrides all that is ruled out. Its log-probabilities are the model's own.
@@ -56,11 +70,26 @@ struct Constraints {
   /// No n-gram comes twice in a hypothesis, its prefix counted, the begin token not; 0: no such rule. (transformers counts the
   /// begin token too, which shows only where that may come again.)
   index_t no_repeat_ngram = 0;
-  /// After max_length tokens the end token follows, with log-probability 0 (`forced_eos_token_id` of transformers).
+  /// After max_length tokens the end token `eos` follows, with log-probability 0 (`forced_eos_token_id` of transformers).
   bool force_end = false;
+  /// With `force_end`: it follows with the log-probability that the model gives it there, as in fairseq; where that is minus
+  /// infinity, it does not.
+  bool score_forced_end = false;
   /// What is ruled out, `suppressed` and min_length too, counts as impossible: log-probabilities are those given that something
   /// else comes, log p - log (sum of p over it) (`renormalize_logits` of transformers). Not those of a prefix.
   bool renormalize = false;
+  /// The log-probability of a token that stands in the hypothesis already, its prefix counted, the begin token not, is multiplied
+  /// by this, above 0: a number above 1 makes repetitions rarer; 1: no penalty. As beam search of transformers has it. Source:
+  /// Keskar et al. 2019, "CTRL: a conditional Transformer language model for controllable generation", section 4.1.
+  double repetition_penalty = 1;
+  /// The token for unknown words, and what its log-probability is lowered by, at least 0 (`--unkpen` of fairseq).
+  token_t unknown = -1;
+  double unknown_penalty = 0;
+  /// What may come next, asked before each step for each hypothesis; the prefix does not ask. Log-probabilities stay as they are
+  /// (`prefix_allowed_tokens_fn` of transformers).
+  AllowedNext allowed_next = {};
+  /// Called before each choice, for one hypothesis after another, where more than one token may come.
+  EditLogProbabilities edit = {};
 };
 
 /// What `on_token` is told: that a hypothesis goes on by a token.
@@ -68,8 +97,8 @@ struct TokenEvent {
   index_t sentence, sample;  ///< sample: 0 in `greedy`
   index_t position;          ///< of the token in the hypothesis: 0, 1, ...
   token_t token;             ///< the end token too
-  double log_probability;    ///< the model's
-  bool last;                 ///< this is the end token, or number max_length, after which only the end token can come
+  double log_probability;    ///< as the hypothesis counts it
+  bool last;                 ///< this is an end token, or number max_length, after which only an end token can come
 };
 /// Called after each step for each hypothesis that got a token, sentence by sentence; false: it stops here, unfinished.
 using TokenCallback = std::function<bool(const TokenEvent&)>;
@@ -81,11 +110,13 @@ struct BeamTrace;
 struct GreedyOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it
+  std::vector<token_t> end_tokens = {};  ///< others that end it just so
   LengthLimit max_length = 256;          ///< tokens, without bos and eos
-  index_t min_length = 0;                ///< eos is not allowed before this many tokens
+  index_t min_length = 0;                ///< no end token is allowed before this many tokens
   std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
   Constraints constraints = {};          ///< what else may not come, or must
   TokenCallback on_token = {};           ///< told of every token as it comes
+  bool distributions = false;            ///< hypotheses come with Hypothesis::distributions
 };
 
 /// What a sum of log-probabilities is divided by to give the score of a hypothesis of n tokens, the end token counted.
@@ -116,8 +147,9 @@ enum class Stop {
 struct BeamOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it
+  std::vector<token_t> end_tokens = {};  ///< others that end it just so
   LengthLimit max_length = 256;          ///< tokens, without bos and eos
-  index_t min_length = 0;                ///< eos is not allowed before this many tokens
+  index_t min_length = 0;                ///< no end token is allowed before this many tokens
   std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
   index_t beam = 4;                      ///< hypotheses kept per sentence and step
   index_t n_best = 1;                    ///< at most this many come back per sentence, at most `beam`
@@ -133,28 +165,56 @@ struct BeamOptions {
   /// AttendingModel. Source: Wu et al. 2016, "Google's neural machine translation system", eq. 14.
   double coverage = 0;
   BeamTrace* trace = nullptr;  ///< gets all that the search looked at
+  /// Log-probabilities are those of softmax(log p / temperature), those of a prefix too, as in fairseq; above 0: above 1 brings
+  /// the tokens nearer to each other, so that lengths and penalties count for more; below 1 sharpens.
+  double temperature = 1;
+  bool distributions = false;  ///< hypotheses come with Hypothesis::distributions
+  /// Diverse beams: into how many groups of one size the beam is divided, each searched by itself but that a group scores
+  /// `diversity_penalty` less for each time that one before it has chosen the same token at the same place. Both or neither:
+  /// beam_groups > 1, diversity_penalty > 0. The n-best list has the best of all groups, each once; the penalty counts in scores,
+  /// not in log-probabilities. Source: Vijayakumar et al. 2016, "Diverse beam search"; the same as in transformers and fairseq.
+  index_t beam_groups = 1;
+  double diversity_penalty = 0;
+  /// Phrases, sequences of tokens, that each hypothesis of a sentence must have, in any order; two may share tokens. Empty, or
+  /// empty for one sentence: none. No hypothesis ends without them. The beam is shared out among hypotheses by how many of these
+  /// tokens they have, so it should be larger than the number of these tokens. Where none gets to have all within max_length, the
+  /// unfinished ones come back that have most. Source: Post and Vilar 2018, "Fast lexically constrained decoding with dynamic
+  /// beam allocation for neural machine translation".
+  std::vector<std::vector<std::vector<token_t>>> required = {};
 };
 
 /// Of `sample`.
 struct SampleOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it
+  std::vector<token_t> end_tokens = {};  ///< others that end it just so
   LengthLimit max_length = 256;          ///< tokens, without bos and eos
-  index_t min_length = 0;                ///< eos is not allowed before this many tokens
+  index_t min_length = 0;                ///< no end token is allowed before this many tokens
   std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
   index_t samples = 1;                   ///< drawn per sentence, independently
   double temperature = 1;                ///< log-probabilities are divided by it; above 0; below 1 sharpens
   index_t top_k = 0;                     ///< draw among the k most probable tokens only; 0: among all
   double top_p = 1;                      ///< draw among the fewest most probable tokens that together have this share of the mass
+  /// Draw among those tokens only that are at least this share as probable as the most probable one, after temperature; 0: among
+  /// all. Source: Nguyen et al. 2024, "Turning up the heat: min-p sampling for creative and coherent LLM outputs".
+  double min_p = 0;
   std::uint64_t seed = 0;
   /// The number of each sentence in the random stream; empty: its place in the batch. With numbers of its own, a sentence's
   /// samples stay the same in whatever batch it stands.
   std::vector<std::uint64_t> sentence_ids = {};
   Constraints constraints = {};  ///< what else may not come, or must
   TokenCallback on_token = {};   ///< told of every token as it comes
+  bool distributions = false;    ///< hypotheses come with Hypothesis::distributions
 };
 
 namespace detail {
+
+/// Whether a token ends a hypothesis.
+template <class Options>
+bool is_end(const Options& options, token_t token) {
+  return token == options.eos ||
+         std::find(options.end_tokens.begin(), options.end_tokens.end(), token) != options.end_tokens.end();
+}
 
 /// Throws IndexError, naming the search and the option, where the token is outside the vocabulary.
 inline void check_token(const char* search, const char* name, token_t token, index_t vocabulary) {
@@ -171,6 +231,7 @@ void check_options(const char* search, const Options& options, index_t vocabular
               "a model with a vocabulary of " + std::to_string(vocabulary));
   check_token(search, "bos", options.bos, vocabulary);
   check_token(search, "eos", options.eos, vocabulary);
+  for (const token_t token : options.end_tokens) check_token(search, "an end token", token, vocabulary);
   check_value(options.min_length >= 0, search, "min_length is negative: " + std::to_string(options.min_length));
   options.max_length.check(search, sentences, options.min_length);
   std::vector<bool> seen(static_cast<std::size_t>(vocabulary), false);

@@ -14,6 +14,7 @@
 #include "attend/decode/hypothesis.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/decode/options.hpp"
+#include "attend/decode/results.hpp"
 
 namespace attend::decode {
 
@@ -30,6 +31,7 @@ inline void check_sampling(const SampleOptions& o, index_t sentences) {
               "temperature is " + number(o.temperature) + ", expected a positive number");
   check_value(o.top_k >= 0, "sample", "top_k is " + number(o.top_k) + ", expected at least 1, or 0 for all tokens");
   check_value(o.top_p > 0 && o.top_p <= 1, "sample", "top_p is " + number(o.top_p) + ", expected a share in (0, 1]");
+  check_value(o.min_p >= 0 && o.min_p <= 1, "sample", "min_p is " + number(o.min_p) + ", expected a share in [0, 1]");
   check_value(o.sentence_ids.empty() || static_cast<index_t>(o.sentence_ids.size()) == sentences, "sample",
               "sentence_ids has " + number(o.sentence_ids.size()) + " values for " + number(sentences) + " sentences");
 }
@@ -43,16 +45,16 @@ inline double sampling_uniform(std::uint64_t seed, std::uint64_t sentence, index
 }  // namespace detail
 
 /// For each of the `sentences` rows of `state`, `samples` hypotheses, in the order they were drawn, each token drawn at random
-/// from the model's distribution as temperature, top_k and top_p shape it. The probabilities in the result are the model's own.
-/// Eos counts as in `greedy`: a hypothesis of max_length tokens is finished if eos is drawn next.
+/// from the model's distribution as temperature, top_k, top_p and min_p shape it. The probabilities in the result are those
+/// before that. Eos counts as in `greedy`: a hypothesis of max_length tokens is finished if eos is drawn next.
 ///
 /// The draws of a sentence are keyed by the seed, its number (`sentence_ids`), the sample and the step, so they do not depend
 /// on its batch, and a larger `samples` gives the same first ones. The first step works on one row a sentence; what is finished
 /// leaves the state at once. The state is used up.
-/// Throws ValueError, IndexError for bad options, Error where a log-probability is NaN.
+/// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
+/// log-probability is NaN.
 template <StepModel M>
-std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, index_t sentences,
-                                            const SampleOptions& options = {}) {
+Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t sentences, const SampleOptions& options = {}) {
   using T = typename M::value_type;
   using D = typename M::device_type;
   const index_t vocabulary = model.vocabulary();
@@ -64,7 +66,7 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
   struct Draw {
     index_t sentence, sample;
   };
-  std::vector<std::vector<Hypothesis>> results(static_cast<std::size_t>(sentences));
+  Results<Results<Hypothesis>> results(static_cast<std::size_t>(sentences));
   std::vector<Draw> draws;
   std::vector<index_t> row_of_draw, kept;  // in the first step the samples of a sentence share its row
   for (index_t s = 0; s < sentences; ++s)
@@ -75,7 +77,7 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
   for (auto& list : results) list.resize(static_cast<std::size_t>(options.samples));
   std::vector<token_t> tokens(results.size(), options.bos);
   std::vector<double> uniforms;
-  detail::Adjust<T, D, SampleOptions> adjust(options, vocabulary);
+  detail::Adjust<T, D, SampleOptions> adjust("sample", options, vocabulary);
   index_t length = 0;
   const auto prefix_of = [&](index_t row, std::vector<token_t>& prefix) {
     if (length == 0) return row;
@@ -96,8 +98,10 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
     const auto count = static_cast<index_t>(draws.size()), rows = static_cast<index_t>(tokens.size());
     const Tensor<T, D> drawn_values({count});
     const Tensor<token_t, D> drawn_tokens({count});
-    sample_rows(D{}, count, vocabulary, options.temperature, options.top_k, options.top_p, row_of_draw.data(), uniforms.data(),
-                log_probabilities.data(), drawn_values.data(), drawn_tokens.data());
+    std::vector<std::vector<float>> whole;  // rows, where they are asked for
+    if (options.distributions) whole = detail::rows_of(log_probabilities);
+    sample_rows(D{}, count, vocabulary, options.temperature, options.top_k, options.top_p, options.min_p, row_of_draw.data(),
+                uniforms.data(), log_probabilities.data(), drawn_values.data(), drawn_tokens.data());
     const auto values = drawn_values.to_host();
     const auto choices = drawn_tokens.to_host();
 
@@ -107,13 +111,16 @@ std::vector<std::vector<Hypothesis>> sample(M& model, typename M::State& state, 
       const Draw d = draws[static_cast<std::size_t>(i)];
       Hypothesis& result = results[static_cast<std::size_t>(d.sentence)][static_cast<std::size_t>(d.sample)];
       const token_t token = choices.data()[i];
-      const bool end = token == options.eos;
+      const bool end = detail::is_end(options, token);
       if (token < 0 || (!end && length == options.max_length[d.sentence])) continue;
       const double value = detail::checked_log_probability("sample", static_cast<double>(values.data()[i]), token);
       result.log_probability += value;
       result.token_log_probabilities.push_back(static_cast<float>(value));
+      if (options.distributions)  // a copy: in the first step several draw from it
+        result.distributions.push_back(whole[static_cast<std::size_t>(row_of_draw[static_cast<std::size_t>(i)])]);
       result.finished = end;
-      if (!end) result.tokens.push_back(token);
+      if (end) result.end_token = token;
+      else result.tokens.push_back(token);
       const bool go_on = detail::tell(options, d.sentence, d.sample, length, token, value);
       if (end || !go_on) continue;
       draws[kept.size()] = d;  // what is kept only moves forward, so this place has been read

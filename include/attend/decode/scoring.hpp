@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attend/decode/hypothesis.hpp"
+#include "attend/decode/results.hpp"
 #include "attend/nn/transformer.hpp"
 
 namespace attend::decode {
@@ -150,8 +151,8 @@ inline Hypothesis rated(std::vector<token_t> target, std::vector<float> token_lo
 /// evaluation mode. Throws ValueError for a side with more tokens than the model has positions, or another number of targets than
 /// of sources, IndexError for a token outside the vocabulary.
 template <class T, Device D>
-std::vector<Hypothesis> score(const nn::Transformer<T, D>& model, std::span<const std::vector<token_t>> sources,
-                              std::span<const std::vector<token_t>> targets, token_t bos, token_t eos) {
+Results<Hypothesis> score(const nn::Transformer<T, D>& model, std::span<const std::vector<token_t>> sources,
+                          std::span<const std::vector<token_t>> targets, token_t bos, token_t eos) {
   check_value(sources.size() == targets.size(), "score",
               std::to_string(targets.size()) + " targets for " + std::to_string(sources.size()) + " sources");
   const auto& encoder = model.encoder.options;
@@ -160,7 +161,7 @@ std::vector<Hypothesis> score(const nn::Transformer<T, D>& model, std::span<cons
     detail::check_forced("source", i, sources[i], 0, encoder.max_length, encoder.vocabulary);
     detail::check_forced("target", i, targets[i], 1, decoder.max_length, decoder.vocabulary);
   }
-  std::vector<Hypothesis> results;
+  Results<Hypothesis> results;
   if (sources.empty()) return results;
   auto forced = detail::force_targets(model, sources, targets, {.bos = bos, .eos = eos});
   for (std::size_t i = 0; i < targets.size(); ++i)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/shape.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
@@ -135,7 +136,7 @@ class Shortlist {
     Shortlist list;
     const std::string size = text("target_vocabulary");
     if (size.empty() || size.size() > 9 || size.find_first_not_of("0123456789") != size.npos)
-      fail("has the target_vocabulary '" + size + "'");
+      fail("has the target_vocabulary '" + attend::detail::printable(size) + "'");
     list.target_vocabulary_ = std::stoll(size);
     list.frequent_ = file.read<token_t>("frequent");
     list.begin_ = file.read<std::int64_t>("begin");

@@ -56,13 +56,15 @@ inline void append_part(Translation& all, index_t& words, const Translation& par
   if (before > 0 && !added.empty() && !text::is_space(text::code_point_at(added, 0).value)) --words;
   for (const Link& link : part.alignment) all.alignment.push_back({link.source + first_source_word, link.target + words});
   words += text::count_words(part.text);
-  if (all.finished && !all.token_log_probabilities.empty()) all.tokens.push_back(eos);
+  if (all.finished && !all.token_log_probabilities.empty()) all.tokens.push_back(all.end_token >= 0 ? all.end_token : eos);
   all.tokens.insert(all.tokens.end(), part.tokens.begin(), part.tokens.end());
   all.token_log_probabilities.insert(all.token_log_probabilities.end(), part.token_log_probabilities.begin(),
                                      part.token_log_probabilities.end());
   all.score += part.score;
   all.log_probability += part.log_probability;
   all.finished = part.finished;
+  all.end_token = part.end_token;
+  all.distributions.insert(all.distributions.end(), part.distributions.begin(), part.distributions.end());
 }
 
 /// The translations of a sentence from the lists of its parts: the best of each, the second best of each, and so on; where a part

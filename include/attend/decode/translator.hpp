@@ -51,16 +51,17 @@ class Translator {
   ///
   /// A sentence that is translated in parts has the best translations of all parts, joined, then the second best, and so on; its
   /// score is the sum of theirs, and the end tokens of all parts but the last stand among its tokens.
-  /// Throws ValueError for a sentence or a prefix with more tokens than the model has positions.
-  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences, std::size_t before = 0,
-                                                                std::span<const std::string> prefixes = {}) const;
+  /// Throws ValueError for a sentence or a prefix that is not UTF-8, or has more tokens than the model has positions, and for a
+  /// prefix that the model gives no probability.
+  [[nodiscard]] TranslationLists translate(std::span<const std::string> sentences, std::size_t before = 0,
+                                           std::span<const std::string> prefixes = {}) const;
 
   /// How the model rates given translations; an empty sentence too has its end token, and so a rating. The score is that of the
   /// search, without coverage penalty, and the probabilities are those without a shortlist. Alignments come where the options
   /// want them. Nothing is split. `before` pairs came before these: messages go by a pair's number. Throws ValueError for another
-  /// number of targets than of sources, and for a side with more tokens than positions.
-  [[nodiscard]] std::vector<Translation> score(std::span<const std::string> sources, std::span<const std::string> targets,
-                                               std::size_t before = 0) const;
+  /// number of targets than of sources, and for a side that is not UTF-8 or has more tokens than positions.
+  [[nodiscard]] Results<Translation> score(std::span<const std::string> sources, std::span<const std::string> targets,
+                                           std::size_t before = 0) const;
 
   /// Which words of the sources and of their translations belong together: each token of a target to the source token that the
   /// decoder's attention was most on when that token was to come (TranslatorOptions::alignment_layer), and so their words. The
@@ -72,8 +73,8 @@ class Translator {
   /// with the best translation that begins so; fewer where the model has no more. None that the options forbid. An empty sentence
   /// has the empty translation. `before` sentences came before this one: messages go by its number.
   /// Throws as `translate`, and for a sentence that would be split.
-  [[nodiscard]] std::vector<Translation> alternatives(std::string_view sentence, std::string_view prefix, index_t count,
-                                                      std::size_t before = 0) const;
+  [[nodiscard]] Results<Translation> alternatives(std::string_view sentence, std::string_view prefix, index_t count,
+                                                  std::size_t before = 0) const;
 
   /// What the tokens of a translation look like.
   [[nodiscard]] std::vector<std::string> pieces(std::span<const token_t> tokens) const {
@@ -90,8 +91,12 @@ class Translator {
 
   static Model make_model(const std::vector<nn::Transformer<T, D>>& models, const TranslatorOptions& options);
   void forbid();
-  /// Of each token whether the options forbid it after `part.prefix`.
-  [[nodiscard]] std::vector<bool> forbidden_after(const detail::SourcePart& part) const;
+  /// What the options say of these parts, prefixes and shortlists aside.
+  [[nodiscard]] Constraints constraints_of(std::span<const detail::SourcePart* const> batch, std::size_t before) const;
+  /// The phrases that the translation of a part must have, as tokens.
+  [[nodiscard]] std::vector<std::vector<token_t>> required_in(const detail::SourcePart& part) const;
+  /// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search would.
+  void adjust_next(const detail::SourcePart& part, std::size_t before, const Tensor<Wide<T>, D>& x) const;
 
   [[nodiscard]] index_t source_positions() const {
     index_t least = model_.members().front().transformer().encoder.options.max_length;
@@ -112,9 +117,9 @@ class Translator {
   Parts cut(std::span<const std::string> sentences, std::size_t before, std::span<const std::string> prefixes,
             std::vector<std::size_t>& counts) const;
   /// The translations of each part. Those of sentences before it in `parts` are done when a part of a later wave begins.
-  std::vector<std::vector<Translation>> translate_parts(const Parts& parts, std::size_t before, detail::Streams* streams) const;
-  std::vector<std::vector<Hypothesis>> search(std::span<const detail::SourcePart* const> batch, std::size_t before,
-                                              const TokenCallback& on_token) const;
+  TranslationLists translate_parts(const Parts& parts, std::size_t before, detail::Streams* streams) const;
+  Results<Results<Hypothesis>> search(std::span<const detail::SourcePart* const> batch, std::size_t before,
+                                      const TokenCallback& on_token) const;
 
   // translator_ratings.hpp
   std::vector<detail::ForcedTarget> force(std::span<const detail::SourcePart* const> sources,
@@ -123,13 +128,13 @@ class Translator {
   void use_attention(std::span<const detail::SourcePart* const> parts, std::span<Translation* const> translations) const;
   void replace_or_align(const detail::SourcePart& part, const Tensor<float>& attention, bool replace, bool align,
                         Translation& translation) const;
-  std::vector<Translation> rate(std::span<const std::string> sources, std::span<const std::string> targets, std::size_t before,
-                                bool scores, bool align) const;
-  [[nodiscard]] double search_score(const Translation& t) const {
-    return options_.beam > 1 && !options_.sample
-               ? normalized_score(t.log_probability, static_cast<index_t>(t.token_log_probabilities.size()),
-                                  options_.length_penalty, options_.normalization)
-               : t.log_probability;
+  Results<Translation> rate(std::span<const std::string> sources, std::span<const std::string> targets, std::size_t before,
+                            bool scores, bool align) const;
+  /// Of a Translation or Hypothesis: what a beam search would rank it by, but for coverage.
+  template <class Rated>
+  [[nodiscard]] double search_score(const Rated& t) const {
+    return normalized_score(t.log_probability, static_cast<index_t>(t.token_log_probabilities.size()), options_.length_penalty,
+                            options_.normalization);
   }
 
   Model model_;
@@ -151,7 +156,8 @@ Translator<Tokenizer, T, D>::Translator(const std::vector<nn::Transformer<T, D>>
               "min_length is " + std::to_string(o.min_length) + ", the model gives at most " + std::to_string(model_.longest()) +
                   " tokens");
   if (o.sample)
-    detail::check_sampling({.samples = o.n_best, .temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p}, 1);
+    detail::check_sampling(
+        {.samples = o.n_best, .temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p, .min_p = o.min_p}, 1);
   const index_t tokens = tokenizer_.size(), target_tokens = text::target_size(tokenizer_);
   const index_t source = models.front().encoder.options.vocabulary, target = model_.vocabulary();
   check_value(tokens <= source && target_tokens <= target, "Translator",
@@ -205,12 +211,16 @@ void Translator<Tokenizer, T, D>::forbid() {
     check("suppressed", token);
     suppressed_.push_back(token);
   }
+  for (const token_t token : o.end_tokens) check("end_tokens", token);
+  check_value(o.unknown_penalty == 0 || text::unknown_token(tokenizer_) >= 0, "Translator",
+              "unknown_penalty is given, and the tokenizer has no unknown token");
   for (const auto& sequence : o.banned) {
     check_value(!sequence.empty(), "Translator", "banned has an empty sequence");
     for (const token_t token : sequence) check("banned", token);
     banned_.push_back(sequence);
   }
   for (const auto& words : o.banned_text) {
+    text::check_utf8("Translator: banned_text", words);
     banned_.push_back(text::encode_target(tokenizer_, words));
     check_value(!banned_.back().empty(), "Translator", "banned_text has '" + words + "', which has no tokens");
   }
@@ -218,14 +228,13 @@ void Translator<Tokenizer, T, D>::forbid() {
 
 /// Cuts the sentences into parts, translates these, and joins their translations.
 template <class Tokenizer, class T, Device D>
-std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate(std::span<const std::string> sentences,
-                                                                             std::size_t before,
-                                                                             std::span<const std::string> prefixes) const {
+TranslationLists Translator<Tokenizer, T, D>::translate(std::span<const std::string> sentences, std::size_t before,
+                                                        std::span<const std::string> prefixes) const {
   detail::Streams streams(options_.on_token, before, [&](std::span<const token_t> tokens) { return tokenizer_.decode(tokens); });
   std::vector<std::size_t> counts;
   const Parts parts = cut(sentences, before, prefixes, counts);
   auto lists = translate_parts(parts, before, &streams);
-  std::vector<std::vector<Translation>> results;
+  TranslationLists results;
   results.reserve(sentences.size());
   std::size_t first = 0;
   for (const std::size_t count : counts) {

@@ -11,6 +11,7 @@
 
 #include "attend/decode/alignment.hpp"
 #include "attend/decode/options.hpp"
+#include "attend/decode/results.hpp"
 #include "attend/ops/packed_weights.hpp"
 
 namespace attend::decode {
@@ -33,32 +34,50 @@ enum class LongInput {
 /// one.
 using AllowedTokens = std::function<std::vector<token_t>(std::span<const token_t> source)>;
 
+/// Phrases that the translation of a source must have, as they are to stand there: a glossary, say.
+using RequiredText = std::function<std::vector<std::string>(std::string_view source)>;
+
 /// A token that a translation got.
 struct TranslatedToken {
   std::size_t sentence;    ///< its number, those before the call counted
   index_t sample;          ///< which of its samples
   token_t token;           ///< the end token too
-  double log_probability;  ///< the model's
+  double log_probability;  ///< as the translation counts it
   std::string_view text;   ///< the translation so far, this token included
   bool last;               ///< nothing but the end can follow in this part of the sentence
 };
 /// Called for each token as it comes; false: that translation ends here, unfinished.
 using TranslationCallback = std::function<bool(const TranslatedToken&)>;
 
-/// How a Translator searches and groups its work.
+/// How many hypotheses a beam search keeps: 4 where nobody gave a number, so that a number that means nothing can be refused.
+class BeamSize {
+ public:
+  BeamSize() = default;
+  BeamSize(index_t size) : size_(size), given_(true) {}  // NOLINT: `.beam = 6`
+  operator index_t() const { return size_; }             // NOLINT: it is a number
+  [[nodiscard]] bool given() const { return given_; }
+
+ private:
+  index_t size_ = 4;
+  bool given_ = false;
+};
+
+/// How a Translator searches and groups its work. What the chosen search would pass over is refused: a beam with sampling, what
+/// shapes a draw without.
 struct TranslatorOptions {
-  index_t beam = 4;             ///< 1: greedy search
-  index_t n_best = 1;           ///< translations per sentence, at most `beam`
-  double length_penalty = 0.6;  ///< 0: none; larger favours longer translations
+  BeamSize beam = {};           ///< 1: greedy search
+  index_t n_best = 1;           ///< translations per sentence, at most `beam` where they are not drawn
+  double length_penalty = 0.6;  ///< of scores and of what a beam search prefers; 0: none; larger favours longer translations
   LengthNormalization normalization = LengthNormalization::google;
   Stop stop = Stop::exact;  ///< when a sentence's beam search ends
   index_t min_length = 0;   ///< tokens
   index_t max_length = 0;   ///< tokens; 0: `max_ratio` times the source's length and 10 more
   double max_ratio = 2;
   bool sample = false;           ///< draw translations at random instead of searching the best
-  double temperature = 1;        ///< of sampling; below 1 sharpens
+  double temperature = 1;        ///< of sampling and of beam search; below 1 sharpens
   index_t top_k = 0;             ///< of sampling: among the k most probable tokens; 0: among all
   double top_p = 1;              ///< of sampling: among the most probable tokens that have this share of the mass
+  double min_p = 0;              ///< of sampling: among tokens at least this share as probable as the most probable one; 0: all
   std::uint64_t seed = 0;        ///< of sampling
   index_t batch_sentences = 32;  ///< sentences translated at once
   /// int8: products in 8-bit integers, for float models: a quarter of the memory to read, and slightly other results.
@@ -69,7 +88,11 @@ struct TranslatorOptions {
   bool keep_unfinished = false;                   ///< of beam search: see BeamOptions::keep_unfinished
   index_t no_repeat_ngram = 0;                    ///< no n tokens in a row come twice in a translation; 0: they may
   bool force_end = false;                         ///< at the length limit the end token follows, with log-probability 0
+  bool score_forced_end = false;                  ///< with force_end: with the model's own log-probability
   bool renormalize = false;                       ///< see Constraints::renormalize
+  double repetition_penalty = 1;                  ///< above 1: tokens that stand there already come less often; 1: none
+  double unknown_penalty = 0;                     ///< what the unknown token's log-probability is lowered by, where it may come
+  std::vector<token_t> end_tokens = {};           ///< other tokens that end a translation just as the tokenizer's end token
   bool suppress_marks = true;                     ///< the tokens for begin and padding never come
   std::vector<token_t> suppressed = {};           ///< other tokens that never come
   std::vector<std::vector<token_t>> banned = {};  ///< sequences of tokens that never come
@@ -86,21 +109,59 @@ struct TranslatorOptions {
   /// The only tokens that may come, by sentence. Log-probabilities are those given that, and their last bits go by the batch.
   AllowedTokens shortlist = {};
   TranslationCallback on_token = {};  ///< told of every token; of greedy search and sampling
+  /// What may come next and how probable it is, by functions of your own: see Constraints. They are told of a sentence by its
+  /// number, those before the call counted, of its parts one by one, and from several threads where these share a translator.
+  AllowedNext allowed_next = {};
+  EditLogProbabilities edit = {};
+  bool distributions = false;    ///< translations come with the log-probabilities of the whole vocabulary at every step
+  index_t beam_groups = 1;       ///< of beam search: groups that are to find different translations; see BeamOptions::beam_groups
+  double diversity_penalty = 0;  ///< of beam search: how much; both or neither
+  /// Of beam search: no translation ends without these phrases, each cut into tokens by itself; see BeamOptions::required. The
+  /// parts of a sentence that is split are sources of their own.
+  RequiredText required = {};
 };
 
 /// A translation and how the model rates it.
 struct Translation {
   std::string text = {};
-  double score = 0;            ///< what the search ranks by
-  double log_probability = 0;  ///< of all tokens and the end
+  /// `log_probability` normalised by the length, alike for every search; what a beam search ranks by.
+  double score = 0;
+  double log_probability = 0;  ///< of all tokens and the end, as the options change them
   std::vector<token_t> tokens = {};
   bool finished = true;  ///< false where the length limit cut it off
   /// Of each token, then of the end where it is finished; together `log_probability`, but for rounding.
   std::vector<float> token_log_probabilities = {};
   Alignment alignment = {};  ///< of its words to those of the source, where asked for
+  token_t end_token = -1;    ///< that ended it, where it is finished and not empty
+  /// Where asked for: for each of `token_log_probabilities`, those of the whole vocabulary that the token was chosen from.
+  std::vector<std::vector<float>> distributions = {};
 };
+/// The translations of each sentence.
+using TranslationLists = Results<Results<Translation>>;
 
 namespace detail {
+
+/// Throws ValueError where an option is given that the search would pass over.
+inline void check_used(const TranslatorOptions& o) {
+  const auto check = [](bool good, const std::string& what) { check_value(good, "Translator", what); };
+  check(!o.sample || !o.beam.given() || o.beam == 1,
+        "beam is " + std::to_string(o.beam) + ", and sampling is asked for, which keeps no beam");
+  const auto of_sampling = [&](bool given, const std::string& what) {
+    check(!given || o.sample, what + ", and sampling is not asked for");
+  };
+  of_sampling(o.top_k != 0, "top_k is " + std::to_string(o.top_k));
+  of_sampling(o.top_p != 1, "top_p is " + std::to_string(o.top_p));
+  of_sampling(o.min_p != 0, "min_p is " + std::to_string(o.min_p));
+  of_sampling(o.seed != 0, "seed is " + std::to_string(o.seed));
+  check(o.temperature == 1 || o.sample || o.beam > 1,
+        "temperature is " + std::to_string(o.temperature) + ", of which greedy search knows nothing");
+  const bool beams = o.beam > 1 && !o.sample;
+  check(o.beam_groups == 1 || beams, "beam_groups is " + std::to_string(o.beam_groups) + ", which goes with beam search");
+  check(!o.required || beams, "required goes with beam search");
+  check(!o.score_forced_end || o.force_end, "score_forced_end goes with force_end, which is not asked for");
+  check(o.unknown_penalty == 0 || o.unknown != Unknown::suppress,
+        "unknown_penalty is " + std::to_string(o.unknown_penalty) + ", and the unknown token never comes");
+}
 
 /// Throws ValueError, naming the option, for what has to do neither with a tokenizer nor with a model.
 inline void check_translator(const TranslatorOptions& o) {
@@ -120,9 +181,24 @@ inline void check_translator(const TranslatorOptions& o) {
         "coverage_penalty goes with beam search, " +
             (o.sample ? std::string("and sampling is asked for") : "the beam is " + std::to_string(o.beam)));
   check(o.no_repeat_ngram >= 0, "no_repeat_ngram is negative");
+  check(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
+        "repetition_penalty is " + std::to_string(o.repetition_penalty) + ", expected a positive number");
+  check(o.unknown_penalty >= 0 && std::isfinite(o.unknown_penalty),
+        "unknown_penalty is " + std::to_string(o.unknown_penalty) + ", expected 0 or more");
+  check(o.sample || (o.temperature > 0 && std::isfinite(o.temperature)),
+        "temperature is " + std::to_string(o.temperature) + ", expected a positive number");
+  check(o.beam_groups >= 1 && o.beam % o.beam_groups == 0,
+        "beam_groups is " + std::to_string(o.beam_groups) + ", expected a divisor of the beam, " + std::to_string(o.beam));
+  check(o.diversity_penalty >= 0 && std::isfinite(o.diversity_penalty),
+        "diversity_penalty is " + std::to_string(o.diversity_penalty) + ", expected 0 or more");
+  check((o.beam_groups > 1) == (o.diversity_penalty > 0), "beam_groups is " + std::to_string(o.beam_groups) +
+                                                              " and diversity_penalty " + std::to_string(o.diversity_penalty) +
+                                                              ", expected both or neither");
+  check(!o.required || o.beam_groups == 1, "required and beam_groups exclude each other");
   check(o.alignment_layer >= -1, "alignment_layer is " + std::to_string(o.alignment_layer) + ", expected -1 or more");
   check(!o.on_token || o.sample || o.beam == 1,
         "on_token goes with sampling and greedy search, the beam is " + std::to_string(o.beam));
+  check_used(o);
 }
 
 }  // namespace detail

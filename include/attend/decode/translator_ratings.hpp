@@ -2,9 +2,11 @@
 
 /// How a Translator rates and aligns translations, and finds others. Part of translator.hpp.
 
+#include <limits>
 #include <numeric>
 
-#include "attend/decode/constraints.hpp"
+#include "attend/decode/adjust.hpp"
+#include "attend/decode/required.hpp"
 #include "attend/decode/translator.hpp"
 #include "attend/decode/unknown_words.hpp"
 #include "attend/text/piece_words.hpp"
@@ -79,18 +81,19 @@ void Translator<Tokenizer, T, D>::replace_or_align(const detail::SourcePart& par
 
 /// What `score` and `align` have in common: the longest pairs first, in batches.
 template <class Tokenizer, class T, Device D>
-std::vector<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::string> sources,
-                                                           std::span<const std::string> targets, std::size_t before, bool scores,
-                                                           bool align) const {
+Results<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::string> sources, std::span<const std::string> targets,
+                                                       std::size_t before, bool scores, bool align) const {
   check_value(sources.size() == targets.size(), "score",
               std::to_string(targets.size()) + " targets for " + std::to_string(sources.size()) + " sources");
   const index_t vocabulary = model_.members().front().transformer().encoder.options.vocabulary;
   Parts parts;
-  std::vector<Translation> results;
+  Results<Translation> results;
   for (std::size_t i = 0; i < sources.size(); ++i) {
+    text::check_utf8("score: source " + std::to_string(before + i + 1), sources[i]);
+    text::check_utf8("score: target " + std::to_string(before + i + 1), targets[i]);
     parts.push_back({.text = sources[i], .tokens = tokenizer_.encode(sources[i]), .prefix = {}});
     parts.back().tokens.push_back(tokenizer_.eos());
-    results.push_back({.text = targets[i], .tokens = text::encode_target(tokenizer_, targets[i])});
+    results.push_back({.text = targets[i], .tokens = text::encode_target(tokenizer_, targets[i]), .end_token = tokenizer_.eos()});
     detail::check_forced("source", before + i, parts.back().tokens, 0, source_positions(), vocabulary);
     detail::check_forced("target", before + i, results.back().tokens, 1, model_.longest() + 1, model_.vocabulary());
   }
@@ -118,8 +121,8 @@ std::vector<Translation> Translator<Tokenizer, T, D>::rate(std::span<const std::
 
 /// Rates, and aligns where the options want it.
 template <class Tokenizer, class T, Device D>
-std::vector<Translation> Translator<Tokenizer, T, D>::score(std::span<const std::string> sources,
-                                                            std::span<const std::string> targets, std::size_t before) const {
+Results<Translation> Translator<Tokenizer, T, D>::score(std::span<const std::string> sources,
+                                                        std::span<const std::string> targets, std::size_t before) const {
   return rate(sources, targets, before, true, options_.alignments);
 }
 
@@ -132,83 +135,105 @@ std::vector<Alignment> Translator<Tokenizer, T, D>::align(std::span<const std::s
   return alignments;
 }
 
-/// Asks the rules of the searches about one step.
+/// By the same rules: but for the forced end, since what may follow without is asked for.
 template <class Tokenizer, class T, Device D>
-std::vector<bool> Translator<Tokenizer, T, D>::forbidden_after(const detail::SourcePart& part) const {
-  const auto length = static_cast<index_t>(part.prefix.size());
-  const auto vocabulary = static_cast<std::size_t>(model_.vocabulary()), eos = static_cast<std::size_t>(tokenizer_.eos());
-  const bool full = length >= model_.longest();  // then only the end may follow
-  const auto allowed = options_.shortlist ? options_.shortlist(part.tokens) : std::vector<token_t>();
-  std::vector<bool> never(vocabulary, full || !allowed.empty());
-  for (const token_t t : allowed) {
-    detail::check_token("alternatives", "a token of the shortlist", t, model_.vocabulary());
-    never[static_cast<std::size_t>(t)] = full;
-  }
-  never[eos] = length < options_.min_length;
-  const GreedyOptions rules{.constraints = {.banned = banned_, .no_repeat_ngram = options_.no_repeat_ngram}};
-  detail::StepRules step;
-  detail::add_rules(rules, 0, 0, part.prefix, step);
-  for (const token_t t : step.banned.tokens) never[static_cast<std::size_t>(t)] = true;
-  for (const auto& sequence : banned_)
-    if (sequence.size() == 1) never[static_cast<std::size_t>(sequence[0])] = true;
-  for (const token_t t : suppressed_) never[static_cast<std::size_t>(t)] = true;
-  return never;
+void Translator<Tokenizer, T, D>::adjust_next(const detail::SourcePart& part, std::size_t before,
+                                              const Tensor<Wide<T>, D>& x) const {
+  const detail::SourcePart* const own = &part;
+  GreedyOptions rules{.eos = tokenizer_.eos(),
+                      .end_tokens = options_.end_tokens,
+                      .max_length = model_.longest(),
+                      .min_length = options_.min_length,
+                      .suppressed = suppressed_,
+                      .constraints = constraints_of(std::span(&own, 1), before)};
+  rules.constraints.force_end = rules.constraints.score_forced_end = false;
+  if (options_.shortlist) rules.constraints.allowed = {options_.shortlist(part.tokens)};
+  detail::check_constraints("alternatives", rules, model_.vocabulary(), 1);
+  detail::Adjust<Wide<T>, D, GreedyOptions> adjust("alternatives", rules, model_.vocabulary());
+  adjust(static_cast<index_t>(part.prefix.size()), x, [&](index_t, std::vector<token_t>& tokens) {
+    tokens = part.prefix;
+    return index_t{0};
+  });
 }
 
 /// Goes step by step to the end of the prefix, and searches on from each of the next tokens.
 template <class Tokenizer, class T, Device D>
-std::vector<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view sentence, std::string_view prefix,
-                                                                   index_t count, std::size_t before) const {
+Results<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view sentence, std::string_view prefix, index_t count,
+                                                               std::size_t before) const {
   check_value(count >= 1, "alternatives", "count is " + std::to_string(count) + ", expected at least 1");
   const std::vector<std::string> sentences{std::string(sentence)}, prefixes{std::string(prefix)};
   std::vector<std::size_t> counts;
   const Parts parts = cut(sentences, before, prefixes, counts);
-  if (parts.empty()) return {Translation{}};
+  if (parts.empty()) return Results<Translation>(1);
   check_value(parts.size() == 1, "alternatives",
               "sentence " + std::to_string(before + 1) + " is one of " + std::to_string(parts.size()) + " parts, expected one");
   const detail::SourcePart& part = parts.front();
 
+  const auto is_end = [&](token_t token) {
+    const auto& others = options_.end_tokens;
+    return token == tokenizer_.eos() || std::find(others.begin(), others.end(), token) != others.end();
+  };
+  const bool full = static_cast<index_t>(part.prefix.size()) >= model_.longest();  // then only an end may follow
+  const detail::RequiredPhrases required(required_in(part));
+  auto met = required.begin();
+  for (const token_t token : part.prefix) required.follow(met, token);
+  const bool may_end = required.met(met) == required.tokens();
+
   // The model step by step to the end of the prefix.
-  Translation ended{.tokens = part.prefix};  // by the end token, there
+  Translation ended{.tokens = part.prefix};  // by an end token, there
   const auto [source, segments] = detail::end_to_end(std::span(&part.tokens, 1), -1, -1);
   auto state = model_.begin(source.template to<D>(), segments);
-  std::vector<std::pair<double, token_t>> next;
+  std::vector<std::pair<double, token_t>> next;                // as the options have it
+  std::vector<float> plain;                                    // as the model has it
+  const auto add_given = [&](Translation& t, token_t token) {  // as a search does where a prefix leaves no choice
+    t.token_log_probabilities.push_back(plain[static_cast<std::size_t>(token)]);
+    if (!options_.distributions) return;
+    t.distributions.emplace_back(plain.size(), -std::numeric_limits<float>::infinity());
+    t.distributions.back()[static_cast<std::size_t>(token)] = plain[static_cast<std::size_t>(token)];
+  };
   for (std::size_t i = 0; i <= part.prefix.size(); ++i) {
     const token_t token = i == 0 ? begin_token() : part.prefix[i - 1];
-    const auto values = model_.step(state, std::span(&token, 1)).to_host();  // [1, vocabulary]
-    if (i < part.prefix.size()) ended.token_log_probabilities.push_back(static_cast<float>(values.data()[part.prefix[i]]));
-    else
-      for (index_t t = 0; t < values.size(); ++t)
-        next.emplace_back(-static_cast<double>(values.data()[t]), static_cast<token_t>(t));
+    const auto x = model_.step(state, std::span(&token, 1));  // [1, vocabulary]
+    if (!options_.sample) detail::sharpen(x, options_.temperature);
+    plain = std::move(detail::rows_of(x).front());
+    if (i < part.prefix.size()) {
+      add_given(ended, part.prefix[i]);
+      continue;
+    }
+    adjust_next(part, before, x);
+    const auto values = x.to_host();
+    for (index_t t = 0; t < values.size(); ++t)
+      next.emplace_back(-static_cast<double>(values.data()[t]), static_cast<token_t>(t));
   }
-  const std::vector<bool> never = forbidden_after(part);
-  std::erase_if(next, [&](const auto& n) { return std::isinf(n.first) || never[static_cast<std::size_t>(n.second)]; });
+  std::erase_if(next, [&](const auto& n) { return std::isinf(n.first) || (is_end(n.second) ? !may_end : full); });
   const auto kept = std::min(next.size(), static_cast<std::size_t>(count));
   std::partial_sort(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(kept), next.end());
   next.resize(kept);
 
   Parts longer;
   for (const auto& [value, token] : next) {
-    if (token == tokenizer_.eos()) continue;
+    if (is_end(token)) continue;
     longer.push_back(part);
     longer.back().prefix.push_back(token);
   }
   auto lists = translate_parts(longer, before, nullptr);
-  std::vector<Translation> results;
+  Results<Translation> results;
   std::size_t used = 0;
   for (const auto& [value, token] : next) {
-    if (token != tokenizer_.eos()) {
+    if (!is_end(token)) {
       results.push_back(std::move(lists[used++].front()));
       continue;
     }
-    ended.text = tokenizer_.decode(ended.tokens);
-    ended.token_log_probabilities.push_back(static_cast<float>(-value));
-    for (const float v : ended.token_log_probabilities) ended.log_probability += static_cast<double>(v);
-    ended.score = search_score(ended);
+    Translation here = ended;
+    here.text = tokenizer_.decode(here.tokens);
+    here.end_token = token;
+    add_given(here, token);
+    for (const float v : here.token_log_probabilities) here.log_probability += static_cast<double>(v);
+    here.score = search_score(here);
     const detail::SourcePart* const own = &part;
-    Translation* const translation = &ended;
+    Translation* const translation = &here;
     use_attention(std::span(&own, 1), std::span(&translation, 1));
-    results.push_back(ended);
+    results.push_back(std::move(here));
   }
   return results;
 }

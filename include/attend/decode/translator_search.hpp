@@ -18,6 +18,9 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
   };
   Parts parts;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
+    const std::string name = "sentence " + std::to_string(before + i + 1);
+    text::check_utf8("Translator: " + name, sentences[i]);
+    if (!prefixes.empty()) text::check_utf8("Translator: the prefix of " + name, prefixes[i]);
     const std::size_t first = parts.size();
     std::string_view rest = sentences[i];
     index_t word = 0;
@@ -33,13 +36,13 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
       if (part.tokens.empty()) continue;
       part.tokens.push_back(tokenizer_.eos());
       const auto count = static_cast<index_t>(part.tokens.size());
-      check_value(count <= positions, "Translator",
-                  "sentence " + std::to_string(before + i + 1) + " has " + std::to_string(count) + " tokens, the model takes " +
-                      std::to_string(positions) + "; split it");
+      check_value(
+          count <= positions, "Translator",
+          name + " has " + std::to_string(count) + " tokens, the model takes " + std::to_string(positions) + "; split it");
       if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(tokenizer_, prefixes[i]);
       check_value(static_cast<index_t>(part.prefix.size()) <= longest, "Translator",
-                  "the prefix of sentence " + std::to_string(before + i + 1) + " has " + std::to_string(part.prefix.size()) +
-                      " tokens, the model gives at most " + std::to_string(longest));
+                  "the prefix of " + name + " has " + std::to_string(part.prefix.size()) + " tokens, the model gives at most " +
+                      std::to_string(longest));
       parts.push_back(std::move(part));
     }
     counts.push_back(parts.size() - first);
@@ -49,8 +52,8 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
 
 /// Batches parts of like lengths; where somebody hears of tokens, the parts of a sentence in their order.
 template <class Tokenizer, class T, Device D>
-std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_parts(const Parts& parts, std::size_t before,
-                                                                                   detail::Streams* streams) const {
+TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts, std::size_t before,
+                                                              detail::Streams* streams) const {
   const bool told = streams != nullptr && options_.on_token;
   // Who is told of every token hears the parts of a sentence one after another.
   const auto wave = [&](const detail::SourcePart* p) { return told ? p->part : 0; };
@@ -59,7 +62,7 @@ std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_par
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
     return wave(a) != wave(b) ? wave(a) < wave(b) : a->tokens.size() > b->tokens.size();
   });
-  std::vector<std::vector<Translation>> results(parts.size());
+  TranslationLists results(parts.size());
   const auto most = static_cast<std::size_t>(options_.batch_sentences);
   for (std::size_t first = 0; first < order.size();) {
     std::vector<const detail::SourcePart*> batch;
@@ -81,7 +84,9 @@ std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_par
                         .log_probability = h.log_probability,
                         .tokens = std::move(h.tokens),
                         .finished = h.finished,
-                        .token_log_probabilities = std::move(h.token_log_probabilities)});
+                        .token_log_probabilities = std::move(h.token_log_probabilities),
+                        .end_token = h.end_token,
+                        .distributions = std::move(h.distributions)});
         sources.push_back(batch[k]);
         translations.push_back(&list.back());
       }
@@ -93,56 +98,107 @@ std::vector<std::vector<Translation>> Translator<Tokenizer, T, D>::translate_par
   return results;
 }
 
+/// Functions of the user's are told of sentences by their numbers in the whole text.
+template <class Tokenizer, class T, Device D>
+Constraints Translator<Tokenizer, T, D>::constraints_of(std::span<const detail::SourcePart* const> batch,
+                                                        std::size_t before) const {
+  const auto& o = options_;
+  Constraints c{.banned = banned_,
+                .no_repeat_ngram = o.no_repeat_ngram,
+                .force_end = o.force_end,
+                .score_forced_end = o.score_forced_end,
+                .renormalize = o.renormalize,
+                .repetition_penalty = o.repetition_penalty,
+                .unknown = text::unknown_token(tokenizer_),
+                .unknown_penalty = o.unknown_penalty};
+  if (!o.allowed_next && !o.edit) return c;
+  std::vector<index_t> numbers;
+  for (const auto* part : batch) numbers.push_back(static_cast<index_t>(before + part->sentence));
+  if (o.allowed_next)
+    c.allowed_next = [this, numbers](index_t sentence, std::span<const token_t> tokens) {
+      return options_.allowed_next(numbers[static_cast<std::size_t>(sentence)], tokens);
+    };
+  if (o.edit)
+    c.edit = [this, numbers](index_t sentence, std::span<const token_t> tokens, std::span<float> log_probabilities) {
+      options_.edit(numbers[static_cast<std::size_t>(sentence)], tokens, log_probabilities);
+    };
+  return c;
+}
+
+/// Cuts them as they stand.
+template <class Tokenizer, class T, Device D>
+std::vector<std::vector<token_t>> Translator<Tokenizer, T, D>::required_in(const detail::SourcePart& part) const {
+  std::vector<std::vector<token_t>> phrases;
+  if (!options_.required) return phrases;
+  for (const auto& words : options_.required(part.text)) {
+    phrases.push_back(text::encode_target(tokenizer_, words));
+    check_value(!phrases.back().empty(), "Translator", "required has '" + words + "', which has no tokens");
+  }
+  return phrases;
+}
+
 /// One batch, by whichever search the options choose.
 template <class Tokenizer, class T, Device D>
-std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const detail::SourcePart* const> batch,
-                                                                         std::size_t before,
-                                                                         const TokenCallback& on_token) const {
+Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const detail::SourcePart* const> batch,
+                                                                 std::size_t before, const TokenCallback& on_token) const {
   const auto& o = options_;
   const auto sentences = static_cast<index_t>(batch.size());
   std::vector<std::vector<token_t>> sources;
   std::vector<index_t> limits;
   std::vector<std::uint64_t> ids;
   std::vector<token_t> head;  // all that a batch with shortlists needs; none where one of its sentences may need more
-  Constraints constraints{
-      .banned = banned_, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end, .renormalize = o.renormalize};
+  Constraints constraints = constraints_of(batch, before);
+  std::vector<std::vector<std::vector<token_t>>> required;
   bool restricted = static_cast<bool>(o.shortlist);
   for (const auto* part : batch) {
     sources.push_back(part->tokens);
     limits.push_back(limit(*part));
     ids.push_back(static_cast<std::uint64_t>(before + part->sentence) ^ (static_cast<std::uint64_t>(part->part) << 40));
     constraints.prefix.push_back(part->prefix);
+    required.push_back(required_in(*part));
     if (!o.shortlist) continue;
     constraints.allowed.push_back(o.shortlist(part->tokens));
-    const auto& allowed = constraints.allowed.back();
+    auto& allowed = constraints.allowed.back();
+    for (const auto& phrase : required.back())
+      if (!allowed.empty()) allowed.insert(allowed.end(), phrase.begin(), phrase.end());
     // What a prefix does to the model's own probabilities would depend on the other sentences' shortlists.
     restricted = restricted && !allowed.empty() && part->prefix.empty();
     head.insert(head.end(), allowed.begin(), allowed.end());
   }
   const auto is_empty = [](const auto& prefix) { return prefix.empty(); };
   if (std::all_of(constraints.prefix.begin(), constraints.prefix.end(), is_empty)) constraints.prefix.clear();
+  if (std::all_of(required.begin(), required.end(), is_empty)) required.clear();
   head.push_back(tokenizer_.eos());
+  head.insert(head.end(), o.end_tokens.begin(), o.end_tokens.end());
   const auto [source, segments] = detail::end_to_end(sources, -1, -1);
   auto state =
       model_.begin(source.template to<D>(), segments, restricted ? std::span<const token_t>(head) : std::span<const token_t>());
   const auto with_common = [&](auto options) {
     options.bos = begin_token();
     options.eos = tokenizer_.eos();
+    options.end_tokens = o.end_tokens;
     options.max_length = std::move(limits);
     options.min_length = o.min_length;
     options.suppressed = suppressed_;
     options.constraints = std::move(constraints);
+    options.distributions = o.distributions;
     return options;
+  };
+  const auto scored = [&](auto lists) {  // these searches rank nothing, and know of no length penalty
+    for (auto& list : lists)
+      for (auto& h : list) h.score = search_score(h);
+    return lists;
   };
   if (o.sample) {
     auto options = with_common(SampleOptions{.samples = o.n_best,
                                              .temperature = o.temperature,
                                              .top_k = o.top_k,
                                              .top_p = o.top_p,
+                                             .min_p = o.min_p,
                                              .seed = o.seed,
                                              .sentence_ids = std::move(ids)});
     options.on_token = on_token;
-    return decode::sample(model_, state, sentences, options);
+    return scored(decode::sample(model_, state, sentences, options));
   }
   if (o.beam > 1)
     return decode::beam_search(model_, state, sentences,
@@ -153,12 +209,16 @@ std::vector<std::vector<Hypothesis>> Translator<Tokenizer, T, D>::search(std::sp
                                                        .stop = o.stop,
                                                        .keep_unfinished = o.keep_unfinished,
                                                        .coverage = o.coverage_penalty,
-                                                       .trace = o.trace}));
+                                                       .trace = o.trace,
+                                                       .temperature = o.temperature,
+                                                       .beam_groups = o.beam_groups,
+                                                       .diversity_penalty = o.diversity_penalty,
+                                                       .required = std::move(required)}));
   auto options = with_common(GreedyOptions{});
   options.on_token = on_token;
-  std::vector<std::vector<Hypothesis>> results;
-  for (auto& h : decode::greedy(model_, state, sentences, options)) results.push_back({std::move(h)});
-  return results;
+  Results<Results<Hypothesis>> results;
+  for (auto& h : decode::greedy(model_, state, sentences, options)) results.emplace_back().push_back(std::move(h));
+  return scored(std::move(results));
 }
 
 }  // namespace attend::decode

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/printable.hpp"
 #include "attend/io/folder.hpp"
+#include "attend/io/folder_lock.hpp"
 #include "attend/io/json.hpp"
 #include "attend/io/model_files.hpp"
 #include "attend/io/safetensors.hpp"
@@ -20,7 +22,8 @@ namespace attend::detail {
 inline void list_differences(std::vector<std::string>& faults, const std::string& name, const io::Json& expected,
                              const io::Json& other) {
   if (!expected.is_object() || !other.is_object()) {
-    if (expected != other) faults.push_back(name + " is " + json_excerpt(other) + ", expected " + json_excerpt(expected));
+    if (expected != other)
+      faults.push_back(printable(name) + " is " + json_excerpt(other) + ", expected " + json_excerpt(expected));
     return;
   }
   const io::Json nothing;
@@ -52,17 +55,18 @@ inline void compare_tensors(std::vector<std::string>& faults, const io::Safetens
                             const io::SafetensorsFile& other) {
   for (const auto& t : expected.tensors()) {
     if (!other.contains(t.name)) {
-      faults.push_back(t.name + " is missing");
+      faults.push_back(printable(t.name) + " is missing");
       continue;
     }
     const io::TensorInfo& found = other.info(t.name);
-    if (found.shape != t.shape) faults.push_back(t.name + " has shape " + found.shape.text() + ", expected " + t.shape.text());
+    if (found.shape != t.shape)
+      faults.push_back(printable(t.name) + " has shape " + found.shape.text() + ", expected " + t.shape.text());
     for (const auto* info : {&t, &found})
       if (!io::is_floating(info->dtype))
-        faults.push_back(t.name + " has the dtype " + std::string(io::dtype_name(info->dtype)) + ", expected floats");
+        faults.push_back(printable(t.name) + " has the dtype " + std::string(io::dtype_name(info->dtype)) + ", expected floats");
   }
   for (const auto& t : other.tensors())
-    if (!expected.contains(t.name)) faults.push_back(t.name + " is unexpected");
+    if (!expected.contains(t.name)) faults.push_back(printable(t.name) + " is unexpected");
 }
 
 /// The mean of a tensor over files, summed in double.
@@ -83,7 +87,8 @@ namespace attend::io {
 /// Writes to `out` a model whose weights are the mean of those of the model folders `folders`, which must be alike in all else:
 /// the last checkpoints of one training, say, whose mean often translates better than any of them. The numbers are stored as in
 /// the first folder; needs memory for one tensor at a time. Throws ValueError that lists in what each folder differs from the
-/// first, FormatError, IoError; what was in `out` is then as it was.
+/// first, FormatError, IoError, also where a training or another averaging writes into `out`; what was in `out` is then as it
+/// was.
 ///
 ///     io::average(train::kept_checkpoints("run"), "averaged");
 inline void average(const std::vector<std::filesystem::path>& folders, const std::filesystem::path& out) {
@@ -108,6 +113,7 @@ inline void average(const std::vector<std::filesystem::path>& folders, const std
   if (!differences.empty())
     throw ValueError("average: the models are not alike, as " + folders.front().string() + " has them" + differences);
 
+  const FolderLock lock(out);
   SafetensorsWriter writer;
   for (const auto& [key, value] : files.front().metadata()) writer.metadata(key, value);
   for (const auto& tensor : files.front().tensors())

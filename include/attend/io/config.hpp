@@ -109,7 +109,7 @@ inline io::Json to_json(const nn::StackOptions& o) {
   json["dropout"] = to_json(o.dropout);
   json["cross_attentions"] = o.cross_attentions;
   json["d_memory"] = o.d_memory;
-  json["causal"] = o.causal;
+  json["causal"] = o.causal != 0;
   json["initialisation"] = to_name(o.initialisation, nn::initialisations);
   return json;
 }
@@ -147,11 +147,13 @@ inline nn::StackOptions stack_from(const io::JsonObject& json) {
 
 namespace attend::io {
 
-/// The options of a Transformer as `config.json` holds them.
-inline Json to_json(const nn::ModelOptions& o) {
+/// The options of a Transformer as `config.json` holds them. The version is 2 where the encoder is causal: in files of version 1
+/// what an encoder says of `causal`, `cross_attentions` and `d_memory` means nothing, because encoders once ignored it.
+inline Json to_json(const nn::ModelOptions& given) {
+  const nn::ModelOptions o = nn::resolved(given);
   Json json;
   json["format"] = "attend";
-  json["version"] = 1;
+  json["version"] = o.encoder.causal != 0 ? 2 : 1;
   json["encoder"] = detail::to_json(o.encoder);
   json["decoder"] = detail::to_json(o.decoder);
   json["share_embeddings"] = o.share_embeddings;
@@ -167,14 +169,16 @@ inline nn::ModelOptions model_options_from(const Json& json, const std::string& 
   const JsonObject object(json, name);
   const auto format = object.get<std::string>("format");
   if (format != "attend") throw FormatError(name + ": format is \"" + detail::printable(format) + "\", expected \"attend\"");
-  if (const auto version = object.get<index_t>("version"); version != 1)
-    throw FormatError(name + ": version is " + std::to_string(version) + ", this library reads version 1");
-  const nn::ModelOptions options{.encoder = detail::stack_from(object.object("encoder")),
-                                 .decoder = detail::stack_from(object.object("decoder")),
-                                 .share_embeddings = object.get<bool>("share_embeddings"),
-                                 .tie_head = object.get<bool>("tie_head"),
-                                 .head_bias = object.get<bool>("head_bias"),
-                                 .output = detail::from_name(object, "output", detail::outputs)};
+  const auto version = object.get<index_t>("version");
+  if (version != 1 && version != 2)
+    throw FormatError(name + ": version is " + std::to_string(version) + ", this library reads versions 1 and 2");
+  nn::ModelOptions options{.encoder = detail::stack_from(object.object("encoder")),
+                           .decoder = detail::stack_from(object.object("decoder")),
+                           .share_embeddings = object.get<bool>("share_embeddings"),
+                           .tie_head = object.get<bool>("tie_head"),
+                           .head_bias = object.get<bool>("head_bias"),
+                           .output = detail::from_name(object, "output", detail::outputs)};
+  if (version == 1) options.encoder.causal = 0, options.encoder.cross_attentions = 0, options.encoder.d_memory = 0;
   try {
     nn::check(options);
   } catch (const ValueError& e) {

@@ -145,7 +145,8 @@ class JsonObject {
   }
 
   [[noreturn]] void fail(const std::string& key, const Json& value, const std::string& expected) const {
-    throw FormatError(name_ + ": " + prefix_ + key + " is " + detail::json_excerpt(value) + ", expected " + expected);
+    throw FormatError(name_ + ": " + detail::printable(prefix_ + key) + " is " + detail::json_excerpt(value) + ", expected " +
+                      expected);
   }
 
   template <class T>

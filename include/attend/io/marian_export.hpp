@@ -53,7 +53,8 @@ inline std::vector<std::string> marian_obstacles(const nn::ModelOptions& o) {
                                                     " and " + std::to_string(o.decoder.d_model));
   check(o.encoder.activation == o.decoder.activation, "encoder and decoder have other activations");
   check(o.encoder.scale_embedding == o.decoder.scale_embedding, "encoder and decoder scale their embeddings differently");
-  check(o.decoder.causal, "the decoder sees later tokens");
+  check(o.encoder.causal != 1, "the encoder sees no later tokens");
+  check(o.decoder.causal != 0, "the decoder sees later tokens");
   const index_t longest = std::max(o.encoder.max_length, o.decoder.max_length);
   for (const auto* s : {&o.encoder, &o.decoder})
     check(s->positions != nn::PositionKind::learned || s->max_length == longest,

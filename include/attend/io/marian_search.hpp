@@ -22,25 +22,41 @@ inline void check_marian_generation(const io::JsonObject& json) {
     throw FormatError(json.name() + ": " + key + " is " + json_excerpt(json.json().at(key)) + ", " + why);
   };
   const std::string lacks = "an option that this library does not have";
-  for (const auto& [key, neutral] :
-       {std::pair{"repetition_penalty", 1.0}, std::pair{"encoder_repetition_penalty", 1.0},
-        std::pair{"encoder_no_repeat_ngram_size", 0.0}, std::pair{"diversity_penalty", 0.0}, std::pair{"num_beam_groups", 1.0},
-        std::pair{"penalty_alpha", 0.0}, std::pair{"guidance_scale", 1.0}})
+  for (const auto& [key, neutral] : {std::pair{"encoder_repetition_penalty", 1.0}, std::pair{"encoder_no_repeat_ngram_size", 0.0},
+                                     std::pair{"penalty_alpha", 0.0}, std::pair{"guidance_scale", 1.0}})
     if (json.get<double>(key, neutral) != neutral) refuse(key, lacks);
+  if (json.get<double>("repetition_penalty", 1.0) != 1 &&
+      (json.get<index_t>("num_beams", 1) <= 1 || json.get<bool>("do_sample", false)))
+    refuse("repetition_penalty", "and there is no beam search: it is then one on logits, here it is one on log-probabilities");
   if (json.get<bool>("token_healing", false)) refuse("token_healing", lacks);
   for (const char* key :
        {"forced_bos_token_id", "exponential_decay_length_penalty", "begin_suppress_tokens", "sequence_bias", "constraints",
         "force_words_ids", "stop_strings", "max_time", "watermarking_config", "dola_layers", "forced_decoder_ids"})
     if (json.contains(key) && !(json.json().at(key).is_array() && json.json().at(key).empty())) refuse(key, lacks);
   if (!json.get<bool>("do_sample", false)) return;
-  for (const auto& [key, neutral] : {std::pair{"typical_p", 1.0}, std::pair{"epsilon_cutoff", 0.0}, std::pair{"eta_cutoff", 0.0},
-                                     std::pair{"min_p", 0.0}, std::pair{"top_h", 0.0}})
+  for (const auto& [key, neutral] :
+       {std::pair{"typical_p", 1.0}, std::pair{"epsilon_cutoff", 0.0}, std::pair{"eta_cutoff", 0.0}, std::pair{"top_h", 0.0}})
     if (json.get<double>(key, neutral) != neutral) refuse(key, lacks);
   if (json.get<index_t>("num_beams", 1) > 1) refuse("num_beams", "and do_sample true: beams are never drawn at random here");
 }
 
-/// The lists of `bad_words_ids` without the end token alone, which is never bad, and `suppress_tokens` as lists of one.
-inline std::vector<std::vector<token_t>> marian_bad_words(const io::JsonObject& json, token_t eos, index_t vocabulary) {
+/// The end tokens of `eos_token_id` besides that of `config.json`, which must be one of them.
+inline std::vector<token_t> marian_other_ends(const io::JsonObject& json, token_t eos, index_t vocabulary) {
+  if (!json.contains("eos_token_id")) return {};
+  auto ends = json.json().at("eos_token_id").is_array() ? json.get<std::vector<token_t>>("eos_token_id")
+                                                        : std::vector<token_t>{json.get<token_t>("eos_token_id")};
+  if (std::erase(ends, eos) == 0)
+    throw FormatError(json.name() + ": eos_token_id is not that of config.json, " + std::to_string(eos));
+  for (const token_t end : ends)
+    if (end < 0 || end >= vocabulary)
+      throw FormatError(json.name() + ": eos_token_id has the token " + std::to_string(end) + ", outside the vocabulary of " +
+                        std::to_string(vocabulary));
+  return ends;
+}
+
+/// The lists of `bad_words_ids` without those of an end token alone, which is never bad, and `suppress_tokens` as lists of one.
+inline std::vector<std::vector<token_t>> marian_bad_words(const io::JsonObject& json, token_t eos,
+                                                          const std::vector<token_t>& other_ends, index_t vocabulary) {
   const auto check = [&](const std::string& key, token_t token) {
     if (token < 0 || token >= vocabulary)
       throw FormatError(json.name() + ": " + key + " has the token " + std::to_string(token) + ", outside the vocabulary of " +
@@ -52,6 +68,7 @@ inline std::vector<std::vector<token_t>> marian_bad_words(const io::JsonObject& 
     for (const token_t token : list) check("bad_words_ids", token);
   }
   std::erase(lists, std::vector<token_t>{eos});
+  for (const token_t end : other_ends) std::erase(lists, std::vector<token_t>{end});
   for (const token_t token : json.get<std::vector<token_t>>("suppress_tokens", {})) {
     check("suppress_tokens", token);
     if (token == eos) throw FormatError(json.name() + ": suppress_tokens has the end token " + std::to_string(eos));
@@ -99,10 +116,16 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
     o.temperature = object.get<double>("temperature", 1.0);
     o.top_k = count("top_k", 0, 50);
     o.top_p = object.get<double>("top_p", 1.0);
+    o.min_p = object.get<double>("min_p", 0.0);
   }
+  o.repetition_penalty = object.get<double>("repetition_penalty", 1.0);
+  o.beam_groups = count("num_beam_groups", 1, 1, most_beams);
+  o.diversity_penalty = object.get<double>("diversity_penalty", 0.0);
+  if (o.beam % o.beam_groups != 0 || (o.beam_groups > 1) != (o.diversity_penalty > 0) || (o.sample && o.beam_groups > 1))
+    throw FormatError(name + ": num_beam_groups is " + std::to_string(o.beam_groups) + ", num_beams " + std::to_string(o.beam) +
+                      " and diversity_penalty " + std::to_string(o.diversity_penalty) + ", which do not go together");
 
-  if (detail::marian_mark(object, "eos_token_id", config.eos) != config.eos)
-    throw FormatError(name + ": eos_token_id is not that of config.json, " + std::to_string(config.eos));
+  o.end_tokens = detail::marian_other_ends(object, config.eos, config.model.decoder.vocabulary);
   if (detail::marian_mark(object, "decoder_start_token_id", config.begin) != config.begin)
     throw FormatError(name + ": decoder_start_token_id is not that of config.json, " + std::to_string(config.begin));
   const bool has_forced = object.contains("forced_eos_token_id");
@@ -123,7 +146,7 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
     throw FormatError(name + ": the least length is greater than the greatest");
   o.no_repeat_ngram = count("no_repeat_ngram_size", 0, 0);
   o.renormalize = object.get<bool>("renormalize_logits", false);
-  o.banned = detail::marian_bad_words(object, config.eos, config.model.decoder.vocabulary);
+  o.banned = detail::marian_bad_words(object, config.eos, o.end_tokens, config.model.decoder.vocabulary);
   o.keep_unfinished = !o.force_end;                              // at the limit all that live compete with what has ended
   o.suppress_marks = false, o.unknown = decode::Unknown::allow;  // bad_words_ids says what may not come
   return o;
@@ -133,7 +156,7 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
 /// come, besides `search.banned`.
 inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig& config, const std::vector<token_t>& never) {
   Json json;
-  json["num_beams"] = search.sample ? 1 : search.beam;
+  json["num_beams"] = search.sample ? index_t{1} : static_cast<index_t>(search.beam);
   if (search.n_best > 1) json["num_return_sequences"] = search.n_best;
   json["length_penalty"] = search.length_penalty;
   switch (search.stop) {
@@ -152,6 +175,12 @@ inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig&
     json["temperature"] = search.temperature;
     json["top_k"] = search.top_k;
     json["top_p"] = search.top_p;
+    if (search.min_p > 0) json["min_p"] = search.min_p;
+  }
+  if (search.repetition_penalty != 1) json["repetition_penalty"] = search.repetition_penalty;
+  if (search.beam_groups > 1) {
+    json["num_beam_groups"] = search.beam_groups;
+    json["diversity_penalty"] = search.diversity_penalty;
   }
   const index_t longest = std::max(config.model.encoder.max_length, config.model.decoder.max_length);
   const bool forced = search.force_end || !search.keep_unfinished;  // as marian_search_from tells them apart
@@ -167,6 +196,11 @@ inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig&
   for (const token_t token : search.suppressed) add(token);
   if (!bad.empty()) json["bad_words_ids"] = bad;
   json["eos_token_id"] = config.eos;
+  if (!search.end_tokens.empty()) {
+    std::vector<token_t> ends{config.eos};
+    ends.insert(ends.end(), search.end_tokens.begin(), search.end_tokens.end());
+    json["eos_token_id"] = ends;
+  }
   if (forced) json["forced_eos_token_id"] = config.eos;
   json["pad_token_id"] = config.pad;
   json["decoder_start_token_id"] = config.begin;
@@ -182,6 +216,14 @@ inline std::vector<std::string> marian_search_obstacles(const decode::Translator
   if (search.shortlist) list.emplace_back("the search has a shortlist");
   if (search.unknown == decode::Unknown::replace) list.emplace_back("the search replaces unknown words");
   if (!search.banned_text.empty()) list.emplace_back("the search has banned_text, expected banned");
+  if (search.score_forced_end) list.emplace_back("the search scores its forced end");
+  if (search.unknown_penalty != 0) list.emplace_back("the search has a penalty for the unknown token");
+  if (search.temperature != 1 && !search.sample) list.emplace_back("the search has a temperature and does not sample");
+  if (search.repetition_penalty != 1 && (search.sample || search.beam == 1))
+    list.emplace_back("the search has a repetition penalty and is no beam search");
+  if (search.allowed_next) list.emplace_back("the search has a function that says what may come next");
+  if (search.edit) list.emplace_back("the search has a function that changes log-probabilities");
+  if (search.required) list.emplace_back("the search requires phrases");
   return list;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/printable.hpp"
 #include "attend/io/marian_config.hpp"
 #include "attend/io/model.hpp"
 #include "attend/io/safetensors.hpp"
@@ -90,7 +91,7 @@ class MarianReader {
     }
     std::vector<std::string> unexpected;
     for (const auto& info : file_.tensors())
-      if (!used_.contains(info.name)) unexpected.push_back(info.name);
+      if (!used_.contains(info.name)) unexpected.push_back(printable(info.name));
     list_names(faults, "missing", missing_);
     list_names(faults, "unexpected", unexpected);
     list_names(faults, "mis-shaped:", shapes_);

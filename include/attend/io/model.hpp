@@ -68,6 +68,11 @@ inline void check_memory(const std::string& config, const nn::ModelOptions& o, c
   if (least > 4 * stored + 0x1p20)
     throw FormatError("load: " + config + " describes at least " + whole(least) + " parameters, " + file.path().string() +
                       " holds " + whole(stored));
+  // However few its numbers, a layer takes some kilobytes once it is built.
+  const index_t layers = o.encoder.layers + o.decoder.layers, tensors = static_cast<index_t>(file.tensors().size());
+  if (layers > tensors)
+    throw FormatError("load: " + config + " describes " + std::to_string(layers) + " layers, " + file.path().string() +
+                      " holds " + std::to_string(tensors) + " tensors");
   for (const auto* stack : {&o.encoder, &o.decoder})
     if (static_cast<double>(stack->max_length) * static_cast<double>(stack->d_model) > 4 * stored + 0x1p26)
       throw FormatError("load: " + config + " describes " + std::to_string(stack->max_length) + " positions of width " +

@@ -44,8 +44,8 @@ class SafetensorsFile {
   [[nodiscard]] const TensorInfo& info(std::string_view name) const {
     const TensorInfo* found = find(name);
     if (found == nullptr)
-      throw FormatError(where_ + "has no tensor '" + std::string(name) + "' (it has " + std::to_string(header_.tensors.size()) +
-                        ")");
+      throw FormatError(where_ + "has no tensor '" + detail::printable(name) + "' (it has " +
+                        std::to_string(header_.tensors.size()) + ")");
     return *found;
   }
 

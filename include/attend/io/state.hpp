@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attend/core/glob.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
@@ -141,7 +142,7 @@ void load_state(const M& model, const SafetensorsFile& file, const LoadOptions& 
   std::vector<std::string> unexpected;
   for (const auto& info : file.tensors())
     if (info.name.starts_with(options.prefix) && !used.contains(info.name) && !matches_any(options.ignored, info.name))
-      unexpected.push_back(info.name);
+      unexpected.push_back(detail::printable(info.name));
   std::string faults;
   detail::list_names(faults, "missing", missing);
   detail::list_names(faults, "unexpected", unexpected);

@@ -97,7 +97,8 @@ inline bool without_biases(const io::SafetensorsFile& file, const std::string& p
 }
 
 /// The sizes of a stack, from the shapes of its tensors. Throws FormatError where they are not there.
-inline nn::StackOptions torch_stack(const io::SafetensorsFile& file, const std::string& prefix, const io::TorchOptions& o) {
+inline nn::StackOptions torch_stack(const io::SafetensorsFile& file, const std::string& prefix, const io::TorchOptions& o,
+                                    nn::StackKind kind) {
   const auto shape_of = [&](index_t layer, const std::string& name) {
     const std::string whole = prefix + "layers." + std::to_string(layer) + "." + name;
     if (!file.contains(whole))
@@ -125,7 +126,7 @@ inline nn::StackOptions torch_stack(const io::SafetensorsFile& file, const std::
                          .final_norm = file.contains(prefix + "norm.weight"),
                          .attention_bias = !without_biases(file, prefix),
                          .positions = nn::PositionKind::none,
-                         .causal = o.causal};
+                         .causal = kind == nn::StackKind::decoder && o.causal};
   while (file.contains(prefix + "layers." + std::to_string(stack.layers) + ".linear1.weight")) ++stack.layers;
   for (index_t i = 0; i < stack.layers; ++i) {  // so that what is built from these sizes is no larger than the file
     check_is(i, "linear1.weight", ff);
@@ -167,8 +168,8 @@ namespace attend::io {
 template <class T = float, Device D = Cpu>
 TorchTransformer<T, D> load_torch_transformer(const std::filesystem::path& path, const TorchOptions& options = {}) {
   const auto file = SafetensorsFile::open(path);
-  const auto encoder = detail::torch_stack(file, options.prefix + "encoder.", options),
-             decoder = detail::torch_stack(file, options.prefix + "decoder.", options);
+  const auto encoder = detail::torch_stack(file, options.prefix + "encoder.", options, nn::StackKind::encoder),
+             decoder = detail::torch_stack(file, options.prefix + "decoder.", options, nn::StackKind::decoder);
   TorchTransformer<T, D> model{nn::Encoder<T, D>(encoder), nn::Decoder<T, D>(decoder)};
   auto absent = detail::absent_biases(encoder, "encoder.*.bias");
   for (auto& pattern : detail::absent_biases(decoder, "decoder.*.bias")) absent.push_back(std::move(pattern));
@@ -181,7 +182,7 @@ TorchTransformer<T, D> load_torch_transformer(const std::filesystem::path& path,
 template <class T = float, Device D = Cpu>
 nn::Encoder<T, D> load_torch_encoder(const std::filesystem::path& path, const TorchOptions& options = {}) {
   const auto file = SafetensorsFile::open(path);
-  nn::Encoder<T, D> model(detail::torch_stack(file, options.prefix, options));
+  nn::Encoder<T, D> model(detail::torch_stack(file, options.prefix, options, nn::StackKind::encoder));
   detail::load_torch_state(model, file, options, false, detail::absent_biases(model.options, "*.bias"));
   return model;
 }
@@ -190,7 +191,7 @@ nn::Encoder<T, D> load_torch_encoder(const std::filesystem::path& path, const To
 template <class T = float, Device D = Cpu>
 nn::Decoder<T, D> load_torch_decoder(const std::filesystem::path& path, const TorchOptions& options = {}) {
   const auto file = SafetensorsFile::open(path);
-  nn::Decoder<T, D> model(detail::torch_stack(file, options.prefix, options));
+  nn::Decoder<T, D> model(detail::torch_stack(file, options.prefix, options, nn::StackKind::decoder));
   detail::load_torch_state(model, file, options, true, detail::absent_biases(model.options, "*.bias"));
   return model;
 }

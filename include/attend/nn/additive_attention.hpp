@@ -15,7 +15,7 @@ struct AdditiveAttention {
   Linear<T, D> score;           // [1, width]
 
   AdditiveAttention(index_t d_query, index_t d_key, index_t width)
-      : q_proj(d_query, width, false), k_proj(d_key, width, false), score(width, 1, false) {}
+      : q_proj(d_query, width, {.bias = false}), k_proj(d_key, width, {.bias = false}), score(width, 1, {.bias = false}) {}
   /// x [query rows, d_query], keys [key rows, d_key], values [key rows, d_v] -> [query rows, d_v].
   Var<T, D> operator()(const Var<T, D>& x, const Segments& queries, const Var<T, D>& keys, const Var<T, D>& values,
                        const Segments& key_segments, AttentionWeights<T, D>* weights = nullptr) const {

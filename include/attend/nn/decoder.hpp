@@ -50,17 +50,19 @@ struct DecoderLayer {
 
   /// Layer `layer` of the stack, from 0, which some initial values depend on.
   explicit DecoderLayer(const StackOptions& o, index_t layer = 0)
-      : self_attn(detail::attention_options(o, false, {layer, o.layers, 0, 2 + o.cross_attentions})),
+      : self_attn(detail::attention_options(o, false, {layer, o.layers, 0, sublayers(o)})),
         around_self_attn(o),
-        feed_forward(o.d_model, o.d_ff, o.activation, o.dropout.activation,
-                     {o.initialisation, {layer, o.layers, 1 + o.cross_attentions, 2 + o.cross_attentions}}),
+        feed_forward(o.d_model, o.d_ff,
+                     {.activation = o.activation,
+                      .dropout = o.dropout.activation,
+                      .initial = {o.initialisation, {layer, o.layers, sublayers(o) - 1, sublayers(o)}}}),
         around_feed_forward(o),
         feed_forward_dropout(make_dropout("feed-forward dropout", o.dropout.feed_forward)),
         block_dropout(make_dropout("block dropout", o.dropout.block)),
-        causal(o.causal) {
-    cross.reserve(static_cast<std::size_t>(o.cross_attentions));
-    for (index_t i = 0; i < o.cross_attentions; ++i)
-      cross.emplace_back(o, SublayerPlace{layer, o.layers, 1 + i, 2 + o.cross_attentions});
+        causal(resolved(o, StackKind::decoder).causal != 0) {
+    const index_t count = sublayers(o);
+    cross.reserve(static_cast<std::size_t>(count - 2));
+    for (index_t i = 1; i < count - 1; ++i) cross.emplace_back(o, SublayerPlace{layer, o.layers, i, count});
   }
 
   /// x [rows, d_model] -> [rows, d_model]. One memory serves all cross-attentions; else there is one for each.
@@ -111,6 +113,10 @@ struct DecoderLayer {
     field("feed_forward_dropout", feed_forward_dropout);
     field("block_dropout", block_dropout);
   }
+
+ private:
+  /// Self-attention, cross-attentions, feed-forward.
+  static index_t sublayers(const StackOptions& o) { return 2 + resolved(o, StackKind::decoder).cross_attentions; }
 };
 
 /// Embedding, positions, blocks, and a last norm where wanted.
@@ -127,10 +133,10 @@ struct Decoder {
 
   /// Throws ValueError where the options do not fit together.
   explicit Decoder(const StackOptions& o)
-      : options((check(o, "Decoder"), o)),
+      : options((check(o, StackKind::decoder, "Decoder"), resolved(o, StackKind::decoder))),
         positions(o.positions, o.max_length, o.d_model, o.position_base),
         embedding_dropout(make_dropout("embedding dropout", o.dropout.embedding)) {
-    if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, o.scale_embedding);
+    if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, EmbeddingOptions{.scaled = o.scale_embedding});
     layers.reserve(static_cast<std::size_t>(o.layers));
     for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o, i);
     if (o.final_norm) layer_norm.emplace(o.d_model, o.norm);

@@ -7,6 +7,11 @@
 
 namespace attend::nn {
 
+/// What `Embedding` is besides its sizes.
+struct EmbeddingOptions {
+  bool scaled = false;  ///< rows are multiplied by sqrt(width)
+};
+
 /// One row of numbers for each token, times sqrt(width) where `scaled`. Source: Vaswani et al. 2017, section 3.4.
 template <class T, Device D = Cpu>
 struct Embedding {
@@ -16,7 +21,8 @@ struct Embedding {
   double scale;
 
   /// Drawn from a normal distribution whose deviation makes what comes out about 1 in size: 1 / sqrt(width) where scaled.
-  Embedding(index_t vocabulary, index_t width, bool scaled = false) : scale(scaled ? std::sqrt(static_cast<double>(width)) : 1) {
+  Embedding(index_t vocabulary, index_t width, const EmbeddingOptions& o = {})
+      : scale(o.scaled ? std::sqrt(static_cast<double>(width)) : 1) {
     check_value(vocabulary > 0 && width > 0, "Embedding",
                 "vocabulary " + std::to_string(vocabulary) + " and width " + std::to_string(width) + " must be positive");
     weight = constant_parameter<T, D>({vocabulary, width}, 0);

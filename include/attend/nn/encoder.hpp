@@ -20,23 +20,30 @@ struct EncoderLayer {
   FeedForward<T, D> feed_forward;
   Sublayer<T, D> around_feed_forward;
   Dropout feed_forward_dropout, block_dropout;
+  bool causal;
 
   /// Layer `layer` of the stack, from 0, which some initial values depend on.
   explicit EncoderLayer(const StackOptions& o, index_t layer = 0)
       : self_attn(detail::attention_options(o, false, {layer, o.layers, 0, 2})),
         around_self_attn(o),
-        feed_forward(o.d_model, o.d_ff, o.activation, o.dropout.activation, {o.initialisation, {layer, o.layers, 1, 2}}),
+        feed_forward(o.d_model, o.d_ff,
+                     {.activation = o.activation,
+                      .dropout = o.dropout.activation,
+                      .initial = {o.initialisation, {layer, o.layers, 1, 2}}}),
         around_feed_forward(o),
         feed_forward_dropout(make_dropout("feed-forward dropout", o.dropout.feed_forward)),
-        block_dropout(make_dropout("block dropout", o.dropout.block)) {}
+        block_dropout(make_dropout("block dropout", o.dropout.block)),
+        causal(resolved(o, StackKind::encoder).causal != 0) {}
 
-  /// x [rows, d_model] -> [rows, d_model].
+  /// x [rows, d_model] -> [rows, d_model]. It is causal where the options say so, or the call.
   Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, const AttentionCall<T, D>& call = {}) const {
     return run({x}, segments, call).value();
   }
   /// The same on what the block before has left.
   ResidualStream<T, D> run(ResidualStream<T, D> stream, const Segments& segments, const AttentionCall<T, D>& call = {}) const {
-    stream = around_self_attn.run(std::move(stream), [&](const Var<T, D>& z) { return self_attn(z, segments, call); });
+    AttentionCall<T, D> own = call;
+    own.causal = call.causal || causal;
+    stream = around_self_attn.run(std::move(stream), [&](const Var<T, D>& z) { return self_attn(z, segments, own); });
     stream = around_feed_forward.run(std::move(stream),
                                      [&](const Var<T, D>& z) { return apply(feed_forward_dropout, feed_forward(z)); });
     return apply(block_dropout, std::move(stream));
@@ -88,10 +95,10 @@ struct Encoder {
 
   /// Throws ValueError where the options do not fit together.
   explicit Encoder(const StackOptions& o)
-      : options((check(o, "Encoder"), o)),
+      : options((check(o, StackKind::encoder, "Encoder"), resolved(o, StackKind::encoder))),
         positions(o.positions, o.max_length, o.d_model, o.position_base),
         embedding_dropout(make_dropout("embedding dropout", o.dropout.embedding)) {
-    if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, o.scale_embedding);
+    if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, EmbeddingOptions{.scaled = o.scale_embedding});
     layers.reserve(static_cast<std::size_t>(o.layers));
     for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o, i);
     if (o.final_norm) layer_norm.emplace(o.d_model, o.norm);

@@ -7,6 +7,13 @@
 
 namespace attend::nn {
 
+/// What `FeedForward` is besides its widths.
+struct FeedForwardOptions {
+  Activation activation = Activation::relu;
+  double dropout = 0;          ///< between the two layers
+  InitialValues initial = {};  ///< how the weights begin, and in which place of which stack this is
+};
+
 /// fc2(dropout(activation(fc1(x)))), each row on its own. Source: Vaswani et al. 2017, eq. 2.
 template <class T, Device D = Cpu>
 struct FeedForward {
@@ -16,12 +23,12 @@ struct FeedForward {
   Activation activation;
   Dropout dropout;  // between the two
 
-  FeedForward(index_t d_model, index_t d_ff, Activation f = Activation::relu, double activation_dropout = 0,
-              const InitialValues& initial = {})
-      : fc1(d_model, d_ff, true, initial.gain(MatrixRole::inner, d_model, d_ff)),
-        fc2(d_ff, d_model, true, initial.gain(MatrixRole::outer, d_ff, d_model)),
-        activation(f),
-        dropout(make_dropout("activation dropout", activation_dropout)) {}
+  /// Throws ValueError where a width is not positive, or the dropout is outside [0, 1).
+  FeedForward(index_t d_model, index_t d_ff, const FeedForwardOptions& o = {})
+      : fc1(d_model, d_ff, {.gain = o.initial.gain(MatrixRole::inner, d_model, d_ff)}),
+        fc2(d_ff, d_model, {.gain = o.initial.gain(MatrixRole::outer, d_ff, d_model)}),
+        activation(o.activation),
+        dropout(make_dropout("activation dropout", o.dropout)) {}
   Var<T, D> operator()(const Var<T, D>& x) const {
     if (rate(dropout) == 0) return feed_forward(x, fc1.weight, *fc1.bias, fc2.weight, *fc2.bias, activation);
     return fc2(activate_dropout(fc1(x), activation, rate(dropout)));

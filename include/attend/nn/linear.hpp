@@ -7,7 +7,13 @@
 
 namespace attend::nn {
 
-/// y = x W^T + b. Weights by Xavier, times `gain`; bias 0.
+/// What `Linear` is besides its widths.
+struct LinearOptions {
+  bool bias = true;
+  double gain = 1;  ///< the bounds of the initial weights, Xavier's, are multiplied by it
+};
+
+/// y = x W^T + b. Weights by Xavier, times the gain; bias 0.
 template <class T, Device D = Cpu>
 struct Linear {
   using value_type = T;
@@ -17,11 +23,11 @@ struct Linear {
   std::optional<Var<T, D>> bias;  // [out]
 
   /// Throws ValueError where a width is not positive.
-  Linear(index_t in, index_t out, bool with_bias = true, double gain = 1) {
+  Linear(index_t in, index_t out, const LinearOptions& o = {}) {
     check_value(in > 0 && out > 0, "Linear", "widths " + std::to_string(in) + " to " + std::to_string(out) + " are not positive");
     weight = constant_parameter<T, D>({out, in}, 0);
-    xavier_uniform(weight.value(), gain);
-    if (with_bias) bias = constant_parameter<T, D>({out}, 0);
+    xavier_uniform(weight.value(), o.gain);
+    if (o.bias) bias = constant_parameter<T, D>({out}, 0);
   }
   Var<T, D> operator()(const Var<T, D>& x) const { return bias ? linear(x, weight, *bias) : linear(x, weight); }
   template <class F>

@@ -52,7 +52,8 @@ struct MultiHeadAttention {
       : heads(o.heads),
         d_k(head_width(o)),
         d_v(o.d_v ? o.d_v : d_k),
-        out_proj(heads * d_v, o.d_model, o.out_bias, o.initial.gain(MatrixRole::attention_out, heads * d_v, o.d_model)),
+        out_proj(heads * d_v, o.d_model,
+                 {.bias = o.out_bias, .gain = o.initial.gain(MatrixRole::attention_out, heads * d_v, o.d_model)}),
         dropout(make_dropout("attention dropout", o.dropout)) {
     check_value(d_v > 0 && o.d_memory >= 0, "MultiHeadAttention", "d_v and d_memory must be positive");
     const bool own_memory = o.d_memory != 0 && o.d_memory != o.d_model;

@@ -45,17 +45,31 @@ struct StackOptions {
   double position_base = 10000;  ///< of the sinusoids
   index_t max_length = 1024;     ///< the longest sentence, in tokens
   DropoutRates dropout = {};
-  index_t cross_attentions = 1;                          ///< of a decoder layer, one for each source
+  index_t cross_attentions = -1;                         ///< of a decoder layer, one for each source; -1 stands for 1. An
+                                                         ///< encoder has none
   index_t d_memory = 0;                                  ///< width of what a decoder attends to; 0 stands for d_model
-  bool causal = true;                                    ///< a decoder's token sees itself and those before it
+  int causal = -1;                                       ///< 1: a token sees itself and those before it; 0: all of its
+                                                         ///< sentence; -1 stands for 1 in a decoder, 0 in an encoder
   Initialisation initialisation = InitialValues{}.kind;  ///< how the weights begin
 };
 
 /// What the head of a model gives.
 enum class Output { logits, log_probabilities, probabilities };
 
-/// Throws ValueError where a stack cannot be built from these.
-inline void check(const StackOptions& o, const char* stack) {
+/// What a stack is: what its options leave open depends on it.
+enum class StackKind { encoder, decoder };
+
+/// The options with what they leave open, `cross_attentions` and `causal`, as such a stack has it.
+inline StackOptions resolved(StackOptions o, StackKind kind) {
+  const bool decoder = kind == StackKind::decoder;
+  if (o.cross_attentions == -1) o.cross_attentions = decoder ? 1 : 0;
+  if (o.causal == -1) o.causal = decoder ? 1 : 0;
+  return o;
+}
+
+/// Throws ValueError, which begins with `stack`, where a stack of that kind cannot be built from these.
+inline void check(const StackOptions& given, StackKind kind, const char* stack) {
+  const StackOptions o = resolved(given, kind);
   // Beyond any model, and small enough that no product of two sizes overflows.
   constexpr index_t bound = index_t{1} << 28;
   const auto between = [&](index_t least, index_t value, const char* name) {
@@ -67,6 +81,13 @@ inline void check(const StackOptions& o, const char* stack) {
   between(1, o.max_length, "max_length"), between(0, o.layers, "layers"), between(0, o.vocabulary, "vocabulary");
   between(0, o.d_k, "d_k"), between(0, o.d_v, "d_v"), between(0, o.d_memory, "d_memory");
   between(0, o.cross_attentions, "cross_attentions");
+  check_value(o.causal == 0 || o.causal == 1, stack, "causal is " + std::to_string(o.causal) + ", expected true or false");
+  if (kind == StackKind::encoder) {
+    check_value(o.cross_attentions == 0, stack,
+                "cross_attentions is " + std::to_string(o.cross_attentions) + ", and an encoder has none");
+    check_value(o.d_memory == 0, stack,
+                "d_memory is " + std::to_string(o.d_memory) + ", and an encoder attends to nothing but its sentences");
+  }
   for (const auto& [rate, name] :
        {std::pair{o.dropout.embedding, "embedding"}, std::pair{o.dropout.attention, "attention"},
         std::pair{o.dropout.activation, "activation"}, std::pair{o.dropout.feed_forward, "feed-forward"},

@@ -76,7 +76,7 @@ struct Transformer {
 
 // Outside the struct, so that a program may have it compiled once: see compiled.hpp.
 template <class T, Device D>
-Transformer<T, D>::Transformer(const ModelOptions& o) : options((check(o), o)), encoder(o.encoder), decoder(o.decoder) {
+Transformer<T, D>::Transformer(const ModelOptions& o) : options((check(o), resolved(o))), encoder(o.encoder), decoder(o.decoder) {
   if (o.share_embeddings) decoder.embed_tokens->weight = encoder.embed_tokens->weight;
   if (!o.tie_head) {
     head_weight = constant_parameter<T, D>({o.decoder.vocabulary, o.decoder.d_model}, 0);

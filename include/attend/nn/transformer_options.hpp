@@ -79,6 +79,13 @@ struct TransformerOptions {
   }
 };
 
+/// The options with what its stacks leave open as an encoder and a decoder have it.
+inline ModelOptions resolved(ModelOptions o) {
+  o.encoder = resolved(o.encoder, StackKind::encoder);
+  o.decoder = resolved(o.decoder, StackKind::decoder);
+  return o;
+}
+
 /// The stacks that these options stand for.
 inline ModelOptions model_options(const TransformerOptions& o) {
   StackOptions stack{.d_model = o.d_model,
@@ -108,22 +115,23 @@ inline ModelOptions model_options(const TransformerOptions& o) {
     if (d_ff) s.d_ff = d_ff;
     return s;
   };
-  return {.encoder = side(o.source_vocabulary, o.encoder_layers, o.encoder_heads, o.encoder_d_ff),
-          .decoder = side(o.target_vocabulary, o.decoder_layers, o.decoder_heads, o.decoder_d_ff),
-          .share_embeddings = o.share_embeddings,
-          .tie_head = o.tie_head,
-          .head_bias = o.head_bias,
-          .output = o.output};
+  return resolved(ModelOptions{.encoder = side(o.source_vocabulary, o.encoder_layers, o.encoder_heads, o.encoder_d_ff),
+                               .decoder = side(o.target_vocabulary, o.decoder_layers, o.decoder_heads, o.decoder_d_ff),
+                               .share_embeddings = o.share_embeddings,
+                               .tie_head = o.tie_head,
+                               .head_bias = o.head_bias,
+                               .output = o.output});
 }
 
 /// Throws ValueError where encoder, decoder and head do not fit together.
 inline void check(const ModelOptions& o) {
-  check(o.encoder, "Transformer encoder");
-  check(o.decoder, "Transformer decoder");
+  check(o.encoder, StackKind::encoder, "Transformer encoder");
+  check(o.decoder, StackKind::decoder, "Transformer decoder");
   check_value(o.encoder.vocabulary > 0 && o.decoder.vocabulary > 0, "Transformer",
               "vocabularies are " + std::to_string(o.encoder.vocabulary) + " and " + std::to_string(o.decoder.vocabulary) +
                   ", expected positive numbers");
-  check_value(o.decoder.cross_attentions == 1, "Transformer", "the decoder must have one cross-attention, for the one encoder");
+  check_value(resolved(o.decoder, StackKind::decoder).cross_attentions == 1, "Transformer",
+              "the decoder must have one cross-attention, for the one encoder");
   const index_t memory = o.decoder.d_memory ? o.decoder.d_memory : o.decoder.d_model;
   check_value(
       memory == o.encoder.d_model, "Transformer",

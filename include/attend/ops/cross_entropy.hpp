@@ -64,6 +64,7 @@ Var<Wide<T>, D> r_drop(const Var<T, D>& logits, const Tensor<token_t, D>& labels
 
 /// loss = mean over the rows that count of -(1 - e) log p[label] - e/n sum_j log p[j],  p = softmax(logits), e the smoothing.
 /// dlogits = (p - (1 - e) onehot(label) - e/n) / rows that count.
+/// Where no row counts, because there is none or all labels are ignored, the loss is 0 and so are its gradients.
 /// With options.r_drop two passes over the same tokens are drawn together: see there.
 /// Shapes: logits [..., n], labels as many as rows, loss [1], in float for logits in bfloat16. Throws ShapeError, ValueError,
 /// IndexError for a label outside [0, n) that is not the ignored one (on a GPU, which finds it in passing, when the host next
@@ -135,7 +136,10 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
     }
   }
   sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
-  if (rows == 0) return Var<Wide<T>, D>(std::move(loss));
+  if (rows == 0) {  // no chunk has written these
+    if (!dweight.empty()) dweight.fill(T(0));
+    if (!dbias.empty()) dbias.fill(T(0));
+  }
   std::vector<GradientSink<T, D>> sinks;
   for (const auto& input : inputs) sinks.push_back(input.sink());
   return record(std::move(loss), std::move(inputs), [sinks, dx, dweight, dbias](const Tensor<Wide<T>, D>& dloss) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +17,36 @@
 #include "attend/cpu/int8.hpp"
 #include "attend/cpu/packed_matrix.hpp"
 
+namespace attend::detail {
+
+/// A number that tells the values of a matrix from others. In a build without optimisation it goes over all of them; else
+/// over the first 64 bytes of each 16 KiB and the last 64, because a step of decoding does little more than read the weights
+/// once: what writes a whole matrix shows, a single value may not.
+template <class T>
+std::uint64_t fingerprint(const T* values, index_t count) {
+#if defined(NDEBUG) || defined(__OPTIMIZE__)
+  constexpr std::size_t step = 16384;
+#else
+  constexpr std::size_t step = 64;
+#endif
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(values);
+  const std::size_t size = static_cast<std::size_t>(count) * sizeof(T);
+  std::uint64_t sum = size;
+  const auto add = [&](std::size_t at) {  // 64 bytes from there, or what is left
+    std::array<std::uint64_t, 8> words{};
+    std::memcpy(words.data(), bytes + at, std::min(sizeof words, size - at));
+    for (const std::uint64_t word : words) {
+      sum = (sum ^ word) * 0x9E3779B97F4A7C15u;
+      sum ^= sum >> 32;
+    }
+  };
+  for (std::size_t at = 0; at < size; at += step) add(at);
+  if (size > 64) add(size - 64);
+  return sum;
+}
+
+}  // namespace attend::detail
+
 namespace attend {
 
 /// What the products of decoding compute in. full: the model's own type. int8: weights and activations in 8-bit integers with a
@@ -22,7 +55,8 @@ enum class Precision { full, int8 };
 
 /// The matrices of a model in the order in which products read them, for those who multiply by the same weights again and again.
 /// While a `Use` of it stands in scope, and no gradients are recorded, `linear` multiplies by these. A matrix is copied when it
-/// is first used; `refresh` forgets them all where weights have changed. Several threads may use one.
+/// is first used; `refresh` forgets them all where weights have changed. Between two calls of it weights are taken to stay as
+/// they are. Several threads may use one.
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
@@ -33,12 +67,22 @@ class PackedWeights {
   }
   [[nodiscard]] Precision precision() const { return precision_; }
 
-  /// To be called before each piece of work with the same weights, by whoever may have seen them change.
+  /// To be called before each piece of work with the same weights, by whoever may have seen them change. The library's own
+  /// changes are always seen (`weights_version`), and so is what was written by hand over a whole matrix; after a single value
+  /// written by hand call `weights_changed`. Where one matrix has changed, all are made again, so that old ones never stand
+  /// beside new ones.
   void refresh() const {
     const std::lock_guard lock(mutex_);
-    if (const auto now = weights_version(); now != version_) {
+    const auto now = weights_version();
+    const auto differs = [](const auto& entry) {
+      const Matrix& m = *entry.second;
+      return detail::fingerprint(m.begin, m.count) != m.fingerprint;
+    };
+    if (now != version_ || std::any_of(matrices_.begin(), matrices_.end(), differs)) {
       matrices_.clear();
       version_ = now;
+    } else {  // nobody else has the weights any more
+      std::erase_if(matrices_, [](const auto& entry) { return entry.second->whole.unique(); });
     }
   }
 
@@ -70,7 +114,10 @@ class PackedWeights {
 
  private:
   struct Matrix {
-    Tensor<T, D> whole;  // keeps the memory, so that no other matrix gets its address
+    Tensor<T, D> whole;        // keeps the memory, so that no other matrix gets its address
+    const T* begin = nullptr;  // of the rows that were copied
+    index_t count = 0;
+    std::uint64_t fingerprint = 0;
     std::optional<cpu::PackedMatrix<T>> full;
     std::optional<cpu::Int8Matrix> int8;
   };
@@ -78,17 +125,17 @@ class PackedWeights {
   std::shared_ptr<const Matrix> find(const Tensor<T, D>& whole, index_t first, index_t in, index_t out) const {
     const T* const begin = whole.data() + first * in;
     const std::lock_guard lock(mutex_);
-    auto& place = matrices_[{begin, out}];
-    if (!place) {
-      auto matrix = std::make_shared<Matrix>();
-      matrix->whole = whole;
-      const auto view = cpu::stored(true, begin, in);
-      if constexpr (std::is_same_v<T, float>)
-        if (precision_ == Precision::int8) matrix->int8.emplace(in, out, view);
-      if (!matrix->int8) matrix->full.emplace(in, out, view);
-      place = std::move(matrix);
-    }
-    return place;
+    if (const auto known = matrices_.find({begin, out}); known != matrices_.end()) return known->second;
+    auto matrix = std::make_shared<Matrix>();
+    matrix->whole = whole;
+    matrix->begin = begin, matrix->count = in * out;
+    matrix->fingerprint = detail::fingerprint(begin, in * out);
+    const auto view = cpu::stored(true, begin, in);
+    if constexpr (std::is_same_v<T, float>)
+      if (precision_ == Precision::int8) matrix->int8.emplace(in, out, view);
+    if (!matrix->int8) matrix->full.emplace(in, out, view);
+    matrices_.emplace(std::pair{begin, out}, matrix);
+    return matrix;
   }
   static const PackedWeights*& slot() {
     thread_local const PackedWeights* value = nullptr;

@@ -9,7 +9,8 @@
 namespace attend::optim {
 
 /// The Euclidean norm of all gradients together. It does not depend on the number of threads.
-/// Where it is not finite the gradients are marked so, and the optimizer's next step is left out.
+/// Where it is not finite the gradients are marked so, and no optimizer takes a step with them. Optimizers look at the norm
+/// themselves too.
 template <class T, Device D>
 double grad_norm(const FlatParameters<T, D>& parameters) {
   parameters.gather();

@@ -113,7 +113,7 @@ class Muon : public OptimizerBase<T, D> {
     }
     const double rate = learning_rate * o_.matrix_rate,
                  step = rate * 0.2 * std::sqrt(static_cast<double>(std::max(rows, columns)));
-    const Tensor<index_t, D> kept({o_.cautious ? count : 0});
+    const Tensor<index_t, D> kept({o_.cautious ? count : 0}, index_t{0});
     for (index_t i = 0; i < count; ++i) {
       if (o_.cautious) keep_descending(D{}, n, this->gradients() + begins[i], x.data() + i * n, kept.data() + i);
       muon_apply(D{}, n, step, 1 - rate * o_.weight_decay, this->record().data(), x.data() + i * n,

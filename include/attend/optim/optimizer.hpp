@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/weights_version.hpp"
 #include "attend/cpu/optimizer.hpp"
 #include "attend/optim/parameters.hpp"
 
@@ -43,19 +44,28 @@ class OptimizerBase {
  public:
   virtual ~OptimizerBase() = default;
 
-  /// One step with the learning rate set last. False where it was left out, see `grad_norm`.
+  /// One step with the learning rate set last. False where it was left out: see the next.
   bool step() { return step(learning_rate()); }
-  /// One step with that learning rate; the gradients count `gradient_scale` times what they are. Throws ValueError.
+  /// One step with that learning rate; the gradients count `gradient_scale` times what they are. False where it was left out,
+  /// because their norm was not finite (or was said not to be, see `FlatParameters::mark_not_finite`) or the scale makes it so:
+  /// then weights and memory are as they were. On a GPU it waits for that answer; `update` does not. Throws ValueError for a rate
+  /// that is negative and a scale that is not positive, or not finite.
   bool step(double learning_rate, double gradient_scale = 1) {
-    if (!begin_step(learning_rate, gradient_scale)) return false;
-    apply(learning_rate);
+    set_learning_rate(learning_rate);
+    check_value(gradient_scale > 0 && std::isfinite(gradient_scale), "optimizer",
+                "gradient_scale is " + std::to_string(gradient_scale) + ", expected more than 0");
+    const bool begun = begin([&] { begin_update_scaled(D{}, parameters_.size(), gradients(), gradient_scale, record_.data()); });
+    if (!begun || !record_.item().taken) return false;
+    move(learning_rate);
     return true;
   }
-  /// One step with that learning rate, the gradients cut down to a norm of `max_norm` (0: as they are), left out where their norm
-  /// is not finite. Waits for no device: what came of it stands in `record()`. Throws ValueError.
+  /// One step with that learning rate, the gradients cut down to a norm of `max_norm` (0: as they are), left out as a `step` is.
+  /// Waits for no device: what came of it stands in `record()`. Throws ValueError.
   void update(double learning_rate, double max_norm = 0) {
-    begin_update_clipped(learning_rate, max_norm);
-    apply(learning_rate);
+    set_learning_rate(learning_rate);
+    check_value(max_norm >= 0 && std::isfinite(max_norm), "optimizer",
+                "max_norm is " + std::to_string(max_norm) + ", expected 0 or more");
+    if (begin([&] { begin_update(D{}, parameters_.size(), gradients(), max_norm, record_.data()); })) move(learning_rate);
   }
 
   void zero_grad() { parameters_.zero_grad(); }
@@ -119,25 +129,6 @@ class OptimizerBase {
     record_.assign(Tensor<UpdateRecord>({1}, UpdateRecord{}));
   }
 
-  /// Counts the step, or counts it as skipped and says false.
-  bool begin_step(double learning_rate, double gradient_scale) {
-    set_learning_rate(learning_rate);
-    check_value(std::isfinite(gradient_scale), "optimizer", "gradient_scale is not finite");
-    const bool taken = parameters_.finite();
-    if (taken) parameters_.gather();
-    begin_update_with(D{}, taken, gradient_scale, record_.data());
-    if (taken) weights_changed();
-    return taken;
-  }
-  /// Begins an update that looks after the norm by itself.
-  void begin_update_clipped(double learning_rate, double max_norm) {
-    set_learning_rate(learning_rate);
-    check_value(max_norm >= 0 && std::isfinite(max_norm), "optimizer",
-                "max_norm is " + std::to_string(max_norm) + ", expected 0 or more");
-    parameters_.gather();
-    begin_update(D{}, parameters_.size(), gradients(), max_norm, record_.data());
-    weights_changed();
-  }
   [[nodiscard]] T* gradients() const { return parameters_.gradients().data(); }
   /// What the update works on, and its copy in the model's type where that is another.
   [[nodiscard]] Wide<T>* values() const {
@@ -149,6 +140,22 @@ class OptimizerBase {
 
  private:
   static constexpr bool own_values = !std::same_as<T, Wide<T>>;
+
+  /// Lets `look` judge the gradients and count the update; false where it is known without a look that it is left out.
+  template <class F>
+  bool begin(F&& look) {
+    if (!parameters_.finite()) {
+      begin_update_left_out(D{}, record_.data());
+      return false;
+    }
+    parameters_.gather();
+    look();
+    return true;
+  }
+  void move(double learning_rate) {
+    const WeightsChange change;
+    apply(learning_rate);
+  }
 
   FlatParameters<T, D> parameters_;
   double learning_rate_ = 0;

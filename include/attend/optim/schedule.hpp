@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "attend/core/number_text.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/shape.hpp"
 #include "attend/core/types.hpp"
 
@@ -105,7 +106,9 @@ class Schedule {
   /// Reads `KIND` or `KIND:name=value,...`, as `text` writes it; what is not named keeps its value of `defaults`.
   /// Throws ValueError that names what cannot be read.
   static Schedule parse(std::string_view text, ScheduleOptions defaults = {}) {
-    const auto fail = [&](const std::string& message) { throw ValueError("schedule: `" + std::string(text) + "`: " + message); };
+    const auto fail = [&](const std::string& message) {
+      throw ValueError("schedule: `" + attend::detail::printable(text) + "`: " + message);
+    };
     const std::size_t colon = text.find(':');
     defaults.kind = kind(text.substr(0, colon));
     std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
@@ -113,15 +116,16 @@ class Schedule {
       const std::string_view item = rest.substr(0, rest.find(','));
       rest = item.size() == rest.size() ? std::string_view() : rest.substr(item.size() + 1);
       const std::size_t equals = item.find('=');
-      if (equals == std::string_view::npos) fail("`" + std::string(item) + "` is not of the form name=value");
+      if (equals == std::string_view::npos) fail("`" + attend::detail::printable(item) + "` is not of the form name=value");
       const std::string_view key = item.substr(0, equals), value = item.substr(equals + 1);
       bool known = false;
       for_fields(defaults, [&](std::string_view field, auto& target) {
         if (field != key || !takes(defaults.kind, key)) return;
         known = true;
-        if (!parse_number(value, target)) fail("`" + std::string(value) + "` is not a number for " + std::string(key));
+        if (!parse_number(value, target))
+          fail("`" + attend::detail::printable(value) + "` is not a number for " + std::string(key));
       });
-      if (!known) fail(std::string(name(defaults.kind)) + " has no `" + std::string(key) + "`");
+      if (!known) fail(std::string(name(defaults.kind)) + " has no `" + attend::detail::printable(key) + "`");
     }
     return Schedule(defaults);
   }
@@ -132,7 +136,8 @@ class Schedule {
   static ScheduleKind kind(std::string_view name) {
     for (std::size_t i = 0; i < names.size(); ++i)
       if (names[i] == name) return static_cast<ScheduleKind>(i);
-    throw ValueError("schedule: `" + std::string(name) + "` is none of constant, linear, cosine, inverse_sqrt, noam");
+    throw ValueError("schedule: `" + attend::detail::printable(name) +
+                     "` is none of constant, linear, cosine, inverse_sqrt, noam");
   }
 
   friend bool operator==(const Schedule& a, const Schedule& b) { return a.text() == b.text(); }

@@ -49,13 +49,17 @@ class AnyTokenizer {
   /// The tokenizer itself where it is an `X`, else a null pointer.
   template <class X>
   [[nodiscard]] const X* as() const {
-    const auto* held = dynamic_cast<const Held<X>*>(held_.get());
-    return held == nullptr ? nullptr : &held->tokenizer;
+    return held_->type() == &tag<X> ? &static_cast<const Held<X>&>(*held_).tokenizer : nullptr;
   }
 
  private:
+  /// Its address stands for the type, so that programs without run-time type information (-fno-rtti) have `as` too.
+  template <class X>
+  static inline char tag = 0;
+
   struct Interface {
     virtual ~Interface() = default;
+    [[nodiscard]] virtual const void* type() const = 0;
     [[nodiscard]] virtual std::vector<token_t> encode(const std::string& text) const = 0;
     [[nodiscard]] virtual std::vector<token_t> encode_target(const std::string& text) const = 0;
     [[nodiscard]] virtual std::string decode(std::span<const token_t> tokens) const = 0;
@@ -75,6 +79,7 @@ class AnyTokenizer {
     X tokenizer;
 
     explicit Held(X t) : tokenizer(std::move(t)) {}
+    [[nodiscard]] const void* type() const override { return &tag<X>; }
     [[nodiscard]] std::vector<token_t> encode(const std::string& text) const override { return tokenizer.encode(text); }
     [[nodiscard]] std::vector<token_t> encode_target(const std::string& text) const override {
       return text::encode_target(tokenizer, text);

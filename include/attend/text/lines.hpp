@@ -41,10 +41,8 @@ struct TextFile {
   void check_utf8(const char* operation, std::size_t i) const {
     const std::size_t at = text::find_invalid_utf8(lines[i]);
     if (at == std::string_view::npos) return;
-    constexpr const char* digits = "0123456789ABCDEF";
-    const auto byte = static_cast<unsigned char>(lines[i][at]);
     throw FormatError(std::string(operation) + ": " + path.string() + ", line " + std::to_string(i + 1) + ": byte " +
-                      std::to_string(at + 1) + " of the line is 0x" + digits[byte >> 4] + digits[byte & 15] + ", expected UTF-8");
+                      std::to_string(at + 1) + " of the line is 0x" + text::hexadecimal(lines[i][at]) + ", expected UTF-8");
   }
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/printable.hpp"
 #include "attend/io/folder.hpp"
 #include "attend/io/json.hpp"
 #include "attend/text/marian_vocabulary.hpp"
@@ -53,8 +54,8 @@ class MarianTokenizer {
     unk_ = mark(*target_vocabulary_, marks_.unk), source_unk_ = mark(*source_vocabulary_, marks_.unk);
     pad_ = mark(*target_vocabulary_, marks_.pad), bos_ = mark(*target_vocabulary_, marks_.begin);
     if (eos_ != source_eos_)
-      throw ValueError("MarianTokenizer: " + marks_.eos + " is " + std::to_string(source_eos_) + " in sources and " +
-                       std::to_string(eos_) + " in targets, expected the same");
+      throw ValueError("MarianTokenizer: " + detail::printable(marks_.eos) + " is " + std::to_string(source_eos_) +
+                       " in sources and " + std::to_string(eos_) + " in targets, expected the same");
   }
 
   /// Reads `source.spm`, `target.spm`, `vocab.json`, `target_vocab.json` where there are two vocabularies, and
@@ -66,11 +67,11 @@ class MarianTokenizer {
   /// Writes these files, for `load` and for `transformers`. Throws IoError.
   void save_files(const std::filesystem::path& folder) const;
 
-  /// The tokens of a source sentence, without the end mark.
+  /// The tokens of a source sentence, without the end mark. Throws ValueError for a text that is not UTF-8.
   [[nodiscard]] std::vector<token_t> encode(std::string_view text) const {
     return tokens(source_, *source_vocabulary_, source_unk_, text);
   }
-  /// The tokens of a target sentence, without begin and end marks.
+  /// The tokens of a target sentence, without begin and end marks. Throws as `encode`.
   [[nodiscard]] std::vector<token_t> encode_target(std::string_view text) const {
     return tokens(target_, *target_vocabulary_, unk_, text);
   }
@@ -119,7 +120,7 @@ class MarianTokenizer {
  private:
   static token_t mark(const MarianVocabulary& vocabulary, const std::string& piece) {
     const token_t token = vocabulary.token(piece);
-    if (token < 0) throw ValueError("MarianTokenizer: the vocabulary has no " + piece);
+    if (token < 0) throw ValueError("MarianTokenizer: the vocabulary has no " + detail::printable(piece));
     return token;
   }
 
@@ -140,6 +141,7 @@ class MarianTokenizer {
       const token_t token = vocabulary.token(piece);
       list.push_back(token < 0 ? unk : token);
     };
+    check_utf8("MarianTokenizer::encode", text);  // here, for bytes count from the beginning of the text
     const std::string_view code = language_code(text);
     if (!code.empty()) add(std::string(code));
     for (const std::string& piece : model.pieces(text.substr(code.size()))) add(piece);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
 #include "attend/io/json.hpp"
 
@@ -23,7 +24,7 @@ class MarianVocabulary {
   explicit MarianVocabulary(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {
     for (std::size_t i = 0; i < pieces_.size(); ++i)
       if (!pieces_[i].empty() && !tokens_.emplace(pieces_[i], static_cast<token_t>(i)).second)
-        throw ValueError("MarianVocabulary: the piece '" + pieces_[i] + "' stands there twice");
+        throw ValueError("MarianVocabulary: the piece '" + detail::printable(pieces_[i]) + "' stands there twice");
   }
   /// Throws IoError where the file cannot be read, FormatError where it is no vocabulary.
   static MarianVocabulary load(const std::filesystem::path& path) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
 #include "attend/io/file.hpp"
 #include "attend/text/corpus.hpp"
@@ -78,8 +79,8 @@ class SentencePiece {
   /// The bytes of such a file.
   [[nodiscard]] std::string serialized() const { return processor_->serialized_model_proto(); }
 
-  /// The tokens of `text`, without begin and end marks. Bytes that are not UTF-8 are taken for U+FFFD. Throws ValueError for a
-  /// text of more than 64 MiB.
+  /// The tokens of `text`, without begin and end marks. Throws ValueError for a text that is not UTF-8, with the place (to have
+  /// U+FFFD there instead: `encode_utf8(decode_utf8(text))`), and for one of more than 64 MiB.
   [[nodiscard]] std::vector<token_t> encode(std::string_view text) const { return encode_as<token_t>(text); }
   /// The same tokens as the pieces of text that they stand for; `▁` in them is a space.
   [[nodiscard]] std::vector<std::string> pieces(std::string_view text) const { return encode_as<std::string>(text); }
@@ -130,6 +131,7 @@ class SentencePiece {
     if (text.size() > most)
       throw ValueError("SentencePiece::encode: the text has " + std::to_string(text.size()) + " bytes, expected at most " +
                        std::to_string(most));
+    check_utf8("SentencePiece::encode", text);
     std::vector<T> out;
     check("encode", processor_->Encode(text, &out));
     return out;
@@ -170,8 +172,8 @@ inline void silence_sentencepiece() {
 inline std::string sentencepiece_message(const sentencepiece::util::Status& status, const char* otherwise) {
   const std::string message = status.message();
   const std::size_t end = message.rfind(']');
-  if (end == std::string::npos) return message;
-  return end + 2 < message.size() ? message.substr(end + 2) : otherwise;
+  if (end == std::string::npos) return printable(message);
+  return end + 2 < message.size() ? printable(std::string_view(message).substr(end + 2)) : otherwise;
 }
 
 /// Whether a line has anything to learn from: SentencePiece normalizes control characters, spaces, U+2581 and U+FFFD away,

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "attend/core/error.hpp"
 #include "attend/core/types.hpp"
 
 /// UTF-8: strict checking, decoding, and the white space of Unicode. Text stays in `std::string`; code points appear only where
@@ -65,6 +66,20 @@ inline std::size_t find_invalid_utf8(std::string_view text) {
 
 /// Whether all of `text` is UTF-8.
 inline bool is_utf8(std::string_view text) { return find_invalid_utf8(text) == std::string_view::npos; }
+
+/// `FF`: a byte in hexadecimal digits.
+inline std::string hexadecimal(char byte) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  const auto value = static_cast<unsigned char>(byte);
+  return {digits[value >> 4], digits[value & 15]};
+}
+
+/// Throws ValueError, which begins with `what` and names the first byte at fault (counted from 1), where `text` is not UTF-8.
+inline void check_utf8(const std::string& what, std::string_view text) {
+  const std::size_t at = find_invalid_utf8(text);
+  if (at == std::string_view::npos) return;
+  throw ValueError(what + ": byte " + std::to_string(at + 1) + " is 0x" + hexadecimal(text[at]) + ", expected UTF-8");
+}
 
 /// Calls `visit(char32_t)` for each code point; what is not UTF-8 is visited as U+FFFD.
 template <class Visit>

@@ -95,7 +95,7 @@ class Batches {
   };
 
   /// `bos` begins the decoder's inputs, `eos` ends sources and labels. Throws ValueError for an option out of range, and where
-  /// no pair is short enough.
+  /// there is no pair or none is short enough.
   Batches(EncodedPairs pairs, token_t bos, token_t eos, const BatchOptions& options = {})
       : pairs_(std::move(pairs)), bos_(bos), eos_(eos), options_(options) {
     const auto at_least = [](index_t value, index_t least, const char* name) {
@@ -108,6 +108,7 @@ class Batches {
     at_least(options.bucket_width, 0, "bucket_width");
     check_value(options.tokens_per_batch <= largest / options.accumulate, "Batches",
                 "tokens_per_batch * accumulate is more than " + std::to_string(largest));
+    check_value(pairs_.size() > 0, "Batches", "the corpus is empty, expected a sentence pair or more");
     const index_t longest = std::min(options.max_length, options.tokens_per_batch);
     for (index_t i = 0; i < pairs_.size(); ++i)
       if (length(i) <= longest) kept_.push_back(i);
@@ -121,6 +122,8 @@ class Batches {
   [[nodiscard]] const BatchOptions& options() const { return options_; }
   /// Pairs that an epoch has.
   [[nodiscard]] index_t size() const { return static_cast<index_t>(kept_.size()); }
+  /// The numbers of these pairs, in their order.
+  [[nodiscard]] std::span<const index_t> kept() const { return kept_; }
   /// Pairs that were left out because a side is too long.
   [[nodiscard]] index_t dropped() const { return pairs_.size() - size(); }
 

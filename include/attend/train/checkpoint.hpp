@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attend/core/number_text.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/io/state.hpp"
 #include "attend/optim/optimizer.hpp"
 #include "attend/train/report.hpp"
@@ -52,6 +53,9 @@ void for_numbers(State& s, F&& number) {
   number("loss_sum", s.sum.loss), number("norm_sum", s.sum.norm);
   number("token_sum", s.sum.tokens), number("step_sum", s.sum.steps);
 }
+
+/// In a value of a RunIdentity, what stands before digits that are not meant for people.
+inline constexpr const char* fingerprint_mark = ", fingerprint ";
 
 inline constexpr index_t curve_columns = 7, validation_columns = 5;
 
@@ -96,7 +100,8 @@ template <class N>
 void read_number(const io::SafetensorsFile& file, const std::string& key, N& value) {
   const std::string& text = metadata(file, key);
   if (!parse_number(text, value))
-    throw FormatError("resume: " + file.path().string() + ": " + key + " is `" + text + "`, expected a number");
+    throw FormatError("resume: " + file.path().string() + ": " + key + " is `" + attend::detail::printable(text) +
+                      "`, expected a number");
 }
 inline std::vector<double> read_table(const io::SafetensorsFile& file, const char* name, index_t columns) {
   const Shape shape = file.info(name).shape;
@@ -106,13 +111,26 @@ inline std::vector<double> read_table(const io::SafetensorsFile& file, const cha
   return file.read<double>(name);
 }
 
-/// `vocabulary 8000 (this run: 4000)` for each entry that differs.
+/// `vocabulary 8000 (this run: 4000)`; in words where the values are fingerprints, whose digits say nothing to anybody.
+inline std::string difference(const std::string& name, const std::string& theirs, const std::string& ours) {
+  if (name == "corpus") return "other sentence pairs in the corpus (their text, tokens or order)";
+  if (name == "validation") {
+    if (theirs == "none") return "no validation pairs (this run: some)";
+    if (ours == "none") return "validation pairs (this run: none)";
+    return "other validation pairs (their text, tokens or order)";
+  }
+  const auto plain = [](const std::string& value) { return value.substr(0, value.find(fingerprint_mark)); };
+  const bool same = plain(theirs) == plain(ours);
+  return name + " " + attend::detail::printable(plain(theirs)) + " (this run: " + (same ? "others" : plain(ours)) + ")";
+}
+
+/// Each entry that differs.
 inline std::string differences(const RunIdentity& theirs, const RunIdentity& ours) {
   std::string text;
   for (const auto& [name, value] : ours) {
     const auto found = theirs.find("run." + name);
-    const std::string& other = found == theirs.end() ? "unknown" : found->second;
-    if (other != value) text += (text.empty() ? "" : ", ") + name + " " + other + " (this run: " + value + ")";
+    const std::string other = found != theirs.end() ? found->second : name == "frozen" ? "none" : "unknown";
+    if (other != value) text += (text.empty() ? "" : ", ") + difference(name, other, value);
   }
   return text;
 }
@@ -148,7 +166,8 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   const auto file = io::SafetensorsFile::open(path);
   const std::string& format = detail::metadata(file, "format");
   if (format != "attend training state 1")
-    throw FormatError("resume: " + path.string() + " has the format `" + format + "`, expected `attend training state 1`");
+    throw FormatError("resume: " + path.string() + " has the format `" + attend::detail::printable(format) +
+                      "`, expected `attend training state 1`");
   std::string faults = detail::differences(file.metadata(), identity);
   const auto fault = [&](const std::string& text) { faults += (faults.empty() ? "" : ", ") + text; };
 
@@ -183,11 +202,15 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   index_t steps = 0, skipped = 0;
   detail::read_number(file, "optimizer_steps", steps);
   detail::read_number(file, "optimizer_skipped", skipped);
+  constexpr index_t most = index_t{1} << 53;  // beyond any run, and far from where counting on would overflow
   for (const auto& [name, value] :
        {std::pair("step", state.step), std::pair("epoch", state.epoch), std::pair("position", state.position),
         std::pair("tokens", state.tokens), std::pair("optimizer_steps", steps), std::pair("optimizer_skipped", skipped),
-        std::pair("since_best", state.since_best)})
-    if (value < 0) throw FormatError("resume: " + path.string() + ": " + name + " is negative");
+        std::pair("twentieths", state.twentieths), std::pair("since_best", state.since_best),
+        std::pair("token_sum", state.sum.tokens), std::pair("step_sum", state.sum.steps)})
+    if (value < 0 || value > most)
+      throw FormatError("resume: " + path.string() + ": " + name + " is " + std::to_string(value) + ", expected 0 to " +
+                        std::to_string(most));
   state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
   state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
   each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) { tensor.assign(io::read_tensor<V>(file, name)); });

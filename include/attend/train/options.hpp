@@ -18,6 +18,10 @@
 #include "attend/train/progress.hpp"
 #include "attend/train/report.hpp"
 
+namespace attend::io {
+class FolderLock;
+}  // namespace attend::io
+
 namespace attend::train {
 
 /// For an option that is to follow from the corpus, the model and the other options: see `completed`.
@@ -58,10 +62,11 @@ struct FitOptions {
   /// Whether to warn of what is odd about the pairs, before the first step: see `text::suspicions`.
   bool warn_of_corpus = true;
 
-  /// Pairs to measure progress with; training never sees them. Empty: no validation.
+  /// Pairs to measure progress with; training never sees them. Empty: no validation. Those that are too long for `max_length` are
+  /// left out and counted, as in training.
   text::Corpus validation = {};
   /// Steps; 0: at the end of each epoch; automatic: at each twentieth of the run, but where the clock ends it no more often than
-  /// lets validation take a tenth of the time, and where nothing ends it at the end of each epoch.
+  /// lets validation take a tenth of the time, and where nothing ends it at the end of each epoch. Needs validation pairs.
   index_t validate_every = automatic;
   /// Translates sentences with the model as it is at that moment, for the validation BLEU: `decode::Translator(model, tokenizer,
   /// {.beam = 1})` fits. Empty: no BLEU is computed.
@@ -70,8 +75,10 @@ struct FitOptions {
   index_t patience = 0;           ///< stop after so many validations in a row without a better one; 0: never
 
   /// Where checkpoints go: `best/` and `last/`, both model folders; `last/training.safetensors` is what `resume` goes on from.
-  /// Empty: none are written.
+  /// Empty: none are written. One that cannot be written is a warning, and the next tries again; the last must be written.
   std::filesystem::path output = {};
+  /// The lock on `output`, where the caller has it already; null: `fit` takes it.
+  const io::FolderLock* lock = nullptr;
   index_t checkpoint_every = 0;     ///< steps; 0: by time alone
   double checkpoint_seconds = 600;  ///< 0: by steps alone. There is one at each best validation, at the end and on `stop` too
   /// The last so many checkpoints that `checkpoint_every` asks for stay, as model folders `step-1000/` in `output`, for
@@ -90,7 +97,8 @@ struct FitOptions {
   /// training goes on without it and says so; see `FitReport::warnings`.
   std::filesystem::path tensorboard = {};
   std::function<void(const CurvePoint&)> on_step = {};
-  /// Called after each validation, with the translations where there are some.
+  /// Called after each validation, with the translations where there are some: one for each pair of `validation`, empty for one
+  /// that was left out.
   std::function<void(const ValidationPoint&, const std::vector<std::string>& translations)> on_validation = {};
   /// Where this becomes true, training ends after the step under way, with a checkpoint. See `StopOnInterrupt`.
   const std::atomic<bool>* stop = nullptr;
@@ -126,6 +134,7 @@ inline const FitOptions& check(const FitOptions& o) {
               "schedule_kind is noam, which wants a schedule with its d_model");
   check_value(o.patience == 0 || !o.validation.empty(), "fit", "patience needs validation pairs");
   check_value(!o.translate || !o.validation.empty(), "fit", "translate needs validation pairs");
+  check_value(o.validate_every == automatic || !o.validation.empty(), "fit", "validate_every needs validation pairs");
   check_value(o.best_by == Metric::loss || o.translate, "fit", "best_by BLEU needs `translate`");
   check_value(!o.resume || !o.output.empty(), "fit", "resume needs the output folder of the run to go on with");
   check_value(!o.resume || !o.overwrite, "fit", "resume and overwrite exclude each other");
@@ -138,9 +147,9 @@ inline const FitOptions& check(const FitOptions& o) {
 }
 
 /// Throws ValueError where the tokenizer or a sentence of `longest` tokens does not fit the model, which would else be found
-/// out when the first such token or sentence comes, perhaps after an hour.
+/// out when the first such token or sentence comes, perhaps after an hour. The message on a sentence begins with `where`.
 template <class Model, class Tokenizer>
-void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest) {
+void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest, const std::string& where = {}) {
   check_value(tokenizer.bos() >= 0 && tokenizer.eos() >= 0, "fit", "the tokenizer has no token for the begin or the end");
   if constexpr (requires { model.options.encoder.vocabulary, model.options.decoder.max_length; })
     for (const auto* stack : {&model.options.encoder, &model.options.decoder}) {
@@ -149,8 +158,8 @@ void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest)
           tokens <= stack->vocabulary, "fit",
           "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabulary " + std::to_string(stack->vocabulary));
       check_value(longest <= stack->max_length, "fit",
-                  "a sentence has " + std::to_string(longest) + " tokens, the model takes " + std::to_string(stack->max_length) +
-                      "; set max_length");
+                  where + "a sentence has " + std::to_string(longest) + " tokens, the model takes " +
+                      std::to_string(stack->max_length) + "; set max_length");
     }
 }
 

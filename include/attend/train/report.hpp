@@ -72,7 +72,7 @@ struct ValidationPoint {
   double seconds = 0;
   double loss = 0;                                         ///< cross-entropy per target token, without label smoothing
   double bleu = std::numeric_limits<double>::quiet_NaN();  ///< 0 to 100; NaN where nothing was translated
-  bool best = false;                                       ///< better than all before
+  bool best = false;                                       ///< better than all before, and in `best/` where there is an output
 
   /// `loss 2.345 (perplexity 10.43), BLEU 23.45, the best so far`.
   [[nodiscard]] std::string text() const {
@@ -91,10 +91,12 @@ struct FitReport {
   index_t epochs = 0;   ///< whole passes over the corpus
   index_t tokens = 0;   ///< target tokens seen
   double seconds = 0;
-  index_t pairs = 0;    ///< sentence pairs trained on
-  index_t dropped = 0;  ///< pairs left out because a side is too long
+  index_t pairs = 0;               ///< sentence pairs trained on
+  index_t dropped = 0;             ///< pairs left out because a side is too long
+  index_t validation_dropped = 0;  ///< the same of the validation pairs
   StopReason stopped = StopReason::epochs;
-  /// What is odd about the corpus, and what went wrong without ending the run: a CSV file that could not be written.
+  /// What is odd about the corpus, and what went wrong without ending the run: a CSV file or a checkpoint that could not be
+  /// written.
   std::vector<std::string> warnings = {};
 
   /// The best validation; null where there was none.

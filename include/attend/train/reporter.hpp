@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,19 +43,18 @@ class Reporter {
   /// What is to be trained, on what, how, and from which step on.
   template <class Model>
   void opening(const Model& model, const Batches& batches, index_t steps_an_epoch, index_t from, const optim::Schedule& schedule,
-               index_t validation_pairs) {
+               const Batches* validation) {
     const index_t trained = nn::parameter_count(model);
     index_t frozen = -trained;
     for (const auto& p : nn::parameters(model)) frozen += p.size();
-    std::string text = "train: " + std::to_string(batches.size()) + " pairs";
-    if (batches.dropped() > 0)
-      text += " (" + std::to_string(batches.dropped()) + " left out: longer than " +
-              std::to_string(std::min(o_.max_length, o_.tokens_per_batch)) + " tokens)";
+    std::string text = "train: " + std::to_string(batches.size()) + " pairs" + dropped_text(batches.dropped(), o_);
     text += ", " + std::to_string(steps_an_epoch) + " steps an epoch, " + std::to_string(trained) + " parameters";
     if (frozen > 0) text += " and " + std::to_string(frozen) + " frozen ones";
     if (o_.resume) text += "; going on from step " + std::to_string(from);
     progress_.message(text);
-    for (const auto& line : settings_text(o_, schedule, validation_pairs)) progress_.message(line);
+    for (const auto& line :
+         settings_text(o_, schedule, validation ? validation->size() : 0, validation ? validation->dropped() : 0))
+      progress_.message(line);
   }
 
   /// A step was taken, of `steps` in all (0: not known).
@@ -84,14 +84,14 @@ class Reporter {
       });
     before_ = now;
   }
-  /// A validation is done; there may be translations.
-  void validation(const ValidationPoint& now, const std::vector<std::string>& translations) {
+  /// A validation is done; there may be translations, one for each pair of the options', of which those in `kept` are meant.
+  void validation(const ValidationPoint& now, const std::vector<std::string>& translations, std::span<const index_t> kept) {
     progress_.message("validation at step " + std::to_string(now.step) + ": " + now.text());
     if (csv_) attempt(csv_, [&] { csv_->add(now); });
     if (tensorboard_)
       attempt(tensorboard_, [&] {
         tensorboard_->scalars(now.step, {{"validation/loss", now.loss}, {"validation/bleu", now.bleu}});
-        if (!translations.empty()) tensorboard_->text(now.step, "validation/translations", samples(translations));
+        if (!translations.empty()) tensorboard_->text(now.step, "validation/translations", samples(translations, kept));
       });
   }
 
@@ -111,7 +111,7 @@ class Reporter {
   }
 
   /// The first translations as a table in Markdown.
-  [[nodiscard]] std::string samples(const std::vector<std::string>& translations) const {
+  [[nodiscard]] std::string samples(const std::vector<std::string>& translations, std::span<const index_t> kept) const {
     constexpr std::size_t shown = 10;
     const auto cell = [](const std::string& text) {
       std::string safe;
@@ -122,9 +122,11 @@ class Reporter {
       return safe;
     };
     std::string table = "| source | translation | reference |\n|---|---|---|\n";
-    const auto& pairs = o_.validation.pairs;
-    for (std::size_t i = 0; i < std::min({shown, translations.size(), pairs.size()}); ++i)
-      table += "| " + cell(pairs[i].source) + " | " + cell(translations[i]) + " | " + cell(pairs[i].target) + " |\n";
+    for (const index_t i : kept.first(std::min(shown, kept.size()))) {
+      const auto& pair = o_.validation[i];
+      table +=
+          "| " + cell(pair.source) + " | " + cell(translations[static_cast<std::size_t>(i)]) + " | " + cell(pair.target) + " |\n";
+    }
     return table;
   }
 

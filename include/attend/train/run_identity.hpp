@@ -38,7 +38,7 @@ inline std::string list_identity(const std::vector<std::string>& names) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const auto& name : names)
     for (const char c : name + '\n') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return number_text(names.size()) + " tensors, fingerprint " + number_text(hash);
+  return number_text(names.size()) + " tensors" + detail::fingerprint_mark + number_text(hash);
 }
 
 }  // namespace attend::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,17 @@ inline std::string setting_line(const std::string& name, const std::string& valu
   return "  " + name + std::string(name.size() < 11 ? 11 - name.size() : 1, ' ') + value;
 }
 
-/// How a run of complete options is made, a line for each matter.
-inline std::vector<std::string> settings_text(const FitOptions& o, const optim::Schedule& schedule, index_t validation_pairs) {
+/// ` (3 left out: longer than 256 tokens)` of so many pairs; nothing where none is.
+inline std::string dropped_text(index_t dropped, const FitOptions& o) {
+  if (dropped == 0) return {};
+  return " (" + std::to_string(dropped) + " left out: longer than " + std::to_string(std::min(o.max_length, o.tokens_per_batch)) +
+         " tokens)";
+}
+
+/// How a run of complete options is made, a line for each matter. It is validated with so many pairs, without those that are too
+/// long.
+inline std::vector<std::string> settings_text(const FitOptions& o, const optim::Schedule& schedule, index_t validation_pairs,
+                                              index_t validation_dropped) {
   std::vector<std::string> lines;
   std::string text = "at most " + std::to_string(o.tokens_per_batch) + " tokens on a side";
   if (o.accumulate > 1) text += ", " + std::to_string(o.accumulate) + " batches an update";
@@ -52,7 +62,7 @@ inline std::vector<std::string> settings_text(const FitOptions& o, const optim::
   lines.push_back(setting_line("length", text.empty() ? "until it is interrupted" : text));
 
   if (validation_pairs > 0) {
-    text = std::to_string(validation_pairs) + " pairs, ";
+    text = std::to_string(validation_pairs) + " pairs" + dropped_text(validation_dropped, o) + ", ";
     const bool ends = o.max_seconds > 0 || o.max_steps > 0 || o.epochs > 0;
     if (o.validate_every > 0) text += "every " + std::to_string(o.validate_every) + " steps";
     else if (o.validate_every == automatic && ends) text += "up to twenty times";

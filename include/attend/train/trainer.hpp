@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "attend/io/folder_lock.hpp"
 #include "attend/nn/freeze.hpp"
 #include "attend/nn/hidden_matrices.hpp"
 #include "attend/optim/any_optimizer.hpp"
@@ -51,20 +55,27 @@ class Trainer {
         reporter_(o_) {
     if (o_.average_decay > 0) average_.emplace(optimizer_.parameters(), o_.average_decay);
     if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));
-    check_fits(model, tokenizer, std::max(batches_.longest(), validation_ ? validation_->batches().longest() : 0));
+    check_fits(model, tokenizer, batches_.longest());
+    if (validation_) check_fits(model, tokenizer, validation_->batches().longest(), "of the validation pairs, ");
+    take_output();
   }
 
-  /// Trains until a limit is reached.
+  /// Trains until a limit is reached. Where an exception ends the training, a checkpoint is written before it goes on.
   FitReport run() {
     const GeneratorScope generator;
     const EvaluationAfterwards evaluation{model_};
     begin();
-    while (true) {
-      if (validation_due()) validate();
-      if (keeping_due()) keep();
-      if (checkpoint_due()) checkpoint();
-      if (const auto reason = stop_reason()) return end(*reason);
-      step();
+    try {
+      while (true) {
+        if (validation_due()) validate();
+        if (keeping_due()) keep();
+        if (checkpoint_due()) checkpoint();
+        if (const auto reason = stop_reason()) return end(*reason);
+        step();
+      }
+    } catch (...) {
+      rescue();
+      throw;
     }
   }
 
@@ -74,6 +85,18 @@ class Trainer {
     ~EvaluationAfterwards() { nn::set_training(model, false); }
   };
   static constexpr index_t most_skipped = 100;  // in a row
+  static constexpr const char* tries_again = "; training goes on, and the next checkpoint tries again";
+
+  /// Keeps other runs out of the output folder.
+  void take_output() {
+    if (o_.lock == nullptr) {
+      if (folder_.used()) lock_.emplace(o_.output);
+      return;
+    }
+    std::error_code ignored;
+    check_value(std::filesystem::equivalent(o_.lock->folder(), o_.output, ignored), "fit",
+                "lock is that of " + o_.lock->folder().string() + ", expected that of output, `" + o_.output.string() + "`");
+  }
 
   [[nodiscard]] BatchOptions batch_options(index_t accumulate) const {
     return {.tokens_per_batch = o_.tokens_per_batch,
@@ -106,7 +129,7 @@ class Trainer {
     checkpoint_time_ = state_.seconds;
     reporter_.begin(state_);
     for (const auto& suspicion : suspicions_) reporter_.warn(suspicion);
-    reporter_.opening(model_, batches_, epoch_.size(), state_.step, schedule_, validation_ ? validation_->batches().size() : 0);
+    reporter_.opening(model_, batches_, epoch_.size(), state_.step, schedule_, validation_ ? &validation_->batches() : nullptr);
     say_warmup();
     if (state_.step > 0) rate_ = schedule_.at(state_.step, done());
   }
@@ -136,6 +159,7 @@ class Trainer {
 
   /// One update of the weights.
   void step() {
+    note_generator();
     const auto batch = epoch_[state_.position];
     const index_t labels = batches_.labels(batch);
     say_warmup();
@@ -147,6 +171,7 @@ class Trainer {
       const auto mean = runner_.run(model_, batches_, part, {.smoothing = o_.label_smoothing, .r_drop = o_.r_drop}, share);
       losses.push_back({share, Arriving<Wide<T>, D>(mean)});
     }
+    sound_ = false;
     optimizer_.update(rate, o_.clip_norm);
     ++state_.step;
     if (average_) average_->update(state_.step, optimizer_.record().data());
@@ -159,6 +184,8 @@ class Trainer {
     updates_.add(
         {.step = state_.step, .epoch = epochs_done(), .seconds = state_.seconds, .tokens = state_.tokens, .learning_rate = rate},
         labels, std::move(losses), optimizer_.record());
+    note_generator();
+    sound_ = true;
     conclude_but(StepRunner<Model>::most_under_way);
   }
 
@@ -166,23 +193,24 @@ class Trainer {
   void conclude_but(std::size_t remaining) {
     while (const auto outcome = updates_.next(remaining)) {
       nan_steps_ = outcome->taken ? 0 : nan_steps_ + 1;
-      if (nan_steps_ >= most_skipped)
+      if (nan_steps_ >= most_skipped) {
+        sound_ = false;
         throw Error("fit: the gradient was not finite in the last " + std::to_string(nan_steps_) + " steps, to step " +
                     std::to_string(outcome->point.step) + "; a lower learning rate or a longer warm-up may help");
-      record(outcome->point, outcome->labels);
+      }
+      if (add(outcome->point, outcome->labels)) reporter_.point(state_.curve.back());
+      reporter_.step(outcome->point, total_steps(), clock_);
     }
   }
 
-  /// Adds a step to the curve and shows it.
-  void record(const CurvePoint& now, index_t labels) {
+  /// Adds a step to the curve; true where that gives it a point.
+  bool add(const CurvePoint& now, index_t labels) {
     TrainingState& s = state_;
     s.sum.add(now, labels);
-    if (now.step % o_.curve_every == 0) {
-      s.curve.push_back(s.sum.mean(now));
-      s.sum = {};
-      reporter_.point(s.curve.back());
-    }
-    reporter_.step(now, total_steps(), clock_);
+    if (now.step % o_.curve_every != 0) return false;
+    s.curve.push_back(s.sum.mean(now));
+    s.sum = {};
+    return true;
   }
 
   [[nodiscard]] bool validation_due() const {
@@ -197,34 +225,33 @@ class Trainer {
     conclude_but(0);
     const double begin = clock_.seconds();
     typename optim::WeightAverage<T, D>::Scope averaged(average_ ? &*average_ : nullptr);
-    const auto loss = validation_->loss(model_, o_.stop);
-    if (!loss) return;  // interrupted; the run that resumes this one begins with this validation
-    if (!std::isfinite(*loss))
+    const auto measured = in_context("fit: validation at step " + std::to_string(state_.step) + ": ",
+                                     [&] { return validation_->measure(model_, o_.translate, o_.stop); });
+    if (!measured) return;  // interrupted; the run that resumes this one begins with this validation
+    if (!std::isfinite(measured->loss)) {
+      sound_ = false;
       throw Error("fit: the validation loss is not finite at step " + std::to_string(state_.step) +
                   "; a lower learning rate or a longer warm-up may help");
-    ValidationPoint point{.step = state_.step, .loss = *loss};
-    std::vector<std::string> translations;
-    if (o_.translate) {
-      translations = validation_->translations(model_, o_.translate);
-      point.bleu = validation_->bleu(translations);
     }
+    ValidationPoint point{.step = state_.step, .loss = measured->loss, .bleu = measured->bleu};
     const double value = o_.best_by == Metric::loss ? point.loss : -point.bleu;  // lower is better
-    point.best = !(value >= state_.best_value) && !std::isnan(value);
+    const bool better = !(value >= state_.best_value) && !std::isnan(value);
     point.seconds = state_.seconds = clock_.seconds();
+    validation_end_ = point.seconds, validation_seconds_ = point.seconds - begin;
+    // Where it cannot be written, the best stays what best/ has, so that the next that is better than that is written.
+    point.best = better && (!folder_.used() || attempt(tries_again, [&] { folder_.save_best(model_, tokenizer_); }));
     if (point.best) state_.best_value = value;
-    state_.since_best = point.best ? 0 : state_.since_best + 1;
+    state_.since_best = better ? 0 : state_.since_best + 1;
     state_.validated = state_.step;
     state_.twentieths = twentieths();
     state_.validations.push_back(point);
-    reporter_.validation(point, translations);
-    validation_end_ = point.seconds, validation_seconds_ = point.seconds - begin;
+    reporter_.validation(point, measured->translations, validation_->batches().kept());
     saved_step_ = -1;  // what was saved does not know of this
     if (point.best && folder_.used()) {
-      folder_.save_best(model_, tokenizer_);
       averaged.end();
       checkpoint();  // so that a run that goes on from `last` knows of this best
     }
-    if (o_.on_validation) o_.on_validation(point, translations);
+    if (o_.on_validation) o_.on_validation(point, measured->translations);
   }
 
   /// At each step that `checkpoint_every` names, a checkpoint for a better validation there or not.
@@ -233,7 +260,7 @@ class Trainer {
   }
   void keep() {
     conclude_but(0);
-    folder_.keep(model_, tokenizer_, state_.step, o_.keep_checkpoints);
+    attempt(tries_again, [&] { folder_.keep(model_, tokenizer_, state_.step, o_.keep_checkpoints); });
     kept_step_ = state_.step;
   }
 
@@ -244,13 +271,45 @@ class Trainer {
   }
   void checkpoint() {
     conclude_but(0);
+    note_generator();
+    attempt(tries_again, [&] { save(); });
+    checkpoint_time_ = clock_.seconds();
+  }
+  void save() {
     state_.seconds = clock_.seconds();
-    state_.generator_seed = default_generator().seed(), state_.generator_drawn = default_generator().drawn();
     folder_.save_last(model_, tokenizer_, [&](const std::filesystem::path& path) {
       write_training_state(path, state_, identity(), model_, memory(), optimizer_.parameters().layout());
     });
     saved_step_ = state_.step;
-    checkpoint_time_ = clock_.seconds();
+  }
+  void note_generator() {
+    state_.generator_seed = default_generator().seed(), state_.generator_drawn = default_generator().drawn();
+  }
+  /// Writes something that a run can do without for now; where a full disk or the like keeps it from that, a warning says so.
+  template <class F>
+  bool attempt(const char* otherwise, F&& write) {
+    try {
+      write();
+      return true;
+    } catch (const IoError& e) {
+      reporter_.warn(e.what() + std::string(otherwise));
+    } catch (const MemoryError& e) {
+      reporter_.warn(e.what() + std::string(otherwise));
+    } catch (const std::bad_alloc&) {
+      reporter_.warn("there was no memory to write a checkpoint" + std::string(otherwise));
+    }
+    return false;
+  }
+  /// Saves what there is where an exception ends the run, but for a run that has diverged, whose last checkpoint is better.
+  void rescue() noexcept {
+    if (!folder_.used() || !sound_ || state_.step == 0 || saved_step_ == state_.step) return;
+    try {
+      while (const auto outcome = updates_.next(0)) add(outcome->point, outcome->labels);
+      if (attempt("; the run ends without a checkpoint of its last step", [&] { save(); }))
+        reporter_.message("train: an error ends the run; the checkpoint of step " + std::to_string(state_.step) +
+                          " is written, from which a run that resumes it goes on");
+    } catch (...) {  // a device that has failed, say: what ends the run tells more
+    }
   }
 
   [[nodiscard]] std::optional<StopReason> stop_reason() const {
@@ -265,7 +324,11 @@ class Trainer {
     conclude_but(0);
     const bool validated = !validation_ || state_.validated == state_.step || state_.step == 0;
     if (reason != StopReason::interrupted && !validated) validate();
-    if (folder_.used() && saved_step_ != state_.step) checkpoint();
+    if (folder_.used() && saved_step_ != state_.step) {
+      note_generator();
+      sound_ = false;  // what cannot be written now will not be a moment later
+      in_context("fit: the last checkpoint: ", [&] { save(); });
+    }
     if (average_) average_->exchange();
     state_.seconds = clock_.seconds();
     FitReport report{.curve = state_.curve,
@@ -277,6 +340,7 @@ class Trainer {
                      .seconds = state_.seconds,
                      .pairs = batches_.size(),
                      .dropped = batches_.dropped(),
+                     .validation_dropped = validation_ ? validation_->batches().dropped() : 0,
                      .stopped = reason,
                      .warnings = reporter_.warnings()};
     if (state_.sum.steps > 0)  // the steps since the last point; a run that goes on from here has them in its next
@@ -321,6 +385,7 @@ class Trainer {
   std::optional<optim::WeightAverage<T, D>> average_;
   optim::Schedule schedule_;
   RunFolder folder_;
+  std::optional<io::FolderLock> lock_;  // where the caller has none
   Reporter reporter_;
   StepRunner<Model> runner_;
   PendingUpdates<T, D> updates_;
@@ -333,6 +398,7 @@ class Trainer {
   index_t saved_step_ = -1;                             // of the last checkpoint
   index_t kept_step_ = -1;                              // of the last one that is kept
   index_t nan_steps_ = 0;                               // skipped in a row
+  bool sound_ = true;                                   // whether weights and state belong together and are worth a checkpoint
   RunClock clock_;
   double checkpoint_time_ = 0;
 };

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/autograd/var.hpp"
@@ -28,21 +31,26 @@ class GeneratorScope {
   Generator before_;
 };
 
-/// Measures a model on pairs that it was not trained on.
+/// What a validation finds.
+struct Measured {
+  double loss = 0;                                         ///< see `Validation::loss`; where it is not finite, there is no more
+  double bleu = std::numeric_limits<double>::quiet_NaN();  ///< NaN where nothing was translated
+  std::vector<std::string> translations = {};              ///< one for each pair of the corpus: empty where it was left out
+};
+
+/// Measures a model on pairs that it was not trained on. Pairs that are too long are left out, as in training: see `batches()`.
 class Validation {
  public:
   /// Throws ValueError where all pairs are too long for `options`.
   template <class Tokenizer>
   Validation(const text::Corpus& corpus, const Tokenizer& tokenizer, const BatchOptions& options)
-      : batches_(encode_pairs(corpus, tokenizer), tokenizer.bos(), tokenizer.eos(), options),
-        epoch_(batches_.in_order()),
-        sources_(corpus.sources()),
-        references_(corpus.targets()) {}
+      : batches_(make_batches(corpus, tokenizer, options)), epoch_(batches_.in_order()) {
+    for (const index_t i : batches_.kept()) sources_.push_back(corpus[i].source), references_.push_back(corpus[i].target);
+  }
 
   [[nodiscard]] const Batches& batches() const { return batches_; }
 
-  /// The cross-entropy per target token in evaluation mode, without label smoothing. Pairs that are too long do not count.
-  /// Nothing where `stop` became true meanwhile.
+  /// The cross-entropy per target token in evaluation mode, without label smoothing. Nothing where `stop` became true meanwhile.
   template <class Model>
   [[nodiscard]] std::optional<double> loss(Model& model, const std::atomic<bool>* stop = nullptr) const {
     const NoGrad no_grad;
@@ -60,7 +68,7 @@ class Validation {
     return sum / static_cast<double>(labels);
   }
 
-  /// All sources translated in evaluation mode.
+  /// The sources of the pairs that are not left out, translated in evaluation mode.
   template <class Model, class F>
   [[nodiscard]] std::vector<std::string> translations(Model& model, F&& translate) const {
     const NoGrad no_grad;
@@ -72,8 +80,36 @@ class Validation {
   [[nodiscard]] double bleu(const std::vector<std::string>& translations) const {
     return text::bleu(translations, references_).score;
   }
+  /// What all of it finds; BLEU where `translate` is given. Nothing where `stop` became true meanwhile.
+  template <class Model, class F>
+  [[nodiscard]] std::optional<Measured> measure(Model& model, const F& translate, const std::atomic<bool>* stop = nullptr) const {
+    const auto mean = loss(model, stop);
+    if (!mean) return std::nullopt;
+    Measured measured{.loss = *mean};
+    if (!translate || !std::isfinite(*mean)) return measured;
+    auto own = translations(model, translate);
+    measured.bleu = bleu(own);
+    measured.translations = in_places(std::move(own));
+    return measured;
+  }
+  /// These translations, one for each pair of the corpus: empty where it was left out.
+  [[nodiscard]] std::vector<std::string> in_places(std::vector<std::string> translations) const {
+    std::vector<std::string> all(static_cast<std::size_t>(batches_.pairs().size()));
+    for (std::size_t k = 0; k < translations.size(); ++k)
+      all[static_cast<std::size_t>(batches_.kept()[k])] = std::move(translations[k]);
+    return all;
+  }
 
  private:
+  template <class Tokenizer>
+  static Batches make_batches(const text::Corpus& corpus, const Tokenizer& tokenizer, const BatchOptions& options) {
+    try {
+      return Batches(encode_pairs(corpus, tokenizer), tokenizer.bos(), tokenizer.eos(), options);
+    } catch (const ValueError& e) {
+      throw ValueError(std::string("fit: the validation pairs: ") + e.what());
+    }
+  }
+
   Batches batches_;
   Batches::Epoch epoch_;
   std::vector<std::string> sources_, references_;

@@ -235,6 +235,7 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
                                      size_t workspace_bytes, cudaStream_t stream) {
   const emulator::Lock lock(emulator::mutex());
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (emulator::check_current(stream) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (!desc || !a_layout || !b_layout || !c_layout || !d_layout || !alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;
   emulator::Product product = emulator::product_of(desc, a_layout, b_layout, c_layout, d_layout);
   if (const cublasStatus_t status = emulator::check_product(product)) return status;

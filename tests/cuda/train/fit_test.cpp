@@ -30,6 +30,7 @@ FitOptions options() {
   o.accumulate = 2;
   o.curve_every = 2;
   o.validation = toy::corpus(6, 2);
+  o.validate_every = 0;
   return o;
 }
 
@@ -114,6 +115,7 @@ TEST_CASE("cuda: steps with gradients that are not finite are left out, counted 
   there.decoder.layers[0].feed_forward.fc1.weight.value().fill(std::numeric_limits<float>::infinity());
   auto o = options();
   o.validation = {};
+  o.validate_every = automatic;
   o.epochs = 0;
   o.max_steps = 3;
   const auto report = fit(there, toy::corpus(20), toy::Letters(), o);

@@ -1,6 +1,4 @@
-#include <attend/nn/linear.hpp>
-#include <attend/ops/cross_entropy.hpp>
-#include <attend/optim/adam.hpp>
+#include <attend/core.hpp>
 #include <cstdio>
 
 int main() {

@@ -120,7 +120,7 @@ inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, c
   const emulator::Lock lock(emulator::mutex());
   void* plain = const_cast<void*>(at);
   const emulator::Memory& memory = emulator::Memory::instance();
-  if (memory.is_device(at, 1)) *attributes = {cudaMemoryTypeDevice, 0, plain, nullptr};
+  if (memory.is_device(at, 1)) *attributes = {cudaMemoryTypeDevice, memory.device_of(at), plain, nullptr};
   else if (memory.is_pinned(at, 1)) *attributes = {cudaMemoryTypeHost, 0, plain, plain};
   else *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, plain};
   return cudaSuccess;

@@ -6,7 +6,7 @@
 
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (emulator::device_count() == 0) return emulator::result(cudaErrorNoDevice);
-  *event = new CUevent_st{flags, nullptr};
+  *event = new CUevent_st{flags, emulator::current_device, nullptr};
   return cudaSuccess;
 }
 inline cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
@@ -21,6 +21,10 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle = null
   emulator::Streams& streams = emulator::Streams::instance();
   const auto stream = streams.find(handle);
   if (event == nullptr || !stream) return emulator::result(cudaErrorInvalidResourceHandle);
+  if (!streams.is_null(*stream) && event->device != stream->device) {
+    emulator::complain("an event of another device than the stream's is recorded");
+    return emulator::result(cudaErrorInvalidResourceHandle);
+  }
   auto record = std::make_shared<emulator::Record>();
   record->stream = stream;
   if (stream->capture) {

@@ -117,6 +117,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const emulator::Lock lock(emulator::mutex());
   if (const cudaError_t error = emulator::check_launch(*config, reinterpret_cast<const void*>(kernel)))
     return emulator::result(error);
+  if (const cudaError_t error = emulator::check_current(config->stream)) return emulator::result(error);
   struct Call {
     void (*kernel)(P...);
     std::tuple<std::remove_cv_t<P>...> arguments;

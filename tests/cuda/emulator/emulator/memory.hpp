@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
@@ -25,6 +26,8 @@ inline std::recursive_mutex& mutex() {
 using Lock = std::lock_guard<std::recursive_mutex>;
 
 inline thread_local cudaError_t last_error = cudaSuccess;
+/// That of this thread.
+inline thread_local int current_device = 0;
 /// What every call of the runtime returns through: an error stays to be asked for.
 inline cudaError_t result(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -82,6 +85,7 @@ class Memory {
     if (open_ == 0) ::mprotect(memory, pages, PROT_NONE);
 #endif
     device_.add(at, bytes);
+    owners_[reinterpret_cast<std::uintptr_t>(at)] = current_device;
     used_ += bytes;
     return at;
   }
@@ -89,6 +93,7 @@ class Memory {
   bool free(void* at) {
     std::size_t bytes = 0;
     if (!device_.remove(at, bytes)) return false;
+    owners_.erase(reinterpret_cast<std::uintptr_t>(at));
     used_ -= bytes;
 #if defined(EMULATOR_ADDRESS_SANITIZER)
     std::free(at);
@@ -113,6 +118,8 @@ class Memory {
   }
 
   bool is_device(const void* at, std::size_t bytes) const { return device_.holds(at, bytes); }
+  /// The device whose memory this address lies in, which is_device says.
+  int device_of(const void* at) const { return std::prev(owners_.upper_bound(reinterpret_cast<std::uintptr_t>(at)))->second; }
   bool is_pinned(const void* at, std::size_t bytes) const { return pinned_.holds(at, bytes); }
   std::size_t used() const { return used_; }
   std::size_t blocks() const { return device_.size(); }
@@ -146,6 +153,7 @@ class Memory {
   }
 
   Ranges device_, pinned_;
+  std::map<std::uintptr_t, int> owners_;  // by where blocks begin: the device that was current
   std::size_t used_ = 0, total_ = std::size_t{4} << 30;
   int open_ = 0;
 };
@@ -165,7 +173,8 @@ inline int& device_count() {
   static int count = 1;
   return count;
 }
-/// How many devices there seem to be: 0 (every call gives cudaErrorNoDevice) or 1, as at the start.
+/// How many devices there seem to be: 0 (every call gives cudaErrorNoDevice), 1, as at the start, or more, which differ by their
+/// numbers alone.
 inline void set_device_count(int count) { device_count() = count; }
 
 }  // namespace emulator

@@ -83,12 +83,20 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
   return emulator::result(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
 inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = emulator::current_device;
   return emulator::result(emulator::device_count() == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
+namespace emulator {
+inline cudaError_t check_device(int device) {
+  if (device_count() == 0) return cudaErrorNoDevice;
+  return device < 0 || device >= device_count() ? cudaErrorInvalidDevice : cudaSuccess;
+}
+}  // namespace emulator
+
 inline cudaError_t cudaSetDevice(int device) {
-  if (emulator::device_count() == 0) return emulator::result(cudaErrorNoDevice);
-  return emulator::result(device < 0 || device >= emulator::device_count() ? cudaErrorInvalidDevice : cudaSuccess);
+  if (const cudaError_t error = emulator::check_device(device)) return emulator::result(error);
+  emulator::current_device = device;
+  return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = emulator::device_count() == 0 ? 0 : CUDART_VERSION;
@@ -100,7 +108,7 @@ inline cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (const cudaError_t error = cudaSetDevice(device)) return error;
+  if (const cudaError_t error = emulator::check_device(device)) return emulator::result(error);
   *properties = cudaDeviceProp{};
   std::strcpy(properties->name, "emulated");
   properties->totalGlobalMem = emulator::Memory::instance().total();

@@ -43,6 +43,7 @@ struct CUstream_st {
     std::uint64_t sequence;
     emulator::Work work;
   };
+  int device = 0;                ///< that was current when it was made
   bool blocking = true;          ///< waits for the null stream, and that for it
   bool unjoined = false;         ///< works in another stream's capture that has not waited for it since
   std::size_t captured_end = 0;  ///< behind the last work of that capture that is this stream's
@@ -51,6 +52,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   unsigned flags = 0;
+  int device = 0;  ///< that was current when it was made
   std::shared_ptr<emulator::Record> record;
 };
 
@@ -67,6 +69,7 @@ class Streams {
   cudaStream_t create(unsigned flags) {
     all_.push_back(std::make_shared<CUstream_st>());
     all_.back()->blocking = (flags & cudaStreamNonBlocking) == 0;
+    all_.back()->device = current_device;
     return all_.back().get();
   }
 
@@ -158,6 +161,15 @@ inline cudaError_t forbidden(const char* call) {
     error = cudaErrorStreamCaptureUnsupported;
   }
   return error;
+}
+
+/// An error for kernels that a thread gives to the stream of another device than its own. The null stream is that of every one.
+inline cudaError_t check_current(cudaStream_t handle) {
+  const auto stream = Streams::instance().find(handle);
+  if (!stream || Streams::instance().is_null(*stream) || stream->device == current_device) return cudaSuccess;
+  complain("device " + std::to_string(current_device) + " is current, and the stream belongs to device " +
+           std::to_string(stream->device));
+  return cudaErrorInvalidResourceHandle;
 }
 
 /// Appends to a stream, or to what it captures.

@@ -1,0 +1,94 @@
+// The first product of a feed-forward block with its activation, and the way back: taken along by the product, or in a kernel of
+// its own. What `cuda::fuses_activations` chooses between.
+
+#include "attend/ops/activations.hpp"
+#include "kernels.hpp"
+
+using namespace attend;
+
+namespace gpu {
+
+namespace {
+
+struct Arrays {
+  index_t rows, in, out;
+  Tensor<bfloat16, Cuda> x, weight, bias, y, before, dz, back, dy, dbias;
+  Tensor<std::uint8_t, Cuda> aux;
+
+  /// `out`: as many as the hidden layer has.
+  Arrays(index_t r, index_t n, index_t hidden, bool gelu)
+      : rows(r),
+        in(n),
+        out(hidden),
+        x(random_numbers<bfloat16>({r, n})),
+        weight(random_numbers<bfloat16>({hidden, n})),
+        bias(random_numbers<bfloat16>({hidden})),
+        y(random_numbers<bfloat16>({r, hidden})),
+        before(random_numbers<bfloat16>({r, hidden})),
+        dz(random_numbers<bfloat16>({r, n})),
+        back(random_numbers<bfloat16>({n, hidden})),
+        dy(random_numbers<bfloat16>({r, hidden})),
+        dbias(random_numbers<bfloat16>({hidden})),
+        aux({activation_bytes<bfloat16>(Cuda{}, r, hidden, gelu)}) {}
+};
+
+template <class F>
+void activation(const Bench& bench, const std::string& name, bool gelu, const F& f) {
+  const index_t rows = bench.sizes.rows, in = bench.sizes.width, out = bench.sizes.hidden;
+  const double flops = 2 * static_cast<double>(rows * in * out), once = bytes_of<bfloat16>(rows * in + in * out + rows * out);
+  const auto kept = static_cast<double>(activation_bytes<bfloat16>(Cuda{}, rows, out, gelu));
+  const auto make = [=] { return Arrays(rows, in, out, gelu); };
+  const auto forward = [gelu](const Arrays& a) {
+    return linear_activation_forward(Cuda{}, a.rows, a.in, a.out, a.x.data(), a.weight.data(), a.bias.data(), gelu, a.y.data(),
+                                     static_cast<void*>(a.aux.data()));
+  };
+  if (forward(make())) {
+    bench.measure(name + " by a product", {once + kept, flops}, [&] { return [=, a = make()] { (void)forward(a); }; });
+    bench.measure(name + " by a product, backward", {once + kept, flops}, [&] {
+      Arrays arrays = make();
+      (void)forward(arrays);
+      return [gelu, a = std::move(arrays)] {
+        linear_backward_input_activation(Cuda{}, a.rows, a.out, a.in, a.dz.data(), a.back.data(), gelu, a.y.data(),
+                                         static_cast<const void*>(a.aux.data()), a.dy.data(), a.dbias.data());
+      };
+    });
+  }
+  bench.measure(name + " after a product", {once, flops}, [&] {
+    return [f, a = make()] {
+      linear_forward(Cuda{}, a.rows, a.in, a.out, a.x.data(), a.weight.data(), a.bias.data(), a.before.data());
+      map_forward(Cuda{}, a.rows * a.out, f, a.before.data(), a.y.data());
+    };
+  });
+  bench.measure(name + " after a product, backward", {once, flops}, [&] {
+    return [f, a = make()] {
+      linear_backward_input(Cuda{}, a.rows, a.out, a.in, a.dz.data(), a.back.data(), 0, a.dy.data());
+      if constexpr (DifferentiableFromValue<F, float>)
+        map_backward(Cuda{}, a.rows * a.out, detail::SlopeFromValue<F>{f}, a.dy.data(), a.y.data(), 0, a.dy.data());
+      else map_backward(Cuda{}, a.rows * a.out, detail::Slope<F>{f}, a.dy.data(), a.before.data(), 0, a.dy.data());
+      linear_backward_bias(Cuda{}, a.rows, a.out, a.dy.data(), 0, a.dbias.data());
+    };
+  });
+}
+
+}  // namespace
+
+void products(const Bench& bench) {
+  cuda::fuse_activations(true);
+  activation(bench, "relu", false, Relu{});
+  activation(bench, "gelu_tanh", true, GeluTanh{});
+  const index_t rows = bench.sizes.rows, in = bench.sizes.width, out = bench.sizes.hidden;
+  const double flops = 2 * static_cast<double>(rows * in * out), once = bytes_of<bfloat16>(rows * in + in * out + rows * out);
+  bench.measure("gradients of weight and bias", {once, flops}, [=] {
+    return [a = Arrays(rows, in, out, false)] {
+      linear_backward_weight_bias(Cuda{}, a.rows, a.in, a.out, a.dy.data(), a.x.data(), 0, a.weight.data(), 0, a.dbias.data());
+    };
+  });
+  bench.measure("gradient of the weight, then of the bias", {once, flops}, [=] {
+    return [a = Arrays(rows, in, out, false)] {
+      linear_backward_weight(Cuda{}, a.rows, a.in, a.out, a.dy.data(), a.x.data(), 0, a.weight.data());
+      linear_backward_bias(Cuda{}, a.rows, a.out, a.dy.data(), 0, a.dbias.data());
+    };
+  });
+}
+
+}  // namespace gpu

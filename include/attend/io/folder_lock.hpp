@@ -1,0 +1,74 @@
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "attend/io/file.hpp"
+
+namespace attend::io {
+
+/// The right to write into a folder, which only one has at a time, here or in another process: two trainings into one folder
+/// would take each other's checkpoints for their own. It is a lock (flock) on the file `.attend-lock` in the folder, which goes
+/// away with it. The system frees the lock of a process that is killed; the file that stays behind then means nothing. Where a
+/// file system has no locks, nobody is kept out.
+class FolderLock {
+ public:
+  /// Makes the folder and its parents where they are missing. Throws IoError where another has the lock (it does not wait), and
+  /// for what the system refuses.
+  explicit FolderLock(std::filesystem::path folder) : folder_(std::move(folder)) {
+    try {
+      while (!take()) continue;
+    } catch (...) {
+      if (made_) ::rmdir(folder_.c_str());
+      throw;
+    }
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  /// A folder that was made for it and that nothing has come into goes too.
+  ~FolderLock() {
+    ::unlink(file().c_str());
+    if (made_) ::rmdir(folder_.c_str());
+  }
+
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  [[nodiscard]] std::filesystem::path file() const { return folder_ / ".attend-lock"; }
+
+  /// Locks the file; false where the one who had it last took it away, or the folder with it, in between.
+  bool take() {
+    std::error_code error;
+    if (std::filesystem::create_directories(folder_, error)) {
+      made_ = true;
+      detail::sync_folder("write", detail::folder_of(folder_));
+    }
+    if (error) detail::throw_errno("write", folder_, error.value());
+    fd_ = detail::Descriptor(::open(file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!fd_ && errno == ENOENT) return false;
+    if (!fd_) detail::throw_errno("write", file());
+    while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK)
+        throw IoError("write: " + folder_.string() +
+                      " is in use: another training or averaging writes there; wait for it to end, or choose another folder");
+      if (errno != EINTR) return true;
+    }
+    struct stat held {
+    }, there{};
+    if (::fstat(fd_.get(), &held) != 0) detail::throw_errno("write", file());
+    return ::stat(file().c_str(), &there) == 0 && held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+  }
+
+  std::filesystem::path folder_;
+  detail::Descriptor fd_;
+  bool made_ = false;  // whether the folder was made for this
+};
+
+}  // namespace attend::io
