@@ -182,7 +182,9 @@ class BeamSearch {
       const double log_probability = row.log_probability + static_cast<double>(value);
       const bool counts = offer_.may_count(rank), end = is_end(options_, token);
       const bool cut = !end && options_.keep_unfinished && length == last;
-      const bool ends = (end || cut) && counts && length <= last, lives = !end && length < last && offer_.may_live(rank);
+      const bool ends = (end || cut) && counts && length <= last;
+      const bool chosen = !end && (length < last || cut) && offer_.may_live(rank), lives = chosen && length < last;
+      if (chosen) offer_.choose(token);  // of a hypothesis that is cut off here, its last token
       const double total = score(c.total, length + 1) + (ends ? coverage_.penalty(c.row) : 0);
       if (ends && end) keep(group.endings, {total, log_probability, node.parent, node.log_probability, true, token, c.row});
       if (ends && !end) keep(group.endings, {total, log_probability, tree_.add(node, c.row)});

@@ -104,10 +104,9 @@ class BeamOffer {
     return live_++ < width_;
   }
   /// It lives on.
-  void follow(const Candidate& c) {
-    required_.follow(sentence_, c.row, token(c));
-    chosen_.push_back(token(c));
-  }
+  void follow(const Candidate& c) { required_.follow(sentence_, c.row, token(c)); }
+  /// A hypothesis goes on by this token, which the groups to come are told of.
+  void choose(token_t token) { chosen_.push_back(token); }
   /// Tells the groups to come of what this one has chosen.
   void end_group() {
     for (const token_t t : chosen_) diversity_.add(t);
