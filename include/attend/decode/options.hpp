@@ -49,7 +49,7 @@ class LengthLimit {
 using AllowedNext = std::function<std::optional<std::vector<token_t>>(index_t sentence, std::span<const token_t> tokens)>;
 
 /// Changes the log-probabilities [vocabulary] of what follows a hypothesis of a sentence, which has these tokens so far (the
-/// begin token not among them). None may become larger than 0; minus infinity rules a token out.
+/// begin token not among them). None may become larger than 0 or NaN, which is a ValueError; minus infinity rules a token out.
 using EditLogProbabilities =
     std::function<void(index_t sentence, std::span<const token_t> tokens, std::span<float> log_probabilities)>;
 
