@@ -90,6 +90,7 @@ struct SearchFlags {
   void add_sampling(CLI::App& app, CLI::Option* beam, CLI::Option* coverage) {
     auto* sample = app.add_flag("--sample", options.sample, "Draw translations at random instead of searching the best");
     sample->excludes(beam)->excludes(coverage)->group(group);
+    for (const char* of_beams : {"--beam-groups", "--diversity-penalty", "--stop"}) sample->excludes(of_beams);
     given_.push_back({sample, [](const Options& from, Options& to) {
                         to.sample = from.sample;
                         to.beam = {}, to.coverage_penalty = 0;

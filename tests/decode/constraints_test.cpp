@@ -293,6 +293,28 @@ TEST_CASE("a search stops at a prefix as long as max_length, and with force_end 
   REQUIRE(empty[0].log_probability == 0);
 }
 
+TEST_CASE("temperatures and penalties at the ends of their ranges make no NaN of what is impossible", "[constraints]") {
+  // The model itself rules out 0 and 1, the shortlist what the prefix has.
+  scripted::Model<float> model(6, [](index_t, const Tokens&) { return logs({0, 0, 0.2, 0.1, 0.3, 0.4}); });
+  for (const double end : {1e-300, 1e-40, 1e40, 1e300}) {
+    INFO(end);
+    auto state = model.begin({0});
+    const auto found = beam_search(model, state, 1, {.max_length = 3, .n_best = 4, .temperature = end})[0];
+    REQUIRE_FALSE(found.empty());
+    for (const auto& h : found) REQUIRE(std::isfinite(h.score));
+    state = model.begin({0});
+    const auto drawn = sample(model, state, 1, {.max_length = 3, .samples = 40, .temperature = end})[0];
+    for (const auto& h : drawn) {
+      REQUIRE(std::all_of(h.tokens.begin(), h.tokens.end(), [](token_t t) { return t > 2; }));
+      if (end < 1) REQUIRE(h.tokens == Tokens{5, 5, 5});
+    }
+    if (end > 1) REQUIRE(std::any_of(drawn.begin(), drawn.end(), [](const auto& h) { return h.tokens.empty(); }));
+    state = model.begin({0});
+    const Constraints c{.prefix = {{3}}, .allowed = {{4, 5}}, .repetition_penalty = end};
+    REQUIRE(beam_search(model, state, 1, {.max_length = 3, .constraints = c})[0][0].tokens[0] == 3);
+  }
+}
+
 TEST_CASE("a callback hears of every token in order and can stop a hypothesis", "[constraints]") {
   // Sentence 0 says 3 4 and ends, sentence 1 goes on.
   scripted::Model<double> model(5, [](index_t sentence, const Tokens& prefix) {
@@ -380,12 +402,20 @@ TEST_CASE("searches refuse constraints that make no sense", "[constraints]") {
   const AllowedNext outside = [](index_t, std::span<const token_t>) { return Tokens{3, 5}; };
   REQUIRE_THROWS_WITH(run({.allowed_next = outside}), "greedy: a token of allowed_next is 5, outside the vocabulary of 5");
   const EditLogProbabilities raise = [](index_t, std::span<const token_t>, std::span<float> values) { values[3] = 1; };
-  REQUIRE_THROWS_AS(run({.edit = raise}), ValueError);
+  REQUIRE_THROWS_WITH(run({.edit = raise}), "greedy: edit gives token 3 the log-probability 1.000000, expected at most 0");
   const EditLogProbabilities spoil = [](index_t, std::span<const token_t>, std::span<float> values) {
     values[3] = std::nanf("");
   };
-  REQUIRE_THROWS_AS(run({.edit = spoil}), Error);
+  REQUIRE_THROWS_WITH(run({.edit = spoil}), "greedy: edit gives token 3 the log-probability nan, expected at most 0");
+  // Drawn or not, and whatever is drawn among.
+  const EditLogProbabilities infinite = [](index_t, std::span<const token_t>, std::span<float> values) {
+    values[4] = std::numeric_limits<float>::infinity();
+  };
   auto state = model.begin({0});
+  for (const double top_p : {0.9, 1.0})
+    REQUIRE_THROWS_WITH(sample(model, state, 1, {.top_p = top_p, .constraints = {.edit = infinite}}),
+                        "sample: edit gives token 4 the log-probability inf, expected at most 0");
+  state = model.begin({0});
   REQUIRE_THROWS_WITH(beam_search(model, state, 1, {.constraints = {.banned = {{}}}}), "beam_search: banned sequence 0 is empty");
   REQUIRE_THROWS_WITH(sample(model, state, 1, {.constraints = {.banned = {{}}}}), "sample: banned sequence 0 is empty");
   REQUIRE_THROWS_WITH(beam_search(model, state, 1, {.keep_unfinished = true, .constraints = {.force_end = true}}),

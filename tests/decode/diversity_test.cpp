@@ -138,6 +138,19 @@ TEST_CASE("groups of a beam begin differently where that is worth much, as one b
   REQUIRE(list[1].score == Approx(normalized_score(list[1].log_probability, 4, 0.6, o.normalization)));
 }
 
+TEST_CASE("groups know of each other's last tokens too where hypotheses are cut off after them", "[diversity]") {
+  // As the group beam search of transformers 4 has it.
+  scripted::Model<double> model(7, [](index_t, const Tokens&) { return logs({0, 0, 0.01, 0.6, 0.3, 0.06, 0.03}); });
+  auto state = model.begin({0});
+  const BeamOptions o{
+      .max_length = 2, .beam = 3, .n_best = 3, .keep_unfinished = true, .beam_groups = 3, .diversity_penalty = 2.5};
+  const auto list = beam_search(model, state, 1, o)[0];
+  REQUIRE(list.size() == 3);
+  REQUIRE(list[0].tokens == Tokens{3, 3});
+  REQUIRE(list[1].tokens == Tokens{4, 4});
+  REQUIRE(list[2].tokens == Tokens{5, 5});
+}
+
 TEST_CASE("diverse beams keep to rules, with traces and distributions, in any batch", "[diversity]") {
   scripted::Model<double> model(9, scripted::random_script(61, 9, 1));
   BeamTrace trace;

@@ -186,6 +186,27 @@ TEST_CASE("where a required phrase cannot come, what has most of them comes back
   REQUIRE(has(kept[0].tokens, {3, 3}));
 }
 
+TEST_CASE("where results may be unfinished too, what lacks a phrase has all tokens up to the limit", "[required]") {
+  // Two phrases of two tokens in two: one of them is the most that there can be. 6 is the best but for that.
+  scripted::Model<double> model(7, [](index_t, const Tokens&) { return logs({0, 0, 0.1, 0.1, 0.1, 0.2, 0.5}); });
+  auto state = model.begin({0, 1});
+  BeamOptions o{.max_length = 2, .beam = 8, .n_best = 2, .keep_unfinished = true, .required = {{{3, 4}, {5, 4}}, {{3, 4}}}};
+  const auto lists = beam_search(model, state, 2, o);
+  REQUIRE(lists[0].size() == 2);
+  REQUIRE(lists[0][0].tokens == Tokens{5, 4});
+  REQUIRE(lists[0][0].score == Approx(normalized_score(std::log(0.1 * 0.2), 2, o.alpha, o.normalization)));
+  REQUIRE(lists[0][1].tokens == Tokens{3, 4});
+  for (const auto& h : lists[0]) REQUIRE_FALSE(h.finished);
+  REQUIRE(lists[1].size() == 1);
+  REQUIRE(lists[1][0].tokens == Tokens{3, 4});
+  // A prefix comes whole, though it leaves no room for a phrase.
+  o.constraints.prefix = {{6, 6}, {6, 3}};
+  state = model.begin({0, 1});
+  const auto forced = beam_search(model, state, 2, o);
+  REQUIRE(forced[0][0].tokens == Tokens{6, 6});
+  REQUIRE(forced[1][0].tokens == Tokens{6, 3});
+}
+
 TEST_CASE("required phrases that make no sense are refused", "[required]") {
   scripted::Model<double> model(6, scripted::random_script(1, 6, 1));
   const auto run = [&](const std::vector<Phrases>& required, BeamOptions o = {}) {

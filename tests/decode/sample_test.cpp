@@ -231,4 +231,9 @@ TEST_CASE("sampling refuses options that make no sense", "[sample]") {
   REQUIRE(run(model, {}, {}).empty());
   scripted::Model<double> broken(4, [](index_t, const Tokens&) { return std::vector<double>{-1, -1, -1, std::nan("")}; });
   for (const index_t k : {0, 2}) REQUIRE_THROWS_AS(run(broken, {0}, {.top_k = k}), Error);
+  scripted::Model<double> endless(4, [](index_t, const Tokens&) { return std::vector<double>{-1, -1, INFINITY, -1}; });
+  for (const index_t k : {0, 2})
+    for (const double p : {0.5, 1.0})
+      REQUIRE_THROWS_WITH(run(endless, {0}, {.top_k = k, .top_p = p}),
+                          "sample: row 0 has infinity at column 2, expected log-probabilities");
 }

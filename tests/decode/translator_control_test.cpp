@@ -400,8 +400,23 @@ TEST_CASE("Translator: required phrases and diverse beams") {
   CHECK(prefixed.text.find("h g", 3) == std::string::npos);
   CHECK(prefixed.text.find('b') != std::string::npos);
   for (const auto& way : translator(options).alternatives("c a f e", "a", 20)) CHECK(way.text.find("h g") != std::string::npos);
+  const auto ways = translator(options).alternatives("c a f e", "", 20);  // h, b, g are not on the list itself
+  for (const char* first : {"h", "b"})
+    CHECK(std::any_of(ways.begin(), ways.end(), [&](const auto& way) { return way.text.starts_with(first); }));
   options.required = [](std::string_view) { return Strings{"a", "?"}; };
   CHECK_THROWS_WITH(translator(options)("c a f e"), "Translator: required has '?', which has no tokens");
+  options.required = [](std::string_view) { return Strings{"a x"}; };
+  for (const auto unknown : {decode::Unknown::suppress, decode::Unknown::allow}) {
+    options.unknown = unknown;
+    CHECK_THROWS_WITH(translator(options)("c a f e"),
+                      "Translator: required has 'a x', which has a character or word that the tokenizer does not know");
+  }
+  options.max_length = 2;
+  options.required = [](std::string_view) { return Strings{"a b c"}; };
+  CHECK_THROWS_WITH(translator(options)("c a f e"),
+                    "Translator: required has 'a b c', which has 3 tokens, and the translation 2 at most");
+  options.required = [](std::string_view) { return Strings{"a\xff"}; };
+  CHECK_THROWS_AS(translator(options)("c a f e"), ValueError);
 
   std::set<std::string> texts;
   for (const auto& t : translator({.beam = 4, .n_best = 4, .beam_groups = 4, .diversity_penalty = 60}).translate(sources)[0])

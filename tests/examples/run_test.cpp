@@ -197,6 +197,8 @@ TEST_CASE("translate run: penalties, temperatures and forced ends", "[translate]
   fails({"run", "--model", model(), "--beam", "1", "--temperature", "0.5"}, 1, "greedy search knows nothing", "a\n");
   fails({"run", "--model", model(), "--min-p", "0.5"}, 2, "--min-p requires --sample");
   fails({"run", "--model", model(), "--score-forced-end"}, 2, "--score-forced-end requires --force-end");
+  for (const Words& of_beams : {Words{"--beam-groups", "2"}, {"--diversity-penalty", "1"}, {"--stop", "first"}})
+    fails({"run", "--model", model(), "--sample", of_beams[0], of_beams[1]}, 2, "excludes");
   fails({"run", "--model", model(), "--unknown-penalty", "1"}, 1, "and the unknown token never comes", "a\n");
 }
 

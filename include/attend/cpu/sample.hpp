@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include "attend/core/shape.hpp"
 #include "attend/cpu/top_k.hpp"
 #include "attend/cpu/vector.hpp"
 
@@ -25,16 +27,19 @@ class Sampler {
  public:
   Sampler(index_t width, double temperature, index_t top_k, double top_p, double min_p)
       : width_(width),
-        sharpness_(static_cast<T>(std::min(1 / temperature, 1e30))),  // finite, since 0 * infinity is NaN
+        sharpness_(static_cast<T>(std::clamp(1 / temperature, 1e-30, 1e30))),  // 0 * infinity is NaN
         kept_(top_k > 0 ? std::min(top_k, width) : width),
         top_p_(top_p),
         margin_(min_p_margin(min_p, sharpness_)) {}
 
-  /// Throws Error where the row holds a NaN.
+  /// Throws Error where the row holds a NaN, ValueError where it holds infinity.
   void prepare(index_t row, const T* x) {
     x_ = x;
     token_t first;
     top_k_row(row, width_, 1, x, &largest_, &first);
+    check_value(
+        largest_ < std::numeric_limits<T>::infinity(), "sample",
+        "row " + std::to_string(row) + " has infinity at column " + std::to_string(first) + ", expected log-probabilities");
     if (kept_ == width_ && top_p_ >= 1 && std::isinf(margin_)) return prepare_all();
     const T lowest = largest_ + margin_;  // that min_p keeps
     // The mass that top_p is a share of: that of all tokens, or of the k most probable ones.
@@ -123,7 +128,8 @@ class Sampler {
 /// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
 /// as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is minus
 /// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. Source of top_p: Holtzman et
-/// al. 2020, "The curious case of neural text degeneration". Throws Error where a row holds a NaN.
+/// al. 2020, "The curious case of neural text degeneration". Throws Error where a row holds a NaN, ValueError where it holds
+/// infinity.
 template <class T>
 void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,
                  const index_t* rows, const double* uniforms, const T* x, T* values, token_t* indices) {

@@ -134,7 +134,7 @@ void sample_rows(Cuda, index_t draws, index_t width, double temperature, index_t
   std::vector<cuda::Draw> list;
   for (index_t d = 0; d < draws; ++d) list.push_back({rows[d], uniforms[d]});
   const auto device_list = cuda::upload(list);
-  const auto sharpness = static_cast<W>(std::min(1 / temperature, 1e30));  // finite, since 0 * infinity is NaN
+  const auto sharpness = static_cast<W>(std::clamp(1 / temperature, 1e-30, 1e30));  // 0 * infinity is NaN
   const W margin = cpu::min_p_margin(min_p, sharpness);
   const index_t kept = top_k > 0 ? std::min(top_k, width) : width;
   cuda::launch("sample", cuda::sample_kernel<T>, cuda::blocks_for(draws, 1), cuda::wide_row_threads, 0, draws,

@@ -21,7 +21,7 @@ namespace attend::decode::detail {
 template <class T, Device D>
 void sharpen(const Tensor<T, D>& x, double temperature) {
   if (temperature == 1) return;
-  const auto factor = static_cast<Wide<T>>(std::min(1 / temperature, 1e30));  // finite, as 0 * infinity is NaN
+  const auto factor = static_cast<Wide<T>>(std::clamp(1 / temperature, 1e-30, 1e30));  // no 0, no infinity: their product is NaN
   scale_add(D{}, x.size(), factor, x.data(), Wide<T>(0), x.data());
   log_softmax_forward(D{}, x.dim(0), x.dim(1), x.data(), x.data());
 }
@@ -134,7 +134,7 @@ class Adjust {
     const Constraints& c = options_.constraints;
     if (const auto& again = rules_.repeated; !again.rows.empty())
       scale_entries(D{}, static_cast<index_t>(again.rows.size()), vocabulary_, again.rows.data(), again.tokens.data(),
-                    static_cast<T>(c.repetition_penalty), x.data());
+                    static_cast<T>(std::clamp(c.repetition_penalty, 1e-30, 1e30)), x.data());  // see sharpen
     if (c.unknown_penalty > 0) add_to_column(D{}, x.dim(0), vocabulary_, c.unknown, static_cast<T>(-c.unknown_penalty), x.data());
   }
   /// The user's function gets floats; what it leaves as it was keeps all of its digits.
@@ -150,8 +150,13 @@ class Adjust {
       for (std::size_t i = 0; i < before.size(); ++i) before[i] = static_cast<float>(own[i]);
       values = before;
       options_.constraints.edit(sentence, tokens_, values);
-      for (std::size_t i = 0; i < before.size(); ++i)
-        if (!(values[i] == before[i])) own[i] = static_cast<T>(values[i]);
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        if (values[i] == before[i]) continue;
+        if (!(values[i] <= 0.01))  // a little above 0 is rounding
+          throw ValueError(std::string(search_) + ": edit gives token " + std::to_string(i) + " the log-probability " +
+                           std::to_string(values[i]) + ", expected at most 0");
+        own[i] = static_cast<T>(values[i]);
+      }
     }
     // No `assign`, which would have whoever packs weights look for new ones.
     if constexpr (!std::same_as<D, Cpu>) copy_to_device(D{}, x.size(), host.data(), x.data());

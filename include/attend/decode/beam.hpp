@@ -107,7 +107,7 @@ class BeamSearch {
     token_t token;           // what the model is given next
   };
   /// A sentence under way, or a group of its beam: its rows stand side by side, the most probable first; its endings, the best
-  /// first; and in that order too what nothing could follow.
+  /// first; and in that order too what nothing could follow, or is cut off before it has all that is required.
   struct Group {
     index_t sentence, first_row, rows;
     std::vector<Ending> endings, stuck;
@@ -170,7 +170,7 @@ class BeamSearch {
     const index_t last = last_length(group);
     offer_.begin_group(group.sentence);
     for (index_t row = group.first_row; row < group.first_row + group.rows; ++row)
-      if (!offer_.list(row, rows_[static_cast<std::size_t>(row)].total, length) && length < last)
+      if (!offer_.list(row, rows_[static_cast<std::size_t>(row)].total, length) && (length < last || cuts(group, length)))
         keep(group.stuck, unfinished(group, row, length));
     offer_.rank();
     for (index_t rank = 0; rank < offer_.ranked(); ++rank) {
@@ -181,11 +181,18 @@ class BeamSearch {
       const BeamTree::Node node{row.node, token, static_cast<float>(value)};
       const double log_probability = row.log_probability + static_cast<double>(value);
       const bool counts = offer_.may_count(rank), end = is_end(options_, token);
-      const bool cut = !end && options_.keep_unfinished && length == last;
-      const bool ends = (end || cut) && counts && length <= last, lives = !end && length < last && offer_.may_live(rank);
-      const double total = score(c.total, length + 1) + (ends ? coverage_.penalty(c.row) : 0);
+      const bool cut = !end && cuts(group, length);
+      const bool ends = (end || cut) && counts && length <= last, lacks = cut && !offer_.has_all(rank);
+      const bool chosen = !end && (length < last || cut) && offer_.may_live(rank), lives = chosen && length < last;
+      if (chosen) offer_.choose(token);  // of a hypothesis that is cut off here, its last token
+      const double total = score(c.total, length + 1) + (ends || lacks ? coverage_.penalty(c.row) : 0);
       if (ends && end) keep(group.endings, {total, log_probability, node.parent, node.log_probability, true, token, c.row});
       if (ends && !end) keep(group.endings, {total, log_probability, tree_.add(node, c.row)});
+      if (lacks) {
+        Ending ending{total, log_probability, tree_.add(node, c.row)};
+        ending.met = offer_.met(rank);
+        keep(group.stuck, ending);
+      }
       if (lives) {
         const auto place = options_.trace ? static_cast<index_t>(traced(group).size()) : BeamTree::root;
         next_rows_.push_back({tree_.add(node, c.row), place, log_probability, c.total, token});
@@ -203,6 +210,10 @@ class BeamSearch {
   /// The tokens that a hypothesis has before the last step that it may make.
   [[nodiscard]] index_t last_length(const Group& group) const {
     return options_.max_length[group.sentence] - (options_.keep_unfinished ? 1 : 0);
+  }
+  /// Whether what a hypothesis of `length` tokens gets next is its last token, the end or not.
+  [[nodiscard]] bool cuts(const Group& group, index_t length) const {
+    return options_.keep_unfinished && length == last_length(group);
   }
   /// The hypothesis of `length` tokens that a row holds.
   [[nodiscard]] Ending unfinished(const Group& group, index_t row, index_t length) const {
@@ -250,8 +261,9 @@ class BeamSearch {
     auto& list = (endings.empty() ? unfinished_ : results_)[static_cast<std::size_t>(group.sentence)];
     if (endings.empty()) {
       endings.swap(group.stuck);
-      for (index_t row = group.first_row; length >= last_length(group) && row < group.first_row + group.rows; ++row)
-        keep(endings, unfinished(group, row, length));  // else all of them are stuck
+      const bool cut_off = length >= last_length(group) && !cuts(group, length);  // else all that there is stands in `stuck`
+      for (index_t row = group.first_row; cut_off && row < group.first_row + group.rows; ++row)
+        keep(endings, unfinished(group, row, length));
     }
     if (static_cast<index_t>(endings.size()) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
     for (const Ending& ending : endings) list.push_back(tree_.hypothesis(ending));

@@ -93,21 +93,21 @@ class BeamOffer {
     return c.place < k_ ? values_[c.row * k_ + c.place] : required_.value(c.place - k_);
   }
 
+  /// How many of the required tokens the candidate has.
+  [[nodiscard]] index_t met(index_t rank) const { return by_bank_ ? banks_[static_cast<std::size_t>(rank)] : 0; }
+  [[nodiscard]] bool has_all(index_t rank) const { return !by_bank_ || met(rank) == required_.tokens(sentence_); }
   /// Whether the candidate counts if it is an ending: it has all that is required, and is among the first `width` of those that
   /// have, so that no ending is taken that a narrower choice would have passed over. To be asked of each rank, in their order.
-  [[nodiscard]] bool may_count(index_t rank) {
-    return (!by_bank_ || banks_[static_cast<std::size_t>(rank)] == required_.tokens(sentence_)) && whole_++ < width_;
-  }
+  [[nodiscard]] bool may_count(index_t rank) { return has_all(rank) && whole_++ < width_; }
   /// Whether there is a place for it in the next step, which then is taken.
   [[nodiscard]] bool may_live(index_t rank) {
     if (by_bank_) return places_[static_cast<std::size_t>(banks_[static_cast<std::size_t>(rank)])]-- > 0;
     return live_++ < width_;
   }
   /// It lives on.
-  void follow(const Candidate& c) {
-    required_.follow(sentence_, c.row, token(c));
-    chosen_.push_back(token(c));
-  }
+  void follow(const Candidate& c) { required_.follow(sentence_, c.row, token(c)); }
+  /// A hypothesis goes on by this token, which the groups to come are told of.
+  void choose(token_t token) { chosen_.push_back(token); }
   /// Tells the groups to come of what this one has chosen.
   void end_group() {
     for (const token_t t : chosen_) diversity_.add(t);

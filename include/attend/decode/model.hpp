@@ -57,7 +57,7 @@ Tensor<typename M::value_type, typename M::device_type> checked_step(const char*
 inline double checked_log_probability(const char* search, double value, token_t token) {
   check_value(value <= 0.01, search,
               "the model's step gives token " + std::to_string(token) + " the log-probability " + std::to_string(value) +
-                  ", or `edit` does, expected at most 0 (is a log-softmax missing?)");
+                  ", expected at most 0 (is a log-softmax missing?)");
   return value;
 }
 

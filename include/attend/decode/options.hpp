@@ -49,7 +49,7 @@ class LengthLimit {
 using AllowedNext = std::function<std::optional<std::vector<token_t>>(index_t sentence, std::span<const token_t> tokens)>;
 
 /// Changes the log-probabilities [vocabulary] of what follows a hypothesis of a sentence, which has these tokens so far (the
-/// begin token not among them). None may become larger than 0; minus infinity rules a token out.
+/// begin token not among them). None may become larger than 0 or NaN, which is a ValueError; minus infinity rules a token out.
 using EditLogProbabilities =
     std::function<void(index_t sentence, std::span<const token_t> tokens, std::span<float> log_probabilities)>;
 
@@ -172,7 +172,8 @@ struct BeamOptions {
   /// Diverse beams: into how many groups of one size the beam is divided, each searched by itself but that a group scores
   /// `diversity_penalty` less for each time that one before it has chosen the same token at the same place. Both or neither:
   /// beam_groups > 1, diversity_penalty > 0. The n-best list has the best of all groups, each once; the penalty counts in scores,
-  /// not in log-probabilities. Source: Vijayakumar et al. 2016, "Diverse beam search"; the same as in transformers and fairseq.
+  /// not in log-probabilities. Source: Vijayakumar et al. 2016, "Diverse beam search"; as version 4 of transformers has it.
+  /// (fairseq also counts the candidates that the groups before have passed over.)
   index_t beam_groups = 1;
   double diversity_penalty = 0;
   /// Phrases, sequences of tokens, that each hypothesis of a sentence must have, in any order; two may share tokens. Empty, or

@@ -95,8 +95,13 @@ class Translator {
   [[nodiscard]] Constraints constraints_of(std::span<const detail::SourcePart* const> batch, std::size_t before) const;
   /// The phrases that the translation of a part must have, as tokens.
   [[nodiscard]] std::vector<std::vector<token_t>> required_in(const detail::SourcePart& part) const;
-  /// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search would.
-  void adjust_next(const detail::SourcePart& part, std::size_t before, const Tensor<Wide<T>, D>& x) const;
+  /// The shortlist of a part, there being one, and the tokens that it must have; empty: all may come.
+  [[nodiscard]] std::vector<token_t> allowed_in(const detail::SourcePart& part,
+                                                const std::vector<std::vector<token_t>>& required) const;
+  /// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search would that is to find these
+  /// phrases.
+  void adjust_next(const detail::SourcePart& part, std::size_t before, const std::vector<std::vector<token_t>>& required,
+                   const Tensor<Wide<T>, D>& x) const;
 
   [[nodiscard]] index_t source_positions() const {
     index_t least = model_.members().front().transformer().encoder.options.max_length;

@@ -62,8 +62,8 @@ class BeamSize {
   bool given_ = false;
 };
 
-/// How a Translator searches and groups its work. What the chosen search would pass over is refused: a beam with sampling, what
-/// shapes a draw without.
+/// How a Translator searches and groups its work. What means nothing to the chosen search is refused: a beam with sampling, what
+/// shapes a draw without. But `stop`, `keep_unfinished` and `trace`, which are for beam search alone, are passed over elsewhere.
 struct TranslatorOptions {
   BeamSize beam = {};           ///< 1: greedy search
   index_t n_best = 1;           ///< translations per sentence, at most `beam` where they are not drawn
@@ -117,7 +117,8 @@ struct TranslatorOptions {
   index_t beam_groups = 1;       ///< of beam search: groups that are to find different translations; see BeamOptions::beam_groups
   double diversity_penalty = 0;  ///< of beam search: how much; both or neither
   /// Of beam search: no translation ends without these phrases, each cut into tokens by itself; see BeamOptions::required. The
-  /// parts of a sentence that is split are sources of their own.
+  /// parts of a sentence that is split are sources of their own. ValueError for a phrase with unknown characters or too many
+  /// tokens.
   RequiredText required = {};
 };
 

@@ -138,6 +138,7 @@ std::vector<Alignment> Translator<Tokenizer, T, D>::align(std::span<const std::s
 /// By the same rules: but for the forced end, since what may follow without is asked for.
 template <class Tokenizer, class T, Device D>
 void Translator<Tokenizer, T, D>::adjust_next(const detail::SourcePart& part, std::size_t before,
+                                              const std::vector<std::vector<token_t>>& required,
                                               const Tensor<Wide<T>, D>& x) const {
   const detail::SourcePart* const own = &part;
   GreedyOptions rules{.eos = tokenizer_.eos(),
@@ -147,7 +148,7 @@ void Translator<Tokenizer, T, D>::adjust_next(const detail::SourcePart& part, st
                       .suppressed = suppressed_,
                       .constraints = constraints_of(std::span(&own, 1), before)};
   rules.constraints.force_end = rules.constraints.score_forced_end = false;
-  if (options_.shortlist) rules.constraints.allowed = {options_.shortlist(part.tokens)};
+  if (options_.shortlist) rules.constraints.allowed = {allowed_in(part, required)};
   detail::check_constraints("alternatives", rules, model_.vocabulary(), 1);
   detail::Adjust<Wide<T>, D, GreedyOptions> adjust("alternatives", rules, model_.vocabulary());
   adjust(static_cast<index_t>(part.prefix.size()), x, [&](index_t, std::vector<token_t>& tokens) {
@@ -174,7 +175,8 @@ Results<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view 
     return token == tokenizer_.eos() || std::find(others.begin(), others.end(), token) != others.end();
   };
   const bool full = static_cast<index_t>(part.prefix.size()) >= model_.longest();  // then only an end may follow
-  const detail::RequiredPhrases required(required_in(part));
+  const auto phrases = required_in(part);
+  const detail::RequiredPhrases required(phrases);
   auto met = required.begin();
   for (const token_t token : part.prefix) required.follow(met, token);
   const bool may_end = required.met(met) == required.tokens();
@@ -200,7 +202,7 @@ Results<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view 
       add_given(ended, part.prefix[i]);
       continue;
     }
-    adjust_next(part, before, x);
+    adjust_next(part, before, phrases, x);
     const auto values = x.to_host();
     for (index_t t = 0; t < values.size(); ++t)
       next.emplace_back(-static_cast<double>(values.data()[t]), static_cast<token_t>(t));

@@ -2,6 +2,7 @@
 
 /// How a Translator searches. Part of translator.hpp.
 
+#include "attend/core/printable.hpp"
 #include "attend/decode/translator.hpp"
 
 namespace attend::decode {
@@ -125,16 +126,37 @@ Constraints Translator<Tokenizer, T, D>::constraints_of(std::span<const detail::
   return c;
 }
 
-/// Cuts them as they stand.
+/// Cuts them as they stand. Throws ValueError for one that no translation can have; the search would say so of tokens.
 template <class Tokenizer, class T, Device D>
 std::vector<std::vector<token_t>> Translator<Tokenizer, T, D>::required_in(const detail::SourcePart& part) const {
   std::vector<std::vector<token_t>> phrases;
   if (!options_.required) return phrases;
+  const token_t unknown = text::unknown_token(tokenizer_);
   for (const auto& words : options_.required(part.text)) {
+    text::check_utf8("Translator: required", words);
     phrases.push_back(text::encode_target(tokenizer_, words));
-    check_value(!phrases.back().empty(), "Translator", "required has '" + words + "', which has no tokens");
+    const auto& phrase = phrases.back();
+    const auto check = [&](bool good, const std::string& why) {
+      check_value(good, "Translator", "required has '" + attend::detail::printable(words) + "', which has " + why);
+    };
+    check(!phrase.empty(), "no tokens");
+    check(unknown < 0 || std::find(phrase.begin(), phrase.end(), unknown) == phrase.end(),
+          "a character or word that the tokenizer does not know");
+    const auto count = static_cast<index_t>(phrase.size());
+    check(count <= limit(part),
+          std::to_string(count) + " tokens, and the translation " + std::to_string(limit(part)) + " at most");
   }
   return phrases;
+}
+
+/// What a search adds to the lists is the end token.
+template <class Tokenizer, class T, Device D>
+std::vector<token_t> Translator<Tokenizer, T, D>::allowed_in(const detail::SourcePart& part,
+                                                             const std::vector<std::vector<token_t>>& required) const {
+  auto allowed = options_.shortlist(part.tokens);
+  for (const auto& phrase : required)
+    if (!allowed.empty()) allowed.insert(allowed.end(), phrase.begin(), phrase.end());
+  return allowed;
 }
 
 /// One batch, by whichever search the options choose.
@@ -157,10 +179,8 @@ Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const
     constraints.prefix.push_back(part->prefix);
     required.push_back(required_in(*part));
     if (!o.shortlist) continue;
-    constraints.allowed.push_back(o.shortlist(part->tokens));
-    auto& allowed = constraints.allowed.back();
-    for (const auto& phrase : required.back())
-      if (!allowed.empty()) allowed.insert(allowed.end(), phrase.begin(), phrase.end());
+    constraints.allowed.push_back(allowed_in(*part, required.back()));
+    const auto& allowed = constraints.allowed.back();
     // What a prefix does to the model's own probabilities would depend on the other sentences' shortlists.
     restricted = restricted && !allowed.empty() && part->prefix.empty();
     head.insert(head.end(), allowed.begin(), allowed.end());

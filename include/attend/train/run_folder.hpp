@@ -71,13 +71,8 @@ inline std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem
 /// Writes the checkpoints of one run.
 class RunFolder {
  public:
-  /// No folder where `path` is empty; else it is made. Throws IoError.
-  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {
-    if (!used()) return;
-    std::error_code error;
-    std::filesystem::create_directories(path_, error);
-    if (error) throw IoError("fit: " + path_.string() + ": " + error.message());
-  }
+  /// No folder where `path` is empty. It is made by the lock on it, see io::FolderLock.
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   [[nodiscard]] bool used() const { return !path_.empty(); }
   [[nodiscard]] std::filesystem::path best() const { return path_ / "best"; }
