@@ -67,9 +67,10 @@ tell() { echo "$*" >>"$logs/$stage.told"; }
 
 # limited COMMAND...: ends it when the time is up, with status $time_up.
 limited() {
-  local status
-  (($(left) > 0)) || return $time_up
-  timeout -k 5 "$(left)" "$@"
+  local status limit
+  limit=$(left)
+  ((limit > 0)) || return $time_up # of timeout 0 seconds would be no limit at all
+  timeout -k 5 "$limit" "$@"
   status=$?
   ((status == 124 || status == 137)) && return $time_up
   return $status

@@ -5,7 +5,7 @@
 #   -mprefer-vector-width=512     on processors with AVX-512, where compilers stop at 256 bits by themselves
 #   -mtune=haswell                GCC on AMD: measured on Zen 3 with the products of another library, a quarter faster
 #   -fno-math-errno, -fno-trapping-math    loops over sqrt and over branches become vector code; no result changes
-#   -O3                           where neither a build type nor CMAKE_CXX_FLAGS says how far to optimise
+#   -O3                           where no build type, CMAKE_CXX_FLAGS or option of the target says how far to optimise
 include_guard(GLOBAL)
 include(CheckCXXCompilerFlag)
 include(CheckCXXSourceCompiles)
@@ -46,7 +46,9 @@ function(attend_optimise target)
   attend_find_optimise_flags()
   set(flags ${ATTEND_OPTIMISE_FLAGS})
   get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
-  if(NOT CMAKE_BUILD_TYPE AND NOT multi_config AND NOT " ${CMAKE_CXX_FLAGS}" MATCHES " -O" AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  get_target_property(given ${target} COMPILE_OPTIONS) # those of add_compile_options with them
+  set(given " ${CMAKE_CXX_FLAGS};${given}")
+  if(NOT CMAKE_BUILD_TYPE AND NOT multi_config AND NOT given MATCHES "[ ;]-O" AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     list(APPEND flags -O3)
     message(STATUS "attend: CMAKE_BUILD_TYPE is empty: ${target} is compiled with -O3 (CMAKE_BUILD_TYPE=Release does so for all)")
   endif()

@@ -253,3 +253,31 @@ TEST_CASE("cuda: a gradient with a place of its own is written by the graph, and
     CHECK(x.grad().values() == std::vector<float>(100, 6 * static_cast<float>(round)));
   }
 }
+
+TEST_CASE("cuda: work that catches by itself what a capture refuses is launched all the same") {
+  if (!device::present()) return;
+  const Var<float, Cuda> x(Tensor<float, Cuda>({100}, 1.0f), true);
+  const Tensor<float, Cuda> dy({100}, 1.0f), y({100}, 0.0f);
+  Repeated<Cuda> gives, copies;
+  for (int round = 1; round <= 4; ++round) {
+    x.zero_grad();
+    gives.run([&] {
+      try {
+        thrice(x).backward(dy);
+      } catch (const Error&) {
+        y.fill(-1.0f);
+      }
+    });
+    CHECK(!gives.captured());
+    CHECK(x.grad().values() == std::vector<float>(100, 3.0f));
+    copies.run([&] {
+      try {
+        y.assign(Tensor<float>({100}, static_cast<float>(round)));
+      } catch (const Error&) {
+        y.fill(-1.0f);
+      }
+    });
+    CHECK(!copies.captured());
+    CHECK(y.values() == std::vector<float>(100, static_cast<float>(round)));
+  }
+}

@@ -6,7 +6,7 @@ file(WRITE "${WORK}/program.cpp" "int main() {}\n")
 file(
   WRITE "${WORK}/CMakeLists.txt"
   "cmake_minimum_required(VERSION 3.25)\nproject(optimise LANGUAGES CXX)\ninclude(\"${ATTEND_TREE}/cmake/AttendOptimise.cmake\")\n"
-  "add_executable(program program.cpp)\nattend_optimise(program)\n"
+  "add_compile_options(\${OPTIONS})\nadd_executable(program program.cpp)\nattend_optimise(program)\n"
   "get_target_property(options program COMPILE_OPTIONS)\nmessage(STATUS \"options: \${options}\")\n")
 # case(<name> <whether -O3 is expected> <setting>...)
 function(case name expected)
@@ -25,3 +25,4 @@ case(none ON)
 case(release OFF -DCMAKE_BUILD_TYPE=Release)
 case(debug OFF -DCMAKE_BUILD_TYPE=Debug)
 case(flags OFF "-DCMAKE_CXX_FLAGS=-g -O1")
+case(options OFF "-DOPTIONS=-Og")

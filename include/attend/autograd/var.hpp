@@ -154,9 +154,10 @@ class GradientSink {
   /// A recording writes where it wrote at first, and what is done here is not repeated with it: a leaf's gradient must have its
   /// place already, and keep it.
   void check_recording() const {
-    if (!node_->computed && !node_->fixed_grad && recording(D{}))
-      throw RecordingError("backward: a leaf of shape " + shape().text() +
-                           " gets its gradient in recorded work, expected set_grad_buffer first (optimizers do that)");
+    if (node_->computed || node_->fixed_grad || !recording(D{})) return;
+    spoil_recording(D{});
+    throw RecordingError("backward: a leaf of shape " + shape().text() +
+                         " gets its gradient in recorded work, expected set_grad_buffer first (optimizers do that)");
   }
   void own_grad() const {
     if (!node_->fixed_grad && !node_->grad.unique()) node_->grad = node_->grad.clone();

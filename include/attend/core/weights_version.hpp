@@ -13,8 +13,8 @@ inline std::atomic<std::uint64_t> weights_version{0};
 /// `Var::set_value`, loading. What was made from weights (see PackedWeights) is made again when it has grown.
 inline std::uint64_t weights_version() { return detail::weights_version.load(std::memory_order_acquire); }
 
-/// To be called after writing single values into weights by hand, through `data()` or `span()`: what was packed of them is then
-/// made again. What overwrites whole matrices is seen without it (see PackedWeights::refresh).
+/// To be called after writing a part of a matrix of weights by hand (a value, a row), through `data()` or `span()`: what was
+/// packed of it is then made again. What overwrites whole matrices is seen without it (see PackedWeights::refresh).
 inline void weights_changed() { detail::weights_version.fetch_add(1, std::memory_order_acq_rel); }
 
 /// While one stands in scope, weights are being written: the version grows as it goes out of scope, also by an exception, since

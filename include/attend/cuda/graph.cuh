@@ -122,7 +122,7 @@ class Repeated<Cuda> {
     }
     cudaGraph_t graph = end_capture(context);
     draws_ = generator.drawn() - drawn_;
-    done = done && graph && cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
+    done = done && graph && !context.capture_spoilt() && cudaGraphInstantiate(&graph_, graph, 0) == cudaSuccess;
     if (done && cudaEventCreateWithFlags(&ran_, cudaEventDisableTiming) != cudaSuccess) {
       (void)cudaGraphExecDestroy(std::exchange(graph_, nullptr));
       done = false;

@@ -138,7 +138,10 @@ class Staging {
     if (bytes == 0) return;
     Context& context = Context::instance();
     const auto held = context.lock();
-    if (context.capturing()) throw CudaError("cuda: host data cannot be copied to the device within a captured graph");
+    if (context.capturing()) {
+      context.spoil_capture();
+      throw CudaError("cuda: host data cannot be copied to the device within a captured graph");
+    }
     for (std::size_t done = 0; done < bytes; done += most_bytes)
       upload_piece(context, static_cast<const char*>(host) + done, static_cast<char*>(device) + done,
                    std::min(most_bytes, bytes - done));
@@ -220,6 +223,11 @@ inline void deallocate(Cuda, MemoryBlock block) noexcept { static_cast<cuda::Dev
 inline bool recording(Cuda) {
   const auto held = cuda::Context::instance().lock();
   return cuda::Context::instance().capturing();
+}
+/// See the CPU's.
+inline void spoil_recording(Cuda) {
+  const auto held = cuda::Context::instance().lock();
+  cuda::Context::instance().spoil_capture();
 }
 
 /// Gives all cached memory back to the device, that of graphs where none is left that may run again.

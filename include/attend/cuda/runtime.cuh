@@ -151,7 +151,14 @@ class Context {
 
   /// True between the begin and the end of a capture.
   [[nodiscard]] bool capturing() const { return capturing_; }
-  void set_capturing(bool value) { capturing_ = value; }
+  /// Begins and ends one.
+  void set_capturing(bool value) {
+    capturing_ = value;
+    if (value) spoilt_ = false;
+  }
+  /// Whether the work of the last capture did what no graph holds, even where it caught what was thrown for that.
+  [[nodiscard]] bool capture_spoilt() const { return spoilt_; }
+  void spoil_capture() { spoilt_ = true; }
 
   /// Operations that a Fault may name.
   enum Operation : int { embedding, cross_entropy, top_k, sample };
@@ -186,7 +193,7 @@ class Context {
   cudaStream_t stream_ = nullptr;
   Fault *fault_ = nullptr, *device_fault_ = nullptr;
   std::uint64_t* stream_offset_ = nullptr;
-  bool capturing_ = false;
+  bool capturing_ = false, spoilt_ = false;
 };
 
 /// What products of float numbers are computed in: float (the default), or TF32, which has 10 fraction bits and runs on tensor

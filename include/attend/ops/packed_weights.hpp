@@ -19,16 +19,20 @@
 
 namespace attend::detail {
 
-/// A number that tells the values of a matrix from others. In a build without optimisation it goes over all of them; else
-/// over the first 64 bytes of each 16 KiB and the last 64, because a step of decoding does little more than read the weights
-/// once: what writes a whole matrix shows, a single value may not.
-template <class T>
-std::uint64_t fingerprint(const T* values, index_t count) {
+/// The bytes from one sample of a matrix to the next. In a build without optimisation there are none between them; else there
+/// are many, because a step of decoding does little more than read the weights once.
+inline std::size_t fingerprint_step() {
 #if defined(NDEBUG) || defined(__OPTIMIZE__)
-  constexpr std::size_t step = 16384;
+  return 16384;
 #else
-  constexpr std::size_t step = 64;
+  return 64;
 #endif
+}
+
+/// A number that tells the values of a matrix from others, from the first 64 bytes of each `step` and the last 64: what writes a
+/// whole matrix shows, a part of less than a step may not.
+template <class T>
+std::uint64_t fingerprint(const T* values, index_t count, std::size_t step) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(values);
   const std::size_t size = static_cast<std::size_t>(count) * sizeof(T);
   std::uint64_t sum = size;
@@ -68,15 +72,15 @@ class PackedWeights {
   [[nodiscard]] Precision precision() const { return precision_; }
 
   /// To be called before each piece of work with the same weights, by whoever may have seen them change. The library's own
-  /// changes are always seen (`weights_version`), and so is what was written by hand over a whole matrix; after a single value
-  /// written by hand call `weights_changed`. Where one matrix has changed, all are made again, so that old ones never stand
+  /// changes are always seen (`weights_version`), and so is what was written by hand over a whole matrix; after a part of one (a
+  /// value, a row) call `weights_changed`. Where one matrix has changed, all are made again, so that old ones never stand
   /// beside new ones.
   void refresh() const {
     const std::lock_guard lock(mutex_);
     const auto now = weights_version();
-    const auto differs = [](const auto& entry) {
+    const auto differs = [this](const auto& entry) {
       const Matrix& m = *entry.second;
-      return detail::fingerprint(m.begin, m.count) != m.fingerprint;
+      return detail::fingerprint(m.begin, m.count, step_) != m.fingerprint;
     };
     if (now != version_ || std::any_of(matrices_.begin(), matrices_.end(), differs)) {
       matrices_.clear();
@@ -129,7 +133,7 @@ class PackedWeights {
     auto matrix = std::make_shared<Matrix>();
     matrix->whole = whole;
     matrix->begin = begin, matrix->count = in * out;
-    matrix->fingerprint = detail::fingerprint(begin, in * out);
+    matrix->fingerprint = detail::fingerprint(begin, in * out, step_);
     const auto view = cpu::stored(true, begin, in);
     if constexpr (std::is_same_v<T, float>)
       if (precision_ == Precision::int8) matrix->int8.emplace(in, out, view);
@@ -143,6 +147,9 @@ class PackedWeights {
   }
 
   Precision precision_;
+  // Asked once: files of a program that are compiled otherwise than others would say otherwise, and then all would be made again
+  // at each refresh.
+  std::size_t step_ = detail::fingerprint_step();
   mutable std::mutex mutex_;
   mutable std::uint64_t version_ = 0;
   mutable std::map<std::pair<const T*, index_t>, std::shared_ptr<const Matrix>> matrices_;
