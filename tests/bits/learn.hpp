@@ -9,7 +9,7 @@
 /// A network's loss, its gradients, and where a few steps of an optimizer lead.
 namespace bits {
 
-/// Of `steps` steps: the losses, the last gradients as one buffer, the optimizer's memory and the weights.
+/// Of `count` steps: the losses, and the weights after them.
 template <class O, class M, class Loss>
 void steps(Record& record, const std::string& name, O& optimizer, const M& model, int count, const Loss& loss) {
   std::vector<Wide<typename M::value_type>> losses;
@@ -19,8 +19,6 @@ void steps(Record& record, const std::string& name, O& optimizer, const M& model
     optimizer.update(optimizer.learning_rate(), 1.0);
   }
   record.add(name + "/losses", losses);
-  item(record, name + "/last_gradients", optimizer.parameters().gradients());
-  for (const auto& entry : optimizer.state().entries) item(record, name + "/optimizer/" + entry.name, entry.values);
   weights(record, name, model);
 }
 

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "attend/core/bfloat16.hpp"
@@ -42,8 +43,9 @@ std::string readable(T number) {
 /// The items of one run.
 class Record {
  public:
-  /// `dump`: the file that gets all numbers; empty: none. Throws std::runtime_error where it cannot be written.
-  explicit Record(const std::string& dump) {
+  /// `dump`: the file that gets the numbers, of all items or where `only` names some, of these; empty: none. Throws
+  /// std::runtime_error where it cannot be written.
+  explicit Record(const std::string& dump, std::set<std::string> only = {}) : only_(std::move(only)) {
     if (dump.empty()) return;
     dump_ = std::fopen(dump.c_str(), "wb");
     if (!dump_) throw std::runtime_error("cannot write " + dump);
@@ -54,15 +56,19 @@ class Record {
   Record(const Record&) = delete;
   Record& operator=(const Record&) = delete;
 
+  /// What the names of the items to come begin with.
+  void set_prefix(const std::string& prefix) { prefix_ = prefix; }
+
   /// Throws std::logic_error for a name that has come before or has a space in it, std::runtime_error where the dump is full.
   template <class T>
-  void add(const std::string& name, std::span<const T> numbers) {
+  void add(const std::string& own_name, std::span<const T> numbers) {
+    const std::string name = prefix_ + own_name;
     if (name.find(' ') != std::string::npos || !names_.insert(name).second) throw std::logic_error("the item's name: " + name);
     const std::span<const unsigned char> bytes(reinterpret_cast<const unsigned char*>(numbers.data()), numbers.size_bytes());
     std::printf("%-64s %9zu %016llx %s %s\n", name.c_str(), numbers.size(), static_cast<unsigned long long>(hash_of(bytes)),
                 numbers.empty() ? "-" : readable(numbers.front()).c_str(),
                 numbers.empty() ? "-" : readable(numbers.back()).c_str());
-    if (!dump_) return;
+    if (!dump_ || (!only_.empty() && !only_.contains(name))) return;
     std::fprintf(dump_, "%s %s %zu\n", name.c_str(), type_name<T>(), numbers.size());
     std::fwrite(bytes.data(), 1, bytes.size(), dump_);
     if (std::fflush(dump_) != 0 || std::ferror(dump_)) throw std::runtime_error("the dump is not written");
@@ -77,7 +83,8 @@ class Record {
 
  private:
   std::FILE* dump_ = nullptr;
-  std::set<std::string> names_;
+  std::set<std::string> names_, only_;
+  std::string prefix_;
 };
 
 }  // namespace bits

@@ -17,6 +17,8 @@
 /// Every search and what may steer it, over a Transformer, an ensemble and a language model that have learned a little.
 namespace bits {
 
+inline constexpr index_t longest_hypothesis = sized(20, 9);
+
 /// A network that has learned the language for some steps.
 template <class T>
 nn::Transformer<T, D> learned_model(std::uint64_t start, int count) {
@@ -42,7 +44,7 @@ nn::Transformer<T, D> learned_model(std::uint64_t start, int count) {
 /// Sources of several lengths, each with its end token.
 inline std::vector<std::vector<token_t>> search_sources() {
   std::vector<std::vector<token_t>> sources;
-  for (const index_t length : {4, 1, 8, 5, 2}) {
+  for (const index_t length : emulated ? std::vector<index_t>{4, 1, 7} : std::vector<index_t>{4, 1, 8, 5, 2}) {
     sources.push_back(words(length, language_vocabulary, 700 + static_cast<std::uint64_t>(length)));
     sources.back().push_back(2);
   }
@@ -94,19 +96,21 @@ void best_hypotheses(Record& record, const std::string& name, const List& list) 
 template <class M, class Begin>
 void search_plainly(Record& record, const std::string& name, const M& model, index_t sentences, const Begin& begin) {
   auto state = begin();
-  best_hypotheses(record, name + "/greedy", decode::greedy(model, state, sentences, {.max_length = 20}));
+  best_hypotheses(record, name + "/greedy", decode::greedy(model, state, sentences, {.max_length = longest_hypothesis}));
   state = begin();
-  hypotheses(record, name + "/beam",
-             decode::beam_search(model, state, sentences, {.max_length = 20, .beam = 4, .n_best = 4, .alpha = 0.6}));
+  hypotheses(
+      record, name + "/beam",
+      decode::beam_search(model, state, sentences, {.max_length = longest_hypothesis, .beam = 4, .n_best = 4, .alpha = 0.6}));
   state = begin();
-  hypotheses(record, name + "/sample", decode::sample(model, state, sentences, {.max_length = 20, .samples = 3, .seed = 5}));
+  hypotheses(record, name + "/sample",
+             decode::sample(model, state, sentences, {.max_length = longest_hypothesis, .samples = 3, .seed = 5}));
 }
 
 template <class M, class Begin>
 void steer_beams(Record& record, const std::string& name, const M& model, index_t sentences, const Begin& begin) {
   const auto check = [&](const std::string& kind, decode::BeamOptions options) {
     auto state = begin();
-    options.max_length = 20;
+    options.max_length = longest_hypothesis;
     if (options.n_best == 1) options.n_best = options.beam;
     hypotheses(record, name + "/beam/" + kind, decode::beam_search(model, state, sentences, options));
   };
@@ -143,7 +147,7 @@ template <class M, class Begin>
 void steer_samples(Record& record, const std::string& name, const M& model, index_t sentences, const Begin& begin) {
   const auto check = [&](const std::string& kind, decode::SampleOptions options) {
     auto state = begin();
-    options.max_length = 20, options.samples = 4, options.seed = 9;
+    options.max_length = longest_hypothesis, options.samples = 4, options.seed = 9;
     hypotheses(record, name + "/sample/" + kind, decode::sample(model, state, sentences, options));
   };
   check("top_k", {.top_k = 5});
@@ -169,7 +173,7 @@ void search_transformer(Record& record, const nn::Transformer<T, D>& model) {
     search_plainly(record, "search/sentence" + std::to_string(i), steps, 1,
                    [&] { return steps.begin(one.tokens, one.segments); });
   }
-  const auto given = language(5, 900);
+  const auto given = language(static_cast<index_t>(sources.size()), 900);
   std::vector<std::vector<token_t>> targets;
   for (index_t i = 0; i < given.size(); ++i) targets.emplace_back(given.target(i).begin(), given.target(i).end());
   best_hypotheses(record, "search/score", decode::score<T, D>(model, sources, targets, 1, 2));

@@ -47,10 +47,13 @@ class Lessons {
   index_t number_ = 0, at_ = 0;
 };
 
+/// A run of `count` steps, and besides what they lead to all that the optimizer knows at their end.
 template <class O, class M>
 void train_by(Record& record, const std::string& name, O& optimizer, const M& model, int count) {
   Lessons<M> lessons(model, sized(200, 24), sized(96, 40));
   steps(record, name, optimizer, model, count, [&](int) { return lessons.next(); });
+  item(record, name + "/last_gradients", optimizer.parameters().gradients());
+  for (const auto& entry : optimizer.state().entries) item(record, name + "/optimizer/" + entry.name, entry.values);
 }
 
 /// The preset `tiny`, or on the emulator something tinier.
