@@ -3,7 +3,7 @@
 import math
 from array import array
 from pathlib import Path
-from typing import BinaryIO, Iterator, Tuple
+from typing import Iterator, Tuple
 
 # How the bits of a type are read, and how they become numbers.
 BITS = {"f64": "Q", "f32": "I", "bf16": "H", "i64": "q", "i32": "i", "u8": "B"}
@@ -48,29 +48,38 @@ class Difference:
         return words + (f"; {self.nans} are not a number on one side" if self.nans else "")
 
 
-def header(dump: BinaryIO) -> Tuple[str, str, int]:
-    name, kind, count = dump.readline().decode().split()
-    return name, kind, int(count)
+class Dump:
+    """The items of a file, each with its type, count and place."""
+
+    def __init__(self, path: Path):
+        self.file, self.items = open(path, "rb"), {}
+        while line := self.file.readline():
+            name, kind, count = line.decode().split()
+            self.items[name] = kind, int(count), self.file.tell()
+            self.file.seek(int(count) * array(BITS[kind]).itemsize, 1)
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        kind, count, place = self.items[name]
+        self.file.seek(place)
+        for offset in range(0, count, CHUNK):
+            yield self.file.read(min(CHUNK, count - offset) * array(BITS[kind]).itemsize)
+
+
+def compare(before: Dump, after: Dump, name: str) -> str:
+    kind, count, _ = before.items[name]
+    other_kind, other_count, _ = after.items[name]
+    if (kind, count) != (other_kind, other_count):
+        return f"{count} numbers in {kind}, and {other_count} in {other_kind}"
+    difference = Difference(kind)
+    for i, (x, y) in enumerate(zip(before.chunks(name), after.chunks(name))):
+        if x != y:
+            difference.add(i * CHUNK, array(BITS[kind], x), array(BITS[kind], y))
+    return difference.text(count)
 
 
 def differences(before: Path, after: Path) -> Iterator[Tuple[str, str]]:
-    """Each item of both dumps, which have the same in the same order, and what of it differs."""
-    with open(before, "rb") as a, open(after, "rb") as b:
-        size = before.stat().st_size
-        while a.tell() < size:
-            (name, kind, count), (other, other_kind, other_count) = header(a), header(b)
-            if name != other:
-                raise ValueError(f"the dumps have {name} and {other} in the same place")
-            same_form = (kind, count) == (other_kind, other_count)
-            if not same_form:
-                a.seek(count * array(BITS[kind]).itemsize, 1)
-                b.seek(other_count * array(BITS[other_kind]).itemsize, 1)
-                yield name, f"{count} numbers in {kind}, and {other_count} in {other_kind}"
-                continue
-            difference, width = Difference(kind), array(BITS[kind]).itemsize
-            for offset in range(0, count, CHUNK):
-                length = min(CHUNK, count - offset) * width
-                x, y = a.read(length), b.read(length)
-                if x != y:
-                    difference.add(offset, array(BITS[kind], x), array(BITS[kind], y))
-            yield name, difference.text(count)
+    """Each item of both dumps, and what of it differs."""
+    a, b = Dump(before), Dump(after)
+    with a.file, b.file:
+        for name in a.items:
+            yield name, compare(a, b, name)
