@@ -251,7 +251,8 @@ class Comparison:
         command += ["-v", vocabulary, vocabulary, "-m", saved, "--cpu-threads", self.given.threads]
         command += ["--enc-depth", options["layers"], "--dec-depth", decoder_layers, "--dim-emb", options["d_model"]]
         command += ["--transformer-dim-ffn", options["d_ff"], "--transformer-heads", options["heads"]]
-        command += ["--transformer-dropout", dropout, "--transformer-ffn-activation", "relu"]
+        # Without depth scaling of its initial values a post-norm Marian hardly learns in a short run (results/quality.md).
+        command += ["--transformer-dropout", dropout, "--transformer-ffn-activation", "relu", "--transformer-depth-scaling"]
         command += ["--tied-embeddings-all", "--label-smoothing", 0.1, "--max-length", 200, "--sync-sgd"]
         command += ["--mini-batch-words", self.given.tokens, "--maxi-batch", 500, "--mini-batch", 1000]
         command += ["--optimizer-params", 0.9, 0.98, 1e-9, "--learn-rate", self.given.rate, "--clip-norm", 1]
