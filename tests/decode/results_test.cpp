@@ -27,7 +27,7 @@ scripted::Model<double> model() {
 
 }  // namespace
 
-TEST_CASE("what is taken out of a temporary result is no reference into it", "[results]") {
+TEST_CASE("what is taken out of a temporary result outlives it", "[results]") {
   STATIC_REQUIRE(std::same_as<decltype(std::declval<Lists>().front()), Results<Hypothesis>>);
   STATIC_REQUIRE(std::same_as<decltype(std::declval<Lists>().back()), Results<Hypothesis>>);
   STATIC_REQUIRE(std::same_as<decltype(std::declval<Lists>()[0]), Results<Hypothesis>>);
