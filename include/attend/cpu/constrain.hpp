@@ -57,12 +57,13 @@ void keep_entries(Cpu, index_t count, index_t width, const index_t* rows, const 
   });
 }
 
-/// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, and becomes minus infinity
-/// elsewhere; what is kept becomes x - log(sum of exp x over it). rows, begins and lengths are host memory; the columns of a list
-/// are distinct.
-template <class T>
-void restrict_rows(Cpu, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
-                   const token_t* columns, T* x) {
+namespace cpu {
+
+/// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, as change(length, values)
+/// leaves them, and becomes minus infinity elsewhere.
+template <class T, class F>
+void keep_columns(index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
+                  const token_t* columns, T* x, const F& change) {
   parallel_rows(count, width, [=](index_t begin, index_t end) {
     std::vector<T> kept;
     for (index_t i = begin; i < end; ++i) {
@@ -71,10 +72,22 @@ void restrict_rows(Cpu, index_t count, index_t width, const index_t* rows, const
       kept.resize(static_cast<std::size_t>(lengths[i]));
       for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = row[list[k]];
       std::fill_n(row, width, -std::numeric_limits<T>::infinity());
-      log_softmax_forward(Cpu{}, index_t{1}, lengths[i], kept.data(), kept.data());
+      change(lengths[i], kept.data());
       for (std::size_t k = 0; k < kept.size(); ++k) row[list[k]] = kept[k];
     }
   });
+}
+
+}  // namespace cpu
+
+/// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, and becomes minus infinity
+/// elsewhere; what is kept becomes x - log(sum of exp x over it). rows, begins and lengths are host memory; the columns of a list
+/// are distinct.
+template <class T>
+void restrict_rows(Cpu, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
+                   const token_t* columns, T* x) {
+  cpu::keep_columns(count, width, rows, begins, lengths, columns, x,
+                    [](index_t n, T* kept) { log_softmax_forward(Cpu{}, index_t{1}, n, kept, kept); });
 }
 
 /// Row rows[i] keeps `lengths[i]` of its columns as they are, those that are listed from columns[begins[i]] on, and becomes minus
@@ -82,17 +95,7 @@ void restrict_rows(Cpu, index_t count, index_t width, const index_t* rows, const
 template <class T>
 void keep_listed(Cpu, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
                  const token_t* columns, T* x) {
-  parallel_rows(count, width, [=](index_t begin, index_t end) {
-    std::vector<T> kept;
-    for (index_t i = begin; i < end; ++i) {
-      T* const row = x + rows[i] * width;
-      const token_t* const list = columns + begins[i];
-      kept.resize(static_cast<std::size_t>(lengths[i]));
-      for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = row[list[k]];
-      std::fill_n(row, width, -std::numeric_limits<T>::infinity());
-      for (std::size_t k = 0; k < kept.size(); ++k) row[list[k]] = kept[k];
-    }
-  });
+  cpu::keep_columns(count, width, rows, begins, lengths, columns, x, [](index_t, T*) {});
 }
 
 }  // namespace attend

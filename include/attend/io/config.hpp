@@ -17,6 +17,7 @@ namespace attend::detail {
 template <class E, std::size_t N>
 using Names = std::array<std::pair<E, const char*>, N>;
 
+// As they stand in config.json.
 inline constexpr Names<nn::NormOrder, 2> norm_orders{{{nn::NormOrder::post, "post"}, {nn::NormOrder::pre, "pre"}}};
 inline constexpr Names<nn::PositionKind, 4> position_kinds{{{nn::PositionKind::sinusoidal, "sinusoidal"},
                                                             {nn::PositionKind::sinusoidal_halves, "sinusoidal_halves"},
@@ -32,6 +33,7 @@ inline constexpr Names<Activation, 6> activations{{{Activation::relu, "relu"},
                                                    {Activation::tanh, "tanh"},
                                                    {Activation::identity, "identity"}}};
 
+/// What a value is called; empty for one that has no name.
 template <class E, std::size_t N>
 std::string to_name(E value, const Names<E, N>& names) {
   for (const auto& [v, name] : names)
@@ -39,6 +41,7 @@ std::string to_name(E value, const Names<E, N>& names) {
   return "";
 }
 
+/// The value called `text`, which stands at `key`. Throws FormatError, with the names there are.
 template <class E, std::size_t N>
 E from_name(const io::JsonObject& json, const char* key, const Names<E, N>& names, const std::string& text) {
   std::string expected;
@@ -49,6 +52,7 @@ E from_name(const io::JsonObject& json, const char* key, const Names<E, N>& name
   throw FormatError(json.name() + ": " + key + " is \"" + printable(text) + "\", expected one of " + expected);
 }
 
+/// The value that stands at `key`.
 template <class E, std::size_t N>
 E from_name(const io::JsonObject& json, const char* key, const Names<E, N>& names) {
   return from_name(json, key, names, json.get<std::string>(key));
