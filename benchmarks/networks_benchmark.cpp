@@ -68,7 +68,7 @@ void notebook2_benchmark() {
     const auto adam = std::make_shared<optim::Adam<float>>(make_adam(block));
     return [=] {
       adam->zero_grad();
-      block(x, sentences, memories).backward(dy);
+      block(x, sentences, {.memories = memories}).backward(dy);
       adam->step();
     };
   });
@@ -91,7 +91,7 @@ void notebook3_benchmark() {
     return [=] {
       adam->zero_grad();
       const std::vector<nn::Memory<float>> memories{{encoder(x, sentences), sentences}};
-      decoder(y, sentences, memories, {.self_bias = Var<float>(mask)}).backward(dy);
+      decoder(y, sentences, {.memories = memories, .self_bias = Var<float>(mask)}).backward(dy);
       adam->step();
     };
   });

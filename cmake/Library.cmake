@@ -9,13 +9,9 @@
 #
 #   attend::cuda     the back end for NVIDIA GPUs, <attend/cuda.hpp>         + CUDA's runtime, cuBLAS and cuBLASLt
 
-# Headers that come with another target than their folder does: what turns strings into strings needs text/ and io/, and saving
-# asks what a tokenizer is.
+# Headers above the floors that come with another target than attend.
 set(attend_with_core "/attend/(core|version)\\.hpp$")
-set(attend_with_io "/text/tokenizer\\.hpp$")
-set(attend_with_attend
-    "/decode/(alignment|shortlist|translation_parts|translator|translator_(options|ratings|search)|unknown_words)\\.hpp$|/io/marian_search\\.hpp$")
-set(attend_elsewhere "${attend_with_core}|${attend_with_io}|${attend_with_attend}|/attend/cuda\\.hpp$")
+set(attend_elsewhere "${attend_with_core}|/attend/cuda\\.hpp$")
 
 # attend_library(<name> FLOORS <folder>... LINK <target>...)
 function(attend_library name)
@@ -48,14 +44,14 @@ endfunction()
 
 attend_library(
   core
-  FLOORS core/ autograd/ cpu/ ops/ nn/ optim/ decode/
+  FLOORS core/ kernels/ autograd/ cpu/ ops/ nn/ optim/ decode/
   LINK Threads::Threads)
 set(ATTEND_LIBRARIES core)
 
 # Installed always, for it is headers and names: the program that asks for the component finds the toolkit. In this tree and
 # in projects that take it in it is there with ATTEND_CUDA.
 add_library(attend_cuda INTERFACE)
-file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/attend/cuda/*.cuh")
+file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/attend/cuda/*/*.cuh")
 target_sources(
   attend_cuda INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
                         FILES "${PROJECT_SOURCE_DIR}/include/attend/cuda.hpp" ${headers})
@@ -86,7 +82,7 @@ if(ATTEND_TEXT)
   # The trailing "" stands for the headers above the floors.
   attend_library(
     attend
-    FLOORS train/ ""
+    FLOORS train/ translate/ marian/ ""
     LINK attend_text)
   list(APPEND ATTEND_LIBRARIES text attend)
 

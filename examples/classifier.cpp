@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attend/core/random.hpp"
-#include "attend/nn/encoder.hpp"
+#include "attend/nn/stack.hpp"
 #include "attend/ops/argmax.hpp"
 #include "attend/ops/cross_entropy.hpp"
 #include "attend/optim/adam.hpp"

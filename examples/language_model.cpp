@@ -15,7 +15,7 @@
 #include "attend/decode/decoder_only.hpp"
 #include "attend/decode/greedy.hpp"
 #include "attend/decode/sample.hpp"
-#include "attend/nn/decoder.hpp"
+#include "attend/nn/stack.hpp"
 #include "attend/ops/cross_entropy.hpp"
 #include "attend/train/fit.hpp"
 
@@ -39,7 +39,7 @@ struct LanguageModel {
                  .cross_attentions = 0}) {}
 
   /// The last layer for sentences that begin with the begin token: tokens [rows] -> [rows, d_model].
-  Var<float> operator()(const Tensor<token_t>& tokens, const Segments& segments) const { return decoder(tokens, segments, {}); }
+  Var<float> operator()(const Tensor<token_t>& tokens, const Segments& segments) const { return decoder(tokens, segments); }
   const Var<float>& head() const { return decoder.embed_tokens->weight; }
 
   /// What `train::fit` asks of a model. The sources of a batch are not looked at.

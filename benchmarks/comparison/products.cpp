@@ -72,7 +72,7 @@ void eigen_part(const Problem& p, index_t begin, index_t end, index_t left, inde
   else with_a(Eigen::Map<const Rows>(a, p.m, p.k));
 }
 
-/// An even share of the rows, or of the columns where there are more of them, for each thread.
+/// An even share of the rows, or of the columns if there are more of them, for each thread.
 void eigen_product(const Problem& p, const float* a, const float* b, float* c) {
   const index_t size = std::max(p.m, p.n);
   parallel_for(size, (size + threads() - 1) / threads(), [&](index_t begin, index_t end) {

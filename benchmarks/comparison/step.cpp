@@ -26,7 +26,7 @@ struct Training {
   std::vector<Var<T>> parameters;
   std::function<void(const io::SafetensorsFile&)> load;
   std::function<void(bool)> set_training;
-  std::function<double(std::size_t, bool)> pass;  ///< forward and backward of a batch; gives the loss where asked, else 0
+  std::function<double(std::size_t, bool)> pass;  ///< forward and backward of a batch; gives the loss where asked, otherwise 0
   std::vector<double> flops, tokens;              ///< of each batch
 };
 
@@ -137,7 +137,7 @@ Training<T> decoder_block(const BatchFile* data) {
   }
   t.pass = [block, batches](std::size_t i, bool want_loss) {
     const auto& batch = batches[i];
-    const auto y = (*block)(batch.x, batch.sentences, batch.memories);
+    const auto y = (*block)(batch.x, batch.sentences, {.memories = batch.memories});
     y.backward(batch.dy);
     return want_loss ? dot(y.value(), batch.dy) : 0.0;
   };
@@ -186,7 +186,7 @@ Training<T> encoder_decoder(const BatchFile* data) {
   t.pass = [model, batches, mask](std::size_t i, bool want_loss) {
     const auto& batch = batches[i];
     const std::vector<nn::Memory<T>> memories{{model->encoder(batch.x, batch.sentences), batch.sentences}};
-    const auto y = model->decoder(batch.y, batch.sentences, memories, {.self_bias = Var<T>(mask)});
+    const auto y = model->decoder(batch.y, batch.sentences, {.memories = memories, .self_bias = Var<T>(mask)});
     y.backward(batch.dy);
     return want_loss ? dot(y.value(), batch.dy) : 0.0;
   };

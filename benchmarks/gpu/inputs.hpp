@@ -10,7 +10,7 @@
 
 #include "../networks.hpp"
 #include "attend/core/random.hpp"
-#include "attend/cuda/memory.cuh"
+#include "attend/cuda/device/memory.cuh"
 
 /// What goes in: random numbers, random tokens, and the lengths of real sentences.
 namespace gpu {

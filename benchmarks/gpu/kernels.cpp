@@ -4,6 +4,7 @@
 
 #include "attend/ops/activations.hpp"
 #include "attend/ops/map.hpp"
+#include "attend/optim/adam.hpp"
 #include "parts.hpp"
 
 using namespace attend;
@@ -61,12 +62,12 @@ void elements(const Bench& bench) {
   // Reads the gradient, reads and writes the values and both moments, writes the values that the model has.
   bench.measure("adam", {2 * bytes_of<bfloat16>(weights) + 6 * bytes_of<float>(weights)}, [&] {
     const Tensor<UpdateRecord, Cuda> record({1}, UpdateRecord{.steps = 1, .taken = true});
-    const AdamStep step{.learning_rate = 1e-5, .l2 = 0, .shrink = 1, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9};
+    const optim::AdamRule rule{.learning_rate = 1e-5, .l2 = 0, .shrink = 1, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9};
     const auto value = random_numbers<float>({weights}), first = random_numbers<float>({weights});
     const auto second = random_numbers<float>({weights});
     map_forward(Cuda{}, weights, Square{}, second.data(), second.data());
     return [=, g = numbers(weights), rounded = numbers(weights)] {
-      adam_step(Cuda{}, weights, step, record.data(), g.data(), value.data(), first.data(), second.data(), rounded.data());
+      update_by(Cuda{}, weights, rule, record.data(), g.data(), value.data(), rounded.data(), first.data(), second.data());
     };
   });
 }

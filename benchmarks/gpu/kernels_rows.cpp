@@ -13,7 +13,7 @@ namespace {
 /// Layer norm, alone and as it ends a sublayer, from `rows` rows of `width`.
 void norms(const Bench& bench) {
   const index_t rows = bench.sizes.rows, n = bench.sizes.width;
-  const LayerNormLayout norm{.width = n};
+  const NormLayout norm{.width = n};
   const double matrix = bytes_of<bfloat16>(rows * n), statistics = 2 * bytes_of<float>(rows);
   struct Arrays {
     Tensor<bfloat16, Cuda> x, y, z, u, gamma, beta, dgamma, dbeta;

@@ -90,7 +90,7 @@ struct Block {
                                                    {Variable(random_numbers<bfloat16>({sentences.rows(), width})), sentences}};
 
   [[nodiscard]] std::vector<Variable> parameters() const { return nn::parameters(block); }
-  [[nodiscard]] Variable operator()() const { return block(x, sentences, memories); }
+  [[nodiscard]] Variable operator()() const { return block(x, sentences, {.memories = memories}); }
   [[nodiscard]] double flops() const {
     auto one_layer = options;
     one_layer.layers = 1;
@@ -123,7 +123,7 @@ struct VectorsToVectors {
   }
   [[nodiscard]] Variable operator()() const {
     const std::vector<nn::Memory<bfloat16, Cuda>> memories{{encoder(x, sentences), sentences}};
-    return decoder(y, sentences, memories, {.self_bias = mask});
+    return decoder(y, sentences, {.memories = memories, .self_bias = mask});
   }
   [[nodiscard]] double flops() const {
     Work work;

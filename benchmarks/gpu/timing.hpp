@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "attend/cuda/graph.cuh"
+#include "attend/cuda/device/graph.cuh"
 #include "report.hpp"
 
 /// How long work takes on the device, and how much of its memory.

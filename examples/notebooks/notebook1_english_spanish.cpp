@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "attend/decode/translator.hpp"
 #include "attend/nn/transformer.hpp"
 #include "attend/train/fit.hpp"
+#include "attend/translate/translator.hpp"
 #include "show.hpp"
 
 using namespace attend;

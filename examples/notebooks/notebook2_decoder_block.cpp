@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "attend/nn/decoder.hpp"
+#include "attend/nn/stack.hpp"
 #include "show.hpp"
 
 using namespace attend;
@@ -24,7 +24,7 @@ int main() {
     const nn::MultiHeadAttention<float> multi_head({.d_model = 16, .heads = 4});
     const Var<float> x(random_numbers({2, 5, 16}));
     AttentionWeights<float> weights;
-    const auto y = multi_head(x, Segments::dense(2, 5), {.weights = &weights});
+    const auto y = multi_head(x, {.segments = Segments::dense(2, 5), .weights = &weights});
     show("\nmulti-head attention: output", y.value(), 5, 8);
     show("multi-head attention: weights", weights.dense(), 5, 5);
   }
@@ -39,11 +39,10 @@ int main() {
     const auto x = positions(Var<float>(random_numbers({2, 5, 16})), sentences);
     const std::vector<nn::Memory<float>> memories{{Var<float>(random_numbers({2, 5, 16})), sentences},
                                                   {Var<float>(random_numbers({2, 5, 16})), sentences}};
-    AttentionWeights<float> self;
-    std::vector<AttentionWeights<float>> cross;
-    const auto y = block(x, sentences, memories, {.self_weights = &self, .cross_weights = &cross});
+    std::vector<AttentionWeights<float>> self, cross;
+    const auto y = block(x, sentences, {.memories = memories, .self_weights = &self, .cross_weights = &cross});
     show("\ndecoder block: output", y.value(), 5, 8);
-    show("decoder block: weights of the self-attention", self.dense(), 5, 5);
+    show("decoder block: weights of the self-attention", self[0].dense(), 5, 5);
     show("decoder block: weights of the first cross-attention", cross[0].dense(), 5, 5);
     show("decoder block: weights of the second cross-attention", cross[1].dense(), 5, 5);
     std::printf("parameters: %lld\n", static_cast<long long>(nn::parameter_count(block)));

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "attend/nn/decoder.hpp"
+#include "attend/nn/stack.hpp"
 #include "show.hpp"
 
 using namespace attend;
@@ -56,7 +56,8 @@ int main() {
   Var<float> memory, output;
   const double encoder_time = seconds([&] { memory = encoder(x, sentences); });
   const std::vector<nn::Memory<float>> memories{{memory, sentences}};
-  const double decoder_time = seconds([&] { output = decoder(y, sentences, memories, {.self_bias = look_ahead_mask()}); });
+  const double decoder_time =
+      seconds([&] { output = decoder(y, sentences, {.memories = memories, .self_bias = look_ahead_mask()}); });
   show("\nencoder", memory.value());
   show("decoder", output.value());
   std::printf("\ntime: encoder %.2f s, decoder %.2f s\n", encoder_time, decoder_time);

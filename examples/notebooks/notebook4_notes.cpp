@@ -38,14 +38,15 @@ void blocks() {
   const nn::MultiHeadAttention<float> multi_head({.d_model = 64, .heads = 8});
   const auto ten = Segments::dense(2, 10), twenty = Segments::dense(2, 20);
   const Var<float> x(random_numbers({2, 10, 64})), y(random_numbers({2, 20, 64}));
-  show("\nmulti-head attention", multi_head(x, ten).value());
-  show("multi-head attention, masked", multi_head(x, ten, {.causal = true}).value());
+  show("\nmulti-head attention", multi_head(x, {.segments = ten}).value());
+  show("multi-head attention, masked", multi_head(x, {.segments = ten, .causal = true}).value());
   const nn::StackOptions options{.d_model = 64, .heads = 8, .d_ff = 256};
   const nn::EncoderLayer<float> encoder_layer(options);
   const nn::DecoderLayer<float> decoder_layer(options);
   const auto memory = encoder_layer(y, twenty);
   show("encoder layer", memory.value());
-  show("decoder layer", decoder_layer(y, twenty, std::vector<nn::Memory<float>>{{memory, twenty}}).value());
+  const std::vector<nn::Memory<float>> memories{{memory, twenty}};
+  show("decoder layer", decoder_layer(y, twenty, {.memories = memories}).value());
 }
 
 /// Encoder and decoder by themselves: [4, 128] tokens to [4, 128, 512], and on to probabilities [4, 128, 64].
@@ -56,7 +57,8 @@ void stacks() {
   const auto sentences = Segments::dense(4, 128);
   const auto memory = encoder(random_tokens({4, 128}, 122), sentences);
   show("\nencoder", memory.value().reshape({4, 128, 512}));
-  const auto x = decoder(random_tokens({4, 128}, 64), sentences, std::vector<nn::Memory<float>>{{memory, sentences}});
+  const std::vector<nn::Memory<float>> memories{{memory, sentences}};
+  const auto x = decoder(random_tokens({4, 128}, 64), sentences, {.memories = memories});
   show("decoder", softmax(head(x)).value().reshape({4, 128, 64}));
 }
 

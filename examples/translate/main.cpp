@@ -14,7 +14,7 @@
 #include "attend/core/error.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/version.hpp"
-#include "commands.hpp"
+#include "commands/commands.hpp"
 #include "help.hpp"
 
 namespace {
@@ -69,7 +69,7 @@ std::string command_names(const CLI::App& app) {
   return names;
 }
 
-/// The first of the words that nothing knows, a flag where there is one; empty where there is none.
+/// The first of the words that nothing knows, a flag if there is one; empty if there is none.
 std::string unknown_word(const std::vector<std::string>& words) {
   const auto flag = std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.starts_with("-"); });
   if (flag != words.end()) return flag->substr(0, flag->find('='));

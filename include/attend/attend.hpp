@@ -9,8 +9,6 @@
 #else
 
 #include "attend/core.hpp"
-#include "attend/decode/shortlist.hpp"
-#include "attend/decode/translator.hpp"
 #include "attend/io/average.hpp"
 #include "attend/io/model.hpp"
 #include "attend/io/torch.hpp"
@@ -24,6 +22,8 @@
 #include "attend/train/fit.hpp"
 #include "attend/train/interrupt.hpp"
 #include "attend/train/recipe.hpp"
+#include "attend/translate/shortlist.hpp"
+#include "attend/translate/translator.hpp"
 
 #ifdef ATTEND_COMPILED
 #include "attend/compiled.hpp"

@@ -11,12 +11,12 @@
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
 #else
 
-#include "attend/decode/translator.hpp"
 #include "attend/io/model.hpp"
 #include "attend/nn/transformer.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/fit.hpp"
+#include "attend/translate/translator.hpp"
 
 #ifndef ATTEND_TEMPLATE
 #define ATTEND_TEMPLATE extern template  // compiled.cpp leaves out the `extern`

@@ -9,22 +9,22 @@
 
 #include "attend/io/model.hpp"
 #include "attend/marian.hpp"
-#include "attend/text/marian_tokenizer.hpp"
+#include "attend/marian/tokenizer.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/run_folder.hpp"
 #include "attend/translation_model.hpp"
 
 namespace attend {
 
-/// The tokenizer of a model folder, of whichever kind: `tokenizer.model`, else the files of a Marian tokenizer. Throws IoError
-/// where it has none, FormatError where it is damaged.
+/// The tokenizer of a model folder, of whichever kind: `tokenizer.model`, otherwise the files of a Marian tokenizer. Throws
+/// IoError where it has none, FormatError where it is damaged.
 inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
   const io::FolderReader reader(folder);
   if (!reader.contains(text::tokenizer_file) && text::MarianTokenizer::is_in(reader)) return text::MarianTokenizer::load(folder);
   return io::load_tokenizer<text::SentencePiece>(folder);
 }
 
-/// Whether a folder holds a Marian model of the `transformers` library. Throws FormatError where it holds another model of that
+/// Whether a folder holds a Marian model of the `transformers` library. Throws FormatError if it holds another model of that
 /// library, or a `config.json` that is none.
 inline bool is_marian_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
@@ -35,7 +35,7 @@ inline bool is_marian_folder(const std::filesystem::path& folder) {
   const io::Json json = io::read_json(path);
   if (io::is_marian(json)) return true;
   if (const io::JsonObject object(json, path.string()); object.contains("model_type") && !object.contains("format"))
-    throw FormatError(path.string() + ": model_type is " + detail::json_excerpt(json.at("model_type")) +
+    throw FormatError(path.string(), ": model_type is ", detail::json_excerpt(json.at("model_type")),
                       ", expected \"marian\" or a model of this library");
   return false;
 }
@@ -43,7 +43,7 @@ inline bool is_marian_folder(const std::filesystem::path& folder) {
 /// Model, tokenizer and search of a folder: one that `io::save` or training wrote, the folder of a training run (its `best/`,
 /// else its `last/`), or that of a Marian model (see `io::load_marian`). The model is in evaluation mode. A folder of this
 /// library says nothing about the search, which is then the default one.
-/// Throws IoError where a file is missing, FormatError where one is not what it should be.
+/// Throws IoError if a file is missing, FormatError where one is not what it should be.
 template <class T = float, Device D = Cpu>
 TranslationModel<T, D> load(const std::filesystem::path& folder) {
   if (is_marian_folder(folder)) return io::load_marian<T, D>(folder);

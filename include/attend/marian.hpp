@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "attend/io/marian_config.hpp"
-#include "attend/io/marian_export.hpp"
-#include "attend/io/marian_search.hpp"
-#include "attend/io/marian_weights.hpp"
-#include "attend/text/marian_tokenizer.hpp"
+#include "attend/marian/config.hpp"
+#include "attend/marian/export.hpp"
+#include "attend/marian/search.hpp"
+#include "attend/marian/tokenizer.hpp"
+#include "attend/marian/weights.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/translation_model.hpp"
 
@@ -144,7 +144,7 @@ namespace attend::io {
 /// files (see `text::MarianTokenizer`), and how it is to be searched from `generation_config.json`, else from `config.json`. The
 /// model is in evaluation mode. Targets begin with the tokenizer's `bos()`, which is `decoder_start_token_id`.
 ///
-/// Throws IoError where a file is missing, FormatError where one is not what it should be; all that is missing, unexpected or of
+/// Throws IoError if a file is missing, FormatError where one is not what it should be; all that is missing, unexpected or of
 /// the wrong size stands in one message.
 template <class T = float, Device D = Cpu>
 TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
@@ -153,7 +153,7 @@ TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
   const Json config_json = read_json(config_path);
   const MarianConfig config = marian_config_from(config_json, config_path.string());
   if (!reader.contains("model.safetensors") && reader.contains("pytorch_model.bin"))
-    throw IoError("read: " + folder.string() +
+    throw IoError("read: ", folder.string(),
                   " has its weights in pytorch_model.bin alone, expected model.safetensors: convert it by the transformers "
                   "library's save_pretrained");
   const auto file = SafetensorsFile::open(reader.file("model.safetensors"));
@@ -208,7 +208,7 @@ void save_marian(const std::filesystem::path& folder, const nn::Transformer<T, D
   if (!obstacles.empty()) {
     std::string all;
     for (const auto& obstacle : obstacles) all += (all.empty() ? "" : "; ") + obstacle;
-    throw ValueError("save_marian: this cannot be a Marian model: " + all);
+    throw ValueError("save_marian: this cannot be a Marian model: ", all);
   }
 
   MarianConfig config{.model = model.options};

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "attend/decode/translator_options.hpp"
 #include "attend/nn/transformer.hpp"
 #include "attend/text/any_tokenizer.hpp"
+#include "attend/translate/translator_options.hpp"
 
 namespace attend {
 

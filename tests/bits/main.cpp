@@ -3,7 +3,7 @@
 //
 //   bits_processor [--threads N] [--dump FILE [--items FILE]] [PART...]
 //
-// A part is one of the names below; all where none is given. The dump gets the numbers of all items, or of those that the second
+// A part is one of the names below; all if none is given. The dump gets the numbers of all items, or of those that the second
 // file names, one a line. Of each: `<name> <type> <count>`, a line end, and the numbers as they lie in memory.
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "attend/nn/additive_attention.hpp"
-#include "attend/nn/decoder.hpp"
+#include "attend/nn/stack.hpp"
 #include "given.hpp"
 
 /// Every module, forward and backward, in training: dropout is at work.
@@ -36,7 +36,7 @@ void row_modules(Record& record) {
   check("layer_norm_scalar", nn::LayerNorm<T, D>(width, {.eps = 1e-6, .sample_deviation = true, .scalar_affine = true}), plain);
   for (const auto activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh})
     for (const double p : {0.0, 0.2})
-      check("feed_forward/" + activation_name(activation) + (p > 0 ? "_dropout" : ""),
+      check("feed_forward/" + name_of(activation) + (p > 0 ? "_dropout" : ""),
             nn::FeedForward<T, D>(width, 100, {.activation = activation, .dropout = p}), plain);
   check("dropout", NoWeights<T>{}, [](const auto&, const auto& z) { return dropout(z, 0.3); });
   for (const auto kind : {nn::PositionKind::sinusoidal, nn::PositionKind::sinusoidal_halves, nn::PositionKind::learned})
@@ -59,20 +59,22 @@ void attention_modules(Record& record) {
   };
   seed(12);
   using Attention = nn::MultiHeadAttention<T, D>;
-  const auto self = [&](const Attention& a) { return a(x, queries); };
-  const auto cross = [&](const Attention& a) { return a(x, queries, own, keys); };
+  const auto self = [&](const Attention& a) { return a(x, {.segments = queries}); };
+  const auto cross = [&](const Attention& a) { return a(x, {.queries = queries, .memory = {own, keys}}); };
   AttentionWeights<T, D> weights;
   const Attention heads({.d_model = width, .heads = 3});
   check("attention/self", heads, self);
-  check("attention/self_weights", heads, [&](const auto& a) { return a(x, queries, {.causal = true, .weights = &weights}); });
+  check("attention/self_weights", heads,
+        [&](const auto& a) { return a(x, {.segments = queries, .causal = true, .weights = &weights}); });
   item(record, "modules/attention/weights", weights.dense());
-  check("attention/causal_bias", heads, [&](const auto& a) { return a(x, queries, {.causal = true, .bias = bias}); });
+  check("attention/causal_bias", heads, [&](const auto& a) { return a(x, {.segments = queries, .causal = true, .bias = bias}); });
   check("attention/cross", heads, cross);
   check("attention/dropout", Attention({.d_model = width, .heads = 3, .dropout = 0.2}), self);
   check("attention/head_widths", Attention({.d_model = width, .heads = 2, .d_k = 5, .d_v = 7, .bias = false}), cross);
   check("attention/wide_heads", Attention({.d_model = width, .heads = 2, .d_k = 64, .out_bias = false}), self);
-  check("attention/memory_width", Attention({.d_model = width, .heads = 3, .d_memory = memory_width}),
-        [&](const auto& a) { return a(x, queries, other, keys); });
+  check("attention/memory_width", Attention({.d_model = width, .heads = 3, .d_memory = memory_width}), [&](const auto& a) {
+    return a(x, {.queries = queries, .memory = {other, keys}});
+  });
   check("attention/additive", nn::AdditiveAttention<T, D>(width, memory_width, 12),
         [&](const auto& a) { return a(x, queries, other, own, keys, &weights); });
   item(record, "modules/attention/additive_weights", weights.dense());
@@ -102,9 +104,10 @@ void layer_modules(Record& record) {
       };
       seed(14);
       check("encoder_layer", nn::EncoderLayer<T, D>(options), [&](const auto& m) { return m(x, queries); });
-      check("decoder_layer", nn::DecoderLayer<T, D>(options), [&](const auto& m) { return m(x, queries, memories); });
+      check("decoder_layer", nn::DecoderLayer<T, D>(options),
+            [&](const auto& m) { return m(x, queries, {.memories = memories}); });
       check("encoder", nn::Encoder<T, D>(options), [&](const auto& m) { return m(x, queries); });
-      check("decoder", nn::Decoder<T, D>(options), [&](const auto& m) { return m(x, queries, memories); });
+      check("decoder", nn::Decoder<T, D>(options), [&](const auto& m) { return m(x, queries, {.memories = memories}); });
     }
 }
 

@@ -104,12 +104,12 @@ void notebook2(Record& record) {
   const auto sentences = Segments::dense(2, 5);
   const auto x = numbers_of(2, 5, 16, 4), first = numbers_of(2, 5, 16, 5), second = numbers_of(2, 5, 16, 6);
   const std::vector<nn::Memory<T, D>> memories{{first, sentences}, {second, sentences}};
-  std::vector<AttentionWeights<T, D>> cross;
+  std::vector<AttentionWeights<T, D>> self, cross;
   const auto compute = [&] {
-    return block(positions(x, sentences), sentences, memories, {.self_weights = &weights, .cross_weights = &cross});
+    return block(positions(x, sentences), sentences, {.memories = memories, .self_weights = &self, .cross_weights = &cross});
   };
   differentiate(record, "notebook2/block", block, {x, first, second}, compute);
-  item(record, "notebook2/block/self_weights", weights.dense());
+  item(record, "notebook2/block/self_weights", self[0].dense());
   item(record, "notebook2/block/cross_weights0", cross[0].dense());
   item(record, "notebook2/block/cross_weights1", cross[1].dense());
   learn(record, "notebook2", block, [&] { return mean(square(compute())); });
@@ -153,7 +153,7 @@ void notebook3(Record& record) {
   const Var<T, D> x(numbers<T>({batch, length, width}, 1), true), y(numbers<T>({batch, length, width}, 2), true);
   const auto compute = [&] {
     const std::vector<nn::Memory<T, D>> memories{{model.encoder(x, sentences), sentences}};
-    return model.decoder(y, sentences, memories, {.self_bias = look_ahead});
+    return model.decoder(y, sentences, {.memories = memories, .self_bias = look_ahead});
   };
   differentiate(record, "notebook3/stacks", model, {x, y}, compute);
   nn::zero_grad(model);

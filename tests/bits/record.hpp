@@ -44,7 +44,7 @@ std::string readable(T number) {
 class Record {
  public:
   /// `dump`: the file that gets the numbers, of all items or where `only` names some, of these; empty: none. Throws
-  /// std::runtime_error where it cannot be written.
+  /// std::runtime_error if it cannot be written.
   explicit Record(const std::string& dump, std::set<std::string> only = {}) : only_(std::move(only)) {
     if (dump.empty()) return;
     dump_ = std::fopen(dump.c_str(), "wb");

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "attend/decode/shortlist.hpp"
-#include "attend/decode/translator.hpp"
 #include "attend/train/fit.hpp"
+#include "attend/translate/shortlist.hpp"
+#include "attend/translate/translator.hpp"
 #include "searches.hpp"
 
 /// Strings to strings, and a run of training from strings.

@@ -1,4 +1,4 @@
-#include "attend/cuda/additive_attention.cuh"
+#include "attend/cuda/attention/additive_attention.cuh"
 
 #include <cmath>
 #include <vector>

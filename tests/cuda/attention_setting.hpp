@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "attend/cpu/attention.hpp"
-#include "attend/cuda/attention.cuh"
+#include "attend/cuda/attention/attention.cuh"
 #include "cuda/device.hpp"
 
 /// What the tests of attention on the device share.
@@ -73,12 +73,7 @@ Results<T, D> run(const Setting& s, const Inputs<T>& inputs) {
   if (s.bias_rank > 0) a.bias_query = b[-1];
   if (s.bias_rank > 2) a.bias_head = b[-1] * b[-2];
   if (s.bias_rank > 3) a.bias_sentence = b[-1] * b[-2] * b[-3];
-  index_t size = 0;
-  for (index_t i = 0; i < s.queries.count(); ++i) {
-    a.weight_offset.push_back(size);
-    size += s.heads * s.queries.length(i) * s.keys.keys(i);
-  }
-  a.weight_offset.push_back(size);
+  const index_t size = a.lay_out_weights();
 
   const auto q = inputs.q.template to<D>(), k = inputs.k.template to<D>(), v = inputs.v.template to<D>();
   const auto dout = inputs.dout.template to<D>(), bias = inputs.bias.template to<D>();

@@ -1,4 +1,4 @@
-#include "attend/cuda/broadcast.cuh"
+#include "attend/cuda/elements/broadcast.cuh"
 
 #include "attend/cpu/broadcast.hpp"
 #include "rows.hpp"
@@ -58,7 +58,7 @@ const std::vector<Shapes> shapes{
     {{70, 601}, {70, 1}},
 };
 
-// Elements after a multiple of 16 bytes: packs can be read and written only where there are none anywhere.
+// Elements after a multiple of 16 bytes: packs can be read and written only if there are none anywhere.
 struct Offsets {
   index_t a, b, y;
 };

@@ -5,9 +5,9 @@
 
 #include "attend/cpu/attention_step.hpp"
 #include "attend/cpu/log_add.hpp"
-#include "attend/cuda/attention_step.cuh"
-#include "attend/cuda/constrain.cuh"
-#include "attend/cuda/log_add.cuh"
+#include "attend/cuda/attention/attention_step.cuh"
+#include "attend/cuda/search/constrain.cuh"
+#include "attend/cuda/search/log_add.cuh"
 #include "rows.hpp"
 
 using namespace attend;

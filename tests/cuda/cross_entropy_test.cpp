@@ -13,7 +13,7 @@ struct Size {
 // Rows of packs and edges, and of every length of registers in one type or another.
 const std::vector<Size> sizes{{0, 5}, {3, 1}, {4, 10}, {70, 33}, {4, 1000}, {3, 9001}, {2, 20000}, {2, 40003}, {1, 70002}};
 
-/// Labels of which the second, where there is one, is ignored.
+/// Labels of which the second, if there is one, is ignored.
 Tensor<token_t> some_labels(index_t rows, index_t classes, token_t ignored) {
   const Tensor<token_t> labels({rows});
   const Generator::Stream random{9, 0};

@@ -2,8 +2,9 @@
 #include <vector>
 
 #include "attend/cpu/attention_step.hpp"
-#include "attend/cuda/attention_step.cuh"
-#include "attend/cuda/sample.cuh"
+#include "attend/cpu/sample.hpp"
+#include "attend/cuda/attention/attention_step.cuh"
+#include "attend/cuda/search/sample.cuh"
 #include "rows.hpp"
 
 using namespace attend;
@@ -45,7 +46,7 @@ TEMPLATE_TEST_CASE("cuda: attention_step is the processor's", "[cuda]", float, d
         std::vector<const W*> places;
         for (index_t t = 0; t < steps; ++t) places.push_back(slabs.data() + t * slab_rows * kv);
         const Tensor<W> out({rows, out_width}, W(5));
-        const W nothing[4] = {};  // where there are no steps
+        const W nothing[4] = {};  // if there are no steps
         if (steps == 0) std::fill(out.data(), out.data() + out.size(), W(0));
         else
           attention_step(Cpu{}, rows, c.heads, c.d_k, c.d_v, steps, scale, q.data(), q_width, places.data(), index_t{0},

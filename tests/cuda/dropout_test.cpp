@@ -1,9 +1,10 @@
-#include "attend/cuda/dropout.cuh"
+#include "attend/cpu/dropout.hpp"
 
 #include "attend/cpu/map_dropout.hpp"
 #include "attend/cpu/residual.hpp"
-#include "attend/cuda/map_dropout.cuh"
-#include "attend/cuda/residual.cuh"
+#include "attend/cuda/elements/dropout.cuh"
+#include "attend/cuda/elements/map_dropout.cuh"
+#include "attend/cuda/rows/residual.cuh"
 #include "rows.hpp"
 
 using namespace attend;

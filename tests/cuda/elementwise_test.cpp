@@ -1,7 +1,7 @@
 #include "attend/cpu/basic.hpp"
 #include "attend/cpu/map.hpp"
-#include "attend/cuda/basic.cuh"
-#include "attend/cuda/map.cuh"
+#include "attend/cuda/elements/basic.cuh"
+#include "attend/cuda/elements/map.cuh"
 #include "attend/ops/math.hpp"
 #include "rows.hpp"
 
@@ -23,7 +23,7 @@ struct ExpSlope {
   }
 };
 
-// Elements after a multiple of 16 bytes: packs can be read and written only where there are none anywhere.
+// Elements after a multiple of 16 bytes: packs can be read and written only if there are none anywhere.
 struct Offsets {
   index_t a, b, y;
 };

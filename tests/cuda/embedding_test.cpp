@@ -1,4 +1,4 @@
-#include "attend/cuda/embedding.cuh"
+#include "attend/cuda/elements/embedding.cuh"
 
 #include <algorithm>
 

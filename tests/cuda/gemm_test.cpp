@@ -1,9 +1,10 @@
-#include "attend/cuda/gemm.cuh"
+#include "attend/cuda/products/gemm.cuh"
 
 #include <map>
 
 #include "attend/cpu/gemm.hpp"
-#include "attend/cuda/linear.cuh"
+#include "attend/cpu/linear.hpp"
+#include "attend/cuda/products/linear.cuh"
 #include "device.hpp"
 
 using namespace attend;

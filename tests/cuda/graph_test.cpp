@@ -1,8 +1,8 @@
-#include "attend/cuda/graph.cuh"
+#include "attend/cuda/device/graph.cuh"
 
-#include "attend/cuda/basic.cuh"
-#include "attend/cuda/dropout.cuh"
-#include "attend/cuda/segments.cuh"
+#include "attend/cuda/device/segments.cuh"
+#include "attend/cuda/elements/basic.cuh"
+#include "attend/cuda/elements/dropout.cuh"
 #include "attend/ops/dropout.hpp"
 #include "device.hpp"
 

@@ -1,8 +1,8 @@
-#include "attend/cuda/memory.cuh"
+#include "attend/cuda/device/memory.cuh"
 
-#include "attend/cuda/arriving.cuh"
-#include "attend/cuda/graph.cuh"
-#include "attend/cuda/segments.cuh"
+#include "attend/cuda/device/arriving.cuh"
+#include "attend/cuda/device/graph.cuh"
+#include "attend/cuda/device/segments.cuh"
 #include "device.hpp"
 
 using namespace attend;

@@ -1,11 +1,11 @@
-#include "attend/cuda/mma.cuh"
+#include "attend/cuda/attention/mma.cuh"
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "attend/cuda/device.cuh"
-#include "attend/cuda/launch.cuh"
+#include "attend/cuda/device/device.cuh"
+#include "attend/cuda/device/launch.cuh"
 #include "cuda/device.hpp"
 
 using namespace attend;

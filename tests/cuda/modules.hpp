@@ -21,9 +21,9 @@ template <class T, attend::Device D>
 struct Given {
   using Var = attend::Var<T, D>;
   using Weights = attend::AttentionWeights<T, D>;
-  using AttentionCall = attend::nn::AttentionCall<T, D>;
+  using OwnKeys = attend::nn::OwnKeys<T, D>;
+  using MemoryKeys = attend::nn::MemoryKeys<T, D>;
   using StackCall = attend::nn::StackCall<T, D>;
-  using DecoderLayerCall = attend::nn::DecoderLayerCall<T, D>;
   using Memory = attend::nn::Memory<T, D>;
 
   int pass = 0;                                       // of two
@@ -69,7 +69,7 @@ void randomise(const M& model, Rounding rounding) {
 
 struct Named {
   std::string name;
-  attend::Tensor<double> value;  // of a gradient: empty where there is none
+  attend::Tensor<double> value;  // of a gradient: empty if there is none
 };
 
 /// What a module gave, in double on the host.

@@ -39,22 +39,22 @@ auto attention(const Options& o) {
 auto self(const Segments& segments, bool causal) {
   return [=]<class Given>(const auto& m, Given& given) {
     typename Given::Weights weights;
-    typename Given::AttentionCall call{.causal = causal};
-    if (given.x.size() > 1) call.bias = given.x[1];
-    if (given.pass == 1) call.weights = &weights;
-    const auto y = m(given.x[0], segments, call);
+    typename Given::OwnKeys keys{.segments = segments, .causal = causal};
+    if (given.x.size() > 1) keys.bias = given.x[1];
+    if (given.pass == 1) keys.weights = &weights;
+    const auto y = m(given.x[0], keys);
     if (given.pass == 1) given.compare(weights.dense());
     return y;
   };
 }
 /// Attention of the first input to the second; where there is a third, it is added to the scores.
-auto cross(const Segments& queries, const Segments& keys, bool causal = false) {
+auto cross(const Segments& queries, const Segments& sentences, bool causal = false) {
   return [=]<class Given>(const auto& m, Given& given) {
     typename Given::Weights weights;
-    typename Given::AttentionCall call{.causal = causal};
-    if (given.x.size() > 2) call.bias = given.x[2];
-    if (given.pass == 1) call.weights = &weights;
-    const auto y = m(given.x[0], queries, given.x[1], keys, call);
+    typename Given::MemoryKeys keys{.queries = queries, .memory = {given.x[1], sentences}, .causal = causal};
+    if (given.x.size() > 2) keys.bias = given.x[2];
+    if (given.pass == 1) keys.weights = &weights;
+    const auto y = m(given.x[0], keys);
     if (given.pass == 1) given.compare(weights.dense());
     return y;
   };
@@ -81,7 +81,10 @@ TEST_CASE("cuda: cross-attention is the processor's, the memory as wide as the m
     }
   // The queries may be the memory.
   check(attention({.d_model = 32, .heads = 2}),
-        [](const auto& m, auto& given) { return m(given.x[0], ragged, given.x[0], ragged); }, {{8, 32}});
+        [](const auto& m, auto& given) {
+          return m(given.x[0], {.queries = ragged, .memory = {given.x[0], ragged}});
+        },
+        {{8, 32}});
 }
 
 TEST_CASE("cuda: attention over sentences of more than a tile, of one token and of none is the processor's") {
@@ -116,9 +119,9 @@ TEST_CASE("cuda: attention under a mask is the processor's, also where a query m
       INFO(text(o) << ", causal " << causal);
       const auto run = [&]<class Given>(const auto& m, Given& given) {
         typename Given::Weights weights;
-        typename Given::AttentionCall call{.causal = causal, .bias = given.constant(mask)};
-        if (given.pass == 1) call.weights = &weights;
-        const auto y = m(given.x[0], ragged, call);
+        typename Given::OwnKeys keys{.segments = ragged, .causal = causal, .bias = given.constant(mask)};
+        if (given.pass == 1) keys.weights = &weights;
+        const auto y = m(given.x[0], keys);
         if (given.pass == 1) given.compare(weights.dense());
         return y;
       };

@@ -51,7 +51,7 @@ TEST_CASE("cuda: a seed gives the model that it gives on the processor, bit for 
     o.share_embeddings = o.tie_head = tied, o.scale_embedding = !tied, o.d_v = tied ? 5 : 0;
     check_start([=]<class T, class D>() { return nn::Transformer<T, D>(o); });
   }
-  for (const auto& [kind, name] : nn::initialisations) {
+  for (const auto& [kind, name] : names_of(nn::Initialisation())) {
     auto o = options();
     o.initialisation = kind;
     check_start([=]<class T, class D>() { return nn::Transformer<T, D>(o); });
@@ -106,7 +106,7 @@ TEST_CASE("cuda: a named tensor gives its part of the gradient, and zero_grad fo
   const auto parts = nn::state(attention);
   CHECK_THROWS_AS(parts[0].grad(), Error);
   const Var<float, Cuda> x(device::random<float>({5, 4}).to<Cuda>(), true);
-  const auto y = attention(x, Segments::ragged({5}));
+  const auto y = attention(x, {.segments = Segments::ragged({5})});
   y.backward(device::random<float>({5, 4}, 1).to<Cuda>());
   CHECK(parts[2].grad().data() == attention.weight.grad().data() + 16);
   CHECK(parts[2].grad().values() == attention.weight.grad().rows(4, 4).values());

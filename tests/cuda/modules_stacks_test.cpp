@@ -56,8 +56,12 @@ void check(const Make& make, const Run& run, const std::vector<Shape>& shapes) {
 }
 constexpr auto encode_tokens = [](const auto& m, auto& given) { return m(given.beside(tokens), ragged); };
 constexpr auto encode_vectors = [](const auto& m, auto& given) { return m(given.x[0], ragged); };
-constexpr auto decode_tokens = [](const auto& m, auto& given) { return m(given.beside(tokens), ragged, memories(given, 0)); };
-constexpr auto decode_vectors = [](const auto& m, auto& given) { return m(given.x[0], ragged, memories(given, 1)); };
+constexpr auto decode_tokens = [](const auto& m, auto& given) {
+  return m(given.beside(tokens), ragged, {.memories = memories(given, 0)});
+};
+constexpr auto decode_vectors = [](const auto& m, auto& given) {
+  return m(given.x[0], ragged, {.memories = memories(given, 1)});
+};
 
 }  // namespace
 
@@ -117,8 +121,9 @@ TEST_CASE("cuda: an Encoder that takes vectors, ragged, padded and of no sentenc
     const auto padded = Segments::dense(2, 4, std::vector<index_t>{4, 2});
     check(encoder(o), [&](const auto& m, auto& given) { return m(given.x[0], padded); }, {{8, o.d_model}});
     check(encoder(o), [](const auto& m, auto& given) { return m(given.x[0], Segments()); }, {{0, o.d_model}});
+    o.causal = 1;
     const auto layer = [=]<class T, class D>() { return nn::EncoderLayer<T, D>(o); };
-    const auto run = [](const auto& m, auto& given) { return m(given.x[0], ragged, {.causal = true, .bias = given.x[1]}); };
+    const auto run = [](const auto& m, auto& given) { return m(given.x[0], ragged, {.self_bias = given.x[1]}); };
     check(layer, run, {{8, o.d_model}, {4, 4}});
   }
 }
@@ -143,13 +148,14 @@ TEST_CASE("cuda: a Decoder is the processor's with no, one and two memories, cau
         }
   // No sentence at all, and sentences of nothing beside others.
   const auto none = [](const auto& m, auto& given) {
-    return m(given.x[0], Segments(),
-             std::vector<typename std::remove_cvref_t<decltype(given)>::Memory>{{given.x[1], Segments()}});
+    using Memory = typename std::remove_cvref_t<decltype(given)>::Memory;
+    return m(given.x[0], Segments(), {.memories = std::vector<Memory>{{given.x[1], Segments()}}});
   };
   check(decoder(small()), none, {{0, 32}, {0, 32}});
   const auto gaps = [](const auto& m, auto& given) {
     using Memory = typename std::remove_cvref_t<decltype(given)>::Memory;
-    return m(given.x[0], Segments::ragged({3, 0, 1}), std::vector<Memory>{{given.x[1], Segments::ragged({0, 5, 2})}});
+    return m(given.x[0], Segments::ragged({3, 0, 1}),
+             {.memories = std::vector<Memory>{{given.x[1], Segments::ragged({0, 5, 2})}}});
   };
   check(decoder(small()), gaps, {{4, 32}, {7, 32}});
 }
@@ -172,9 +178,10 @@ TEST_CASE("cuda: terms added to the scores of a stack, masks among them, and the
     o.cross_attentions = 2;
     const auto decode = [&]<class Given>(const auto& m, Given& given) {
       std::vector<typename Given::Weights> self, cross;
-      typename Given::StackCall call{.self_bias = given.x[1], .cross_bias = given.x[2]};
+      const std::vector<typename Given::Memory> memories{{given.x[0], sources}};
+      typename Given::StackCall call{.memories = memories, .self_bias = given.x[1], .cross_bias = given.x[2]};
       if (given.pass == 1) call.self_weights = &self, call.cross_weights = &cross;
-      const auto y = m(given.beside(tokens), ragged, std::vector<typename Given::Memory>{{given.x[0], sources}}, call);
+      const auto y = m(given.beside(tokens), ragged, call);
       for (const auto& w : self) given.compare(w.dense());
       for (const auto& w : cross) given.compare(w.dense());
       return y;
@@ -183,9 +190,10 @@ TEST_CASE("cuda: terms added to the scores of a stack, masks among them, and the
     const auto layer = [&]<class T, class D>() { return nn::DecoderLayer<T, D>(o); };
     const auto of_layer = [&]<class Given>(const auto& m, Given& given) {
       std::vector<typename Given::Weights> cross;
-      typename Given::DecoderLayerCall call{.self_bias = given.x[2]};
+      const std::vector<typename Given::Memory> memories{{given.x[1], sources}};
+      typename Given::StackCall call{.memories = memories, .self_bias = given.x[2]};
       if (given.pass == 1) call.cross_weights = &cross;
-      const auto y = m(given.x[0], ragged, std::vector<typename Given::Memory>{{given.x[1], sources}}, call);
+      const auto y = m(given.x[0], ragged, call);
       for (const auto& w : cross) given.compare(w.dense());
       return y;
     };
@@ -212,7 +220,8 @@ TEST_CASE("cuda: Encoder and Decoder refuse on the device what they refuse on th
     auto two = o;
     two.cross_attentions = 2;
     check_refused(
-        decoder(two), [&](const auto& m, auto& given) { return m(given.beside(t), s, memories(given, 0)); }, shapes);
+        decoder(two), [&](const auto& m, auto& given) { return m(given.beside(t), s, {.memories = memories(given, 0)}); },
+        shapes);
   };
   decode(tokens, ragged, {});
   decode(tokens, ragged, {{7, 32}, {7, 32}, {7, 32}});

@@ -115,7 +115,7 @@ TEST_CASE("cuda: Sublayer is the processor's in both orders, each dropout at its
               return m;
             };
             const auto run = [](const auto& m, auto& given) {
-              return m(given.x[0], [&](const auto& z) { return tanh(linear(z, given.x[1])); });
+              return m({given.x[0]}, [&](const auto& z) { return tanh(linear(z, given.x[1])); }).value();
             };
             check(make, run, {{5, width}, {width, width}});
           }

@@ -1,6 +1,8 @@
-#include "attend/cuda/muon.cuh"
+#include "attend/cpu/muon.hpp"
 
-#include "attend/cuda/gemm.cuh"
+#include "attend/cpu/gemm.hpp"
+#include "attend/cuda/optim/muon.cuh"
+#include "attend/cuda/products/gemm.cuh"
 #include "attend/optim/muon.hpp"
 #include "device.hpp"
 

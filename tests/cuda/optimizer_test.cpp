@@ -1,7 +1,7 @@
-#include "attend/cuda/optimizer.cuh"
+#include "attend/cuda/optim/optimizer.cuh"
 
-#include "attend/cuda/gemm.cuh"
-#include "attend/cuda/muon.cuh"
+#include "attend/cuda/optim/muon.cuh"
+#include "attend/cuda/products/gemm.cuh"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/average.hpp"
 #include "attend/optim/clip.hpp"

@@ -1,4 +1,4 @@
-#include "attend/cuda/rearrange.cuh"
+#include "attend/cuda/elements/rearrange.cuh"
 
 #include <algorithm>
 #include <numeric>
@@ -6,8 +6,8 @@
 #include "attend/cpu/positions.hpp"
 #include "attend/cpu/rearrange.hpp"
 #include "attend/cpu/reduce.hpp"
-#include "attend/cuda/positions.cuh"
-#include "attend/cuda/reduce.cuh"
+#include "attend/cuda/elements/positions.cuh"
+#include "attend/cuda/elements/reduce.cuh"
 #include "rows.hpp"
 
 using namespace attend;
@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("cuda: runs are copied and cleared as on the processor", "[cu
       for (const int keep : {0, 1}) {
         const auto expected = device::representable<T>({r.outer, r.y_step}, 2);
         const auto y = device::upload<T>(expected, offset);
-        // Where nothing is kept, what stood there before must not matter; what stands between the runs must stay.
+        // If nothing is kept, what stood there before must not matter; what stands between the runs must stay.
         if (keep == 0) {
           auto nan = expected.clone();
           for (index_t o = 0; o < r.outer; ++o)

@@ -1,5 +1,6 @@
-#include "attend/cuda/softmax.cuh"
+#include "attend/cpu/softmax.hpp"
 
+#include "attend/cuda/rows/softmax.cuh"
 #include "rows.hpp"
 
 using namespace attend;

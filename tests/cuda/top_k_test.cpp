@@ -1,5 +1,6 @@
-#include "attend/cuda/top_k.cuh"
+#include "attend/cpu/top_k.hpp"
 
+#include "attend/cuda/search/top_k.cuh"
 #include "rows.hpp"
 
 using namespace attend;

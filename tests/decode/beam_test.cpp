@@ -369,7 +369,7 @@ TEST_CASE("length penalties are as published", "[beam]") {
 
 TEST_CASE("beam search refuses options that make no sense", "[beam]") {
   scripted::Model<double> model(5, scripted::random_script(1, 5, 1));
-  REQUIRE_THROWS_WITH(run(model, {0}, {.beam = 0}), "beam_search: beam is 0, expected at least 1");
+  REQUIRE_THROWS_WITH(run(model, {0}, {.beam = 0}), "beam_search: beam is 0, expected 1 or more");
   REQUIRE_THROWS_AS(run(model, {0}, {.beam = -3}), ValueError);
   REQUIRE_THROWS_WITH(run(model, {0}, {.beam = 3, .n_best = 4}), "beam_search: n_best is 4, expected 1 to the beam 3");
   REQUIRE_THROWS_AS(run(model, {0}, {.n_best = 0}), ValueError);

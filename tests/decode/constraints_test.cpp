@@ -392,7 +392,7 @@ TEST_CASE("searches refuse constraints that make no sense", "[constraints]") {
   REQUIRE_THROWS_WITH(run({.allowed = {{3, -1}, {}}}), "greedy: a token of allowed 0 is -1, outside the vocabulary of 5");
   REQUIRE_THROWS_WITH(run({.banned = {{3}, {}}}), "greedy: banned sequence 1 is empty");
   REQUIRE_THROWS_WITH(run({.banned = {{3, 9}}}), "greedy: a banned token is 9, outside the vocabulary of 5");
-  REQUIRE_THROWS_WITH(run({.no_repeat_ngram = -1}), "greedy: no_repeat_ngram is negative: -1");
+  REQUIRE_THROWS_WITH(run({.no_repeat_ngram = -1}), "greedy: constraints.no_repeat_ngram is -1, expected 0 or more");
   REQUIRE_THROWS_WITH(run({.score_forced_end = true}), "greedy: score_forced_end goes with force_end, which is not asked for");
   REQUIRE_THROWS_AS(run({.repetition_penalty = 0}), ValueError);
   REQUIRE_THROWS_AS(run({.repetition_penalty = std::nan("")}), ValueError);
@@ -402,7 +402,7 @@ TEST_CASE("searches refuse constraints that make no sense", "[constraints]") {
   const AllowedNext outside = [](index_t, std::span<const token_t>) { return Tokens{3, 5}; };
   REQUIRE_THROWS_WITH(run({.allowed_next = outside}), "greedy: a token of allowed_next is 5, outside the vocabulary of 5");
   const EditLogProbabilities raise = [](index_t, std::span<const token_t>, std::span<float> values) { values[3] = 1; };
-  REQUIRE_THROWS_WITH(run({.edit = raise}), "greedy: edit gives token 3 the log-probability 1.000000, expected at most 0");
+  REQUIRE_THROWS_WITH(run({.edit = raise}), "greedy: edit gives token 3 the log-probability 1, expected at most 0");
   const EditLogProbabilities spoil = [](index_t, std::span<const token_t>, std::span<float> values) {
     values[3] = std::nanf("");
   };

@@ -28,7 +28,7 @@ Tensor<double> whole_pass(nn::Decoder<double>& decoder, const Var<double>& head,
   const NoGrad no_grad;
   const nn::EvaluationScope evaluation(decoder);
   const Tensor<token_t> all({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens));
-  return log_softmax(linear(decoder(all, segments, {}), head)).value();
+  return log_softmax(linear(decoder(all, segments), head)).value();
 }
 
 }  // namespace

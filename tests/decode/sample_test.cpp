@@ -215,7 +215,7 @@ TEST_CASE("a token without probability is never drawn", "[sample]") {
 TEST_CASE("sampling refuses options that make no sense", "[sample]") {
   scripted::Model<double> model(5, scripted::random_script(1, 5, 1));
   REQUIRE_THROWS_WITH(run(model, {0}, {.temperature = 0}),
-                      "sample: temperature is 0, expected a positive one; for the most probable tokens use greedy");
+                      "sample: temperature is 0, expected more than 0; for the most probable tokens use greedy");
   REQUIRE_THROWS_AS(run(model, {0}, {.temperature = -1}), ValueError);
   REQUIRE_THROWS_AS(run(model, {0}, {.temperature = std::nan("")}), ValueError);
   REQUIRE_THROWS_AS(run(model, {0}, {.samples = 0}), ValueError);

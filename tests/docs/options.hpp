@@ -9,7 +9,7 @@
 namespace docs {
 
 struct Field {
-  std::string name, type, preset, text;  ///< the preset is empty where there is none
+  std::string name, type, preset, text;  ///< the preset is empty if there is none
 };
 
 struct OptionStruct {
@@ -133,8 +133,9 @@ inline std::vector<OptionStruct> read_options(const std::filesystem::path& inclu
 /// Those of all headers, floor by floor.
 inline std::vector<OptionStruct> read_all_options(const std::filesystem::path& root) {
   const std::filesystem::path include = root / "include";
-  const std::vector<std::string> floors{"core",   "autograd", "cpu", "ops",   "nn",     "optim",
-                                        "decode", "text",     "io",  "train", "attend", "cuda"};  // attend: above the floors
+  const std::vector<std::string> floors{
+      "core", "kernels", "autograd", "cpu",       "ops",    "nn",     "optim", "decode",
+      "io",   "text",    "train",    "translate", "marian", "attend", "cuda"};  // attend: above the floors
   std::vector<std::filesystem::path> headers;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(include))
     if (entry.path().extension() == ".hpp") headers.push_back(entry.path().lexically_relative(include));

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <map>
 
-#include "../../examples/translate/grammar.hpp"
+#include "../../examples/translate/demo_corpus/grammar.hpp"
 #include "../catch.hpp"
 #include "attend/nn/transformer.hpp"
 #include "attend/text/sentencepiece.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "../../examples/translate/attention.hpp"
-#include "../../examples/translate/markup.hpp"
+#include "../../examples/translate/pages/attention.hpp"
+#include "../../examples/translate/pages/markup.hpp"
 #include "attend/decode/transformer.hpp"
 #include "attend/io/file.hpp"
 #include "attend/io/model.hpp"

@@ -1,12 +1,12 @@
-#include "../../examples/translate/explain.hpp"
+#include "../../examples/translate/pages/explain.hpp"
 
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "../../examples/translate/grey_picture.hpp"
-#include "../../examples/translate/markup.hpp"
+#include "../../examples/translate/pages/grey_picture.hpp"
+#include "../../examples/translate/pages/markup.hpp"
 #include "attend/core/error.hpp"
 #include "catch.hpp"
 #include "page.hpp"

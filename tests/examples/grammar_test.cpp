@@ -1,4 +1,4 @@
-#include "../../examples/translate/grammar.hpp"
+#include "../../examples/translate/demo_corpus/grammar.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../../examples/translate/speaker.hpp"
+#include "../../examples/translate/demo_corpus/sentence_maker.hpp"
 #include "attend/core/error.hpp"
 #include "catch.hpp"
 
@@ -206,9 +206,9 @@ TEST_CASE("grammar: ser, estar, hay and gustar", "[grammar]") {
 
 TEST_CASE("grammar: one English sentence has one translation, of 3 to 12 words", "[grammar]") {
   std::map<std::string, std::string> translations;
-  Speaker speaker(7);
+  SentenceMaker maker(7);
   for (int n = 0; n < 60'000; ++n) {
-    const Sentence sentence = speaker.next();
+    const Sentence sentence = maker.next();
     const auto [at, fresh] = translations.emplace(sentence.text.english, sentence.text.spanish);
     if (!fresh && at->second != sentence.text.spanish) FAIL(at->first << ": " << at->second << " | " << sentence.text.spanish);
     const std::size_t english = split(sentence.text.english).size(), spanish = split(sentence.text.spanish).size();
@@ -301,7 +301,7 @@ TEST_CASE("demo corpus: what is held out is only in the test part", "[grammar]")
     const std::vector<std::string> words = bare_words(pair.source);
     const std::set<std::string> sentence(words.begin(), words.end());
     return std::count_if(corpus.held_out.begin(), corpus.held_out.end(),
-                         [&](const Bond& bond) { return shows(sentence, bond.first) && shows(sentence, bond.second); });
+                         [&](const WordPair& held) { return shows(sentence, held.first) && shows(sentence, held.second); });
   };
   for (const auto* part : {&corpus.train, &corpus.validation}) {
     for (const Pair& pair : *part) {
@@ -312,7 +312,7 @@ TEST_CASE("demo corpus: what is held out is only in the test part", "[grammar]")
     if (combinations_in(pair) == 0) FAIL(pair.source);
   }
   std::set<Relation> relations;
-  for (const Bond& bond : corpus.held_out) relations.insert(bond.relation);
+  for (const WordPair& pair : corpus.held_out) relations.insert(pair.relation);
   CHECK(relations.size() == 3);
 }
 

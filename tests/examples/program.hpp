@@ -54,7 +54,7 @@ class Program {
   }
   void close_input() { close(in_); }
   void close_output() { close(out_); }
-  /// The next line of standard output with its end; what there is where it does not come within a minute.
+  /// The next line of standard output with its end; what there is if it does not come within a minute.
   std::string line() {
     std::size_t end;
     while ((end = read_.find('\n')) == std::string::npos && more()) continue;

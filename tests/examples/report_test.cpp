@@ -1,12 +1,12 @@
-#include "../../examples/translate/report.hpp"
+#include "../../examples/translate/pages/report.hpp"
 
 #include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "../../examples/translate/charts.hpp"
-#include "../../examples/translate/markup.hpp"
+#include "../../examples/translate/pages/charts.hpp"
+#include "../../examples/translate/pages/markup.hpp"
 #include "attend/core/error.hpp"
 #include "attend/io/file.hpp"
 #include "catch.hpp"

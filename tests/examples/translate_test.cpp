@@ -138,7 +138,7 @@ TEST_CASE("translate: help ends with 0, a command line that makes no sense with 
   fails({"run", "--modle=m"}, 2, "translate: --modle is unknown (translate run --help says more)");
   fails({"run", "--model", "m", "--baem", "2"}, 2, "translate: --baem is unknown (translate run --help says more)");
   fails({"score", "test.es"}, 2, "translate: test.es is unknown (translate score --help says more)");
-  fails({"run", "--model", "m", "--beam", "0"}, 2, "--beam: Value 0 not in range 1 to 1000");
+  fails({"run", "--model", "m", "--beam", "0"}, 2, "--beam: Value 0, expected 1 to 1000");
   fails({"run", "--model", "m", "--top-k", "5"}, 2, "--top-k requires --sample");
   fails({"train", "--pairs", "x", "--source", "y", "--target", "z", "--out", "o"}, 2, " excludes --");
 }

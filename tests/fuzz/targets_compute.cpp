@@ -219,7 +219,7 @@ void softmaxes(Input& in) {
 template <class T>
 void layer_norms(Input& in) {
   const bool sample = (in.byte() & 1) != 0, scalar = (in.byte() & 1) != 0;
-  const LayerNormLayout norm{in.number(2, 200), 1e-5, sample, scalar};
+  const NormLayout norm{.width = in.number(2, 200), .sample_deviation = sample, .scalar_affine = scalar};
   const index_t rows = in.number(1, 6), n = norm.width;
   const auto x = numbers<T>(in, rows * n), gamma = numbers<T>(in, n), beta = numbers<T>(in, n);
   std::vector<T> y(x.size()), mean(at(rows)), rstd(at(rows));

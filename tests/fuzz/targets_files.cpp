@@ -13,12 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#include "attend/decode/shortlist.hpp"
 #include "attend/io/folder.hpp"
 #include "attend/io/json.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/optim/schedule.hpp"
+#include "attend/translate/shortlist.hpp"
 #include "input.hpp"
 
 using namespace attend;

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "attend/core/random.hpp"
-#include "attend/decode/translator_options.hpp"
 #include "attend/io/file.hpp"
 #include "attend/marian.hpp"
-#include "attend/text/marian_tokenizer.hpp"
+#include "attend/marian/tokenizer.hpp"
+#include "attend/translate/translator_options.hpp"
 #include "input.hpp"
 
 using namespace attend;
@@ -46,7 +46,7 @@ class MarianFolder {
       files_[entry.path().filename().string()] = io::read_file(entry.path());
   }
   [[nodiscard]] const fs::path& path() const { return path_; }
-  /// What a file holds; nothing where there is none of that name.
+  /// What a file holds; nothing if there is none of that name.
   [[nodiscard]] std::string file(const std::string& name) const {
     const auto found = files_.find(name);
     return found == files_.end() ? std::string() : found->second;

@@ -16,18 +16,18 @@
 #include <variant>
 #include <vector>
 
-#include "../../examples/translate/commands.hpp"
+#include "../../examples/translate/commands/commands.hpp"
+#include "../../examples/translate/commands/train_settings.hpp"
+#include "../../examples/translate/flags/model_flags.hpp"
+#include "../../examples/translate/flags/place.hpp"
+#include "../../examples/translate/flags/search_flags.hpp"
+#include "../../examples/translate/flags/train_flags.hpp"
 #include "../../examples/translate/help.hpp"
-#include "../../examples/translate/model_flags.hpp"
-#include "../../examples/translate/place.hpp"
-#include "../../examples/translate/search_flags.hpp"
-#include "../../examples/translate/train_flags.hpp"
-#include "../../examples/translate/train_settings.hpp"
-#include "attend/decode/translator_options.hpp"
 #include "attend/nn/linear.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/train/completed.hpp"
 #include "attend/train/recipe.hpp"
+#include "attend/translate/translator_options.hpp"
 #include "input.hpp"
 
 using namespace attend;

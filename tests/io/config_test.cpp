@@ -105,7 +105,7 @@ TEST_CASE("config: every name of every choice") {
     o.decoder.norm_order = order;
     CHECK(again().decoder.norm_order == order);
   }
-  for (const auto& [kind, name] : nn::initialisations) {
+  for (const auto& [kind, name] : names_of(nn::Initialisation())) {
     o.encoder.initialisation = kind;
     CHECK(again().encoder.initialisation == kind);
   }
@@ -146,6 +146,20 @@ TEST_CASE("config: what an encoder of version 1 says of a decoder's options mean
   CHECK(io::to_json(unusual())["version"] == 2);
 }
 
+TEST_CASE("config: norms that older programs would take for others have a version of their own") {
+  auto o = nn::model_options({.vocabulary = 5, .d_model = 4, .heads = 2});
+  CHECK_FALSE(io::to_json(o)["encoder"]["norm"].contains("kind"));
+  o.decoder.norm.kind = NormKind::rms;
+  o.encoder.norm.bias = false;
+  const auto json = io::to_json(o);
+  CHECK(json["version"] == 3);
+  const auto again = io::model_options_from(json, "config.json");
+  CHECK(again.decoder.norm.kind == NormKind::rms);
+  CHECK(again.decoder.norm.bias);
+  CHECK(again.encoder.norm.kind == NormKind::layer);
+  CHECK_FALSE(again.encoder.norm.bias);
+}
+
 TEST_CASE("config: a model saved before there was a choice of initial values began as xavier") {
   auto json = io::to_json(unusual());
   for (const char* stack : {"encoder", "decoder"}) json[stack].erase("initialisation");
@@ -163,7 +177,7 @@ TEST_CASE("config: a value that makes no sense is named with what was expected")
     CHECK_THROWS_WITH(io::model_options_from(damaged, "config.json"), ContainsSubstring("config.json") && ContainsSubstring(why));
   };
   refuses("/format", "other", "format is \"other\", expected \"attend\"");
-  refuses("/version", 3, "version is 3, this library reads versions 1 and 2");
+  refuses("/version", 4, "version is 4, this library reads versions 1 to 3");
   refuses("/encoder/cross_attentions", 1, "cross_attentions is 1, and an encoder has none");
   refuses("/encoder/d_model", "12", "d_model");
   refuses("/encoder/d_model", 12.5, "d_model");
@@ -177,7 +191,7 @@ TEST_CASE("config: a value that makes no sense is named with what was expected")
   refuses("/encoder/norm", 3, "norm");
   refuses("/encoder/norm/eps", -1, "eps is -1");
   refuses("/encoder/norm/scalar_affine", 1, "scalar_affine");
-  refuses("/encoder/dropout/residual", 1.5, "residual dropout is 1.5");
+  refuses("/encoder/dropout/residual", 1.5, "dropout.residual is 1.5");
   refuses("/encoder/position_base", 0, "position_base is 0");
   refuses("/decoder/d_memory", 9, "attends to 9");
   refuses("/decoder/cross_attentions", 2, "cross-attention");

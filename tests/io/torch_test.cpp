@@ -105,7 +105,7 @@ TEST_CASE("torch: sizes come from the file; q, k and v from the packed projectio
   CHECK(nn::frozen_names(model).empty());
   const auto& attention = model.decoder.layers[0].cross[0].attention;
   CHECK(test::distance(attention.weight.value(), dict["net.decoder.layers.0.multihead_attn.in_proj_weight"]) == 0);
-  CHECK(test::distance(model.encoder.layer_norm->bias.value(), dict["net.encoder.norm.bias"]) == 0);
+  CHECK(test::distance(model.encoder.layer_norm->bias->value(), dict["net.encoder.norm.bias"]) == 0);
   CHECK(test::distance(model.decoder.layers[0].around_feed_forward.norm.weight.value(),
                        dict["net.decoder.layers.0.norm3.weight"]) == 0);
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "attend/decode/translator.hpp"
 #include "attend/load.hpp"
+#include "attend/translate/translator.hpp"
 
 namespace {
 

@@ -1,3 +1,5 @@
+#include "attend/marian/tokenizer.hpp"
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -5,7 +7,6 @@
 
 #include "attend/io/json.hpp"
 #include "attend/text/any_tokenizer.hpp"
-#include "attend/text/marian_tokenizer.hpp"
 #include "marian_data.hpp"
 #include "temporary_folder.hpp"
 

@@ -1,5 +1,4 @@
-#include "attend/nn/decoder.hpp"
-
+#include "attend/nn/stack.hpp"
 #include "check.hpp"
 
 using namespace attend;
@@ -75,7 +74,7 @@ TEST_CASE("DecoderLayer: gradients with no, one and two cross-attentions") {
   auto inputs = leaves(memories);
   inputs.push_back(x);
   test::check_gradients(
-      layer, [&] { return layer(x, ragged, memories); }, inputs, 8);
+      layer, [&] { return layer(x, ragged, {.memories = memories}); }, inputs, 8);
 }
 
 TEST_CASE("DecoderLayer: one memory serves every cross-attention, of any width; its gradient is the sum of both") {
@@ -86,8 +85,9 @@ TEST_CASE("DecoderLayer: one memory serves every cross-attention, of any width; 
   const auto x = test::random_leaf({8, 6}, 0);
   const auto memory = one_memory(9);
   test::check_gradients(
-      layer, [&] { return layer(x, ragged, memory); }, {x, memory[0].x}, 8);
-  CHECK(test::distance(layer(x, ragged, memory).value(), layer(x, ragged, Memories{memory[0], memory[0]}).value()) == 0);
+      layer, [&] { return layer(x, ragged, {.memories = memory}); }, {x, memory[0].x}, 8);
+  CHECK(test::distance(layer(x, ragged, {.memories = memory}).value(),
+                       layer(x, ragged, {.memories = Memories{memory[0], memory[0]}}).value()) == 0);
 }
 
 TEST_CASE("DecoderLayer: terms added to the scores, and the weights given back") {
@@ -98,13 +98,13 @@ TEST_CASE("DecoderLayer: terms added to the scores, and the weights given back")
   const auto x = test::random_leaf({8, 6}, 0), self_bias = test::random_leaf({4, 4}, 1),
              cross_bias = test::random_leaf({2, 4, 4}, 2);
   const auto memory = one_memory(6);
-  const nn::DecoderLayerCall<double> call{.self_bias = self_bias, .cross_bias = cross_bias};
+  const nn::StackCall<double> call{.memories = memory, .self_bias = self_bias, .cross_bias = cross_bias};
   test::check_gradients(
-      layer, [&] { return layer(x, ragged, memory, call); }, {x, self_bias, cross_bias}, 8);
-  AttentionWeights<double> self;
-  std::vector<AttentionWeights<double>> cross;
-  (void)layer(x, ragged, memory, {.self_weights = &self, .cross_weights = &cross});
-  CHECK(self.dense().shape() == Shape{3, 2, 4, 4});
+      layer, [&] { return layer(x, ragged, call); }, {x, self_bias, cross_bias}, 8);
+  std::vector<AttentionWeights<double>> self, cross;
+  (void)layer(x, ragged, {.memories = memory, .self_weights = &self, .cross_weights = &cross});
+  REQUIRE(self.size() == 1);
+  CHECK(self[0].dense().shape() == Shape{3, 2, 4, 4});
   REQUIRE(cross.size() == 2);
   CHECK(cross[1].matrix(1, 0).shape() == Shape{1, 4});
 }
@@ -121,7 +121,7 @@ TEST_CASE("Decoder: gradients with dropout at all places, and the places are whe
   if (options.cross_attentions == 2) memories.push_back({test::random_leaf({5, 6}, 21), Segments::ragged({1, 1, 3})});
   const auto run = [&] {
     seed(8);
-    return decoder(tokens, ragged, memories);
+    return decoder(tokens, ragged, {.memories = memories});
   };
   const auto dropped = run();
   seed(8);
@@ -146,7 +146,7 @@ TEST_CASE("Decoder: gradients of a decoder on its own, from vectors, and of one 
   auto inputs = leaves(memories);
   inputs.push_back(x);
   test::check_gradients(
-      decoder, [&] { return decoder(x, ragged, memories); }, inputs, 8);
+      decoder, [&] { return decoder(x, ragged, {.memories = memories}); }, inputs, 8);
 }
 
 TEST_CASE("Decoder: a token sees nothing that comes after it, unless it may") {
@@ -157,7 +157,7 @@ TEST_CASE("Decoder: a token sees nothing that comes after it, unless it may") {
   const auto memory = one_memory(6);
   auto changed = tokens.clone();
   changed(6) = 3;  // the third token of the last sentence
-  const auto before = decoder(tokens, ragged, memory), after = decoder(changed, ragged, memory);
+  const auto before = decoder(tokens, ragged, {.memories = memory}), after = decoder(changed, ragged, {.memories = memory});
   CHECK(test::distance(before.value().rows(0, 4), after.value().rows(0, 4)) == 0);
   const double earlier = test::distance(before.value().rows(4, 2), after.value().rows(4, 2));
   if (options.causal) CHECK(earlier == 0);
@@ -165,15 +165,15 @@ TEST_CASE("Decoder: a token sees nothing that comes after it, unless it may") {
   CHECK(test::distance(before.value().rows(6, 2), after.value().rows(6, 2)) > 1e-3);
 }
 
-TEST_CASE("Decoder: the weights of each layer's self-attention and first cross-attention") {
+TEST_CASE("Decoder: the weights of each layer's self-attention and cross-attentions") {
   auto options = small();
   options.cross_attentions = 2;
   const nn::Decoder<double> decoder(options);
   std::vector<AttentionWeights<double>> self, cross;
-  (void)decoder(tokens, ragged, one_memory(6), {.self_weights = &self, .cross_weights = &cross});
+  (void)decoder(tokens, ragged, {.memories = one_memory(6), .self_weights = &self, .cross_weights = &cross});
   REQUIRE(self.size() == 2);
-  REQUIRE(cross.size() == 2);
-  CHECK(cross[1].dense().shape() == Shape{3, 2, 4, 4});
+  REQUIRE(cross.size() == 4);  // two layers of two
+  CHECK(cross[3].dense().shape() == Shape{3, 2, 4, 4});
 }
 
 TEST_CASE("Decoder: names and counts") {
@@ -198,24 +198,27 @@ TEST_CASE("Decoder names what does not fit") {
   options.cross_attentions = 2;
   const nn::Decoder<double> decoder(options);
   const auto memory = one_memory(6);
-  CHECK_THROWS_WITH(decoder(tokens, ragged, Memories{}), ContainsSubstring("0 memories for 2 cross-attentions"));
-  CHECK_THROWS_AS(decoder(tokens, ragged, Memories(3, memory[0])), ShapeError);
-  CHECK_THROWS_AS(decoder(tokens, ragged, one_memory(5)), ShapeError);
-  CHECK_THROWS_AS(decoder(tokens, Segments::ragged({4, 4}), memory), ShapeError);  // two sentences, a memory of three
-  CHECK_THROWS_AS(decoder(tokens, Segments::ragged({2, 6}), memory), ShapeError);  // too long
-  CHECK_THROWS_AS(decoder(Tensor<token_t>({8}, -1), ragged, memory), IndexError);
+  CHECK_THROWS_WITH(decoder(tokens, ragged, {.memories = Memories{}}), ContainsSubstring("0 memories for 2 cross-attentions"));
+  CHECK_THROWS_AS(decoder(tokens, ragged, {.memories = Memories(3, memory[0])}), ShapeError);
+  CHECK_THROWS_AS(decoder(tokens, ragged, {.memories = one_memory(5)}), ShapeError);
+  CHECK_THROWS_AS(decoder(tokens, Segments::ragged({4, 4}), {.memories = memory}),
+                  ShapeError);  // two sentences, a memory of three
+  CHECK_THROWS_AS(decoder(tokens, Segments::ragged({2, 6}), {.memories = memory}), ShapeError);  // too long
+  CHECK_THROWS_AS(decoder(Tensor<token_t>({8}, -1), ragged, {.memories = memory}), IndexError);
   auto vectors = small();
   vectors.vocabulary = 0;
-  CHECK_THROWS_WITH(nn::Decoder<double>(vectors)(tokens, ragged, memory), ContainsSubstring("built without a vocabulary"));
+  CHECK_THROWS_WITH(nn::Decoder<double>(vectors)(tokens, ragged, {.memories = memory}),
+                    ContainsSubstring("built without a vocabulary"));
   vectors.cross_attentions = 0;
   const nn::Decoder<double> alone(vectors);
-  CHECK_THROWS_WITH(alone(test::random_leaf({8, 6}, 0), ragged, memory), ContainsSubstring("1 memories for 0 cross-attentions"));
+  CHECK_THROWS_WITH(alone(test::random_leaf({8, 6}, 0), ragged, {.memories = memory}),
+                    ContainsSubstring("1 memories for 0 cross-attentions"));
   vectors.cross_attentions = -2;
   CHECK_THROWS_WITH(nn::Decoder<double>(vectors), ContainsSubstring("cross_attentions is -2"));
   vectors.cross_attentions = 1, vectors.d_memory = -1;
   CHECK_THROWS_WITH(nn::Decoder<double>(vectors), ContainsSubstring("d_memory is -1"));
   vectors.d_memory = 0, vectors.causal = 2;
-  CHECK_THROWS_WITH(nn::Decoder<double>(vectors), ContainsSubstring("Decoder: causal is 2, expected true or false"));
+  CHECK_THROWS_WITH(nn::Decoder<double>(vectors), ContainsSubstring("Decoder: causal is 2, expected 0 to 1"));
 }
 
 TEST_CASE("Decoder: what its options leave open is one cross-attention, and tokens that see none later") {

@@ -1,7 +1,6 @@
-#include "attend/nn/encoder.hpp"
-
 #include <optional>
 
+#include "attend/nn/stack.hpp"
 #include "check.hpp"
 #include "dropout_places.hpp"
 
@@ -63,7 +62,7 @@ TEST_CASE("EncoderLayer: a causal one, with a term added to the scores") {
   const nn::EncoderLayer<double> layer(small());
   test::randomise(layer);
   const auto x = test::random_leaf({8, 6}, 0), bias = test::random_leaf({4, 4}, 1);
-  test::check_gradients(layer, [&] { return layer(x, ragged, {.causal = true, .bias = bias}); }, {x, bias});
+  test::check_gradients(layer, [&] { return layer(x, ragged, {.self_bias = bias}); }, {x, bias});
 }
 
 TEST_CASE("Encoder: gradients with dropout at each place, and the places are where the formulas have them") {
@@ -168,7 +167,7 @@ TEST_CASE("Encoder names what does not fit") {
     CHECK_THROWS_AS(nn::Encoder<float>(options), ValueError);
     CHECK_THROWS_WITH(nn::Encoder<float>(options), ContainsSubstring(why));
   };
-  refuses([](auto& o) { o.d_model = 0; }, "Encoder: d_model is 0, expected a positive number");
+  refuses([](auto& o) { o.d_model = 0; }, "Encoder: d_model is 0, expected 1 to 268435456");
   refuses([](auto& o) { o.heads = -1; }, "heads is -1");
   refuses([](auto& o) { o.d_ff = 0; }, "d_ff is 0");
   refuses([](auto& o) { o.max_length = 0; }, "max_length is 0");
@@ -180,13 +179,13 @@ TEST_CASE("Encoder names what does not fit") {
   refuses([](auto& o) { o.d_ff = index_t{1} << 40; }, "d_ff is 1099511627776");
   refuses([](auto& o) { o.position_base = 0; }, "base");
   refuses([](auto& o) { o.norm.eps = -1; }, "eps is -1");
-  refuses([](auto& o) { o.dropout.embedding = 1; }, "embedding dropout is 1.0");
-  refuses([](auto& o) { o.dropout.attention = -0.5; }, "attention dropout is -0.5");
-  refuses([](auto& o) { o.dropout.activation = 2; }, "activation dropout is 2.0");
-  refuses([](auto& o) { o.dropout.feed_forward = 2; }, "feed-forward dropout is 2.0");
-  refuses([](auto& o) { o.dropout.residual = 2; }, "residual dropout is 2.0");
-  refuses([](auto& o) { o.dropout.norm = 2; }, "norm dropout is 2.0");
-  refuses([](auto& o) { o.dropout.block = std::nan(""); }, "block dropout is nan");
+  refuses([](auto& o) { o.dropout.embedding = 1; }, "dropout.embedding is 1,");
+  refuses([](auto& o) { o.dropout.attention = -0.5; }, "dropout.attention is -0.5");
+  refuses([](auto& o) { o.dropout.activation = 2; }, "dropout.activation is 2,");
+  refuses([](auto& o) { o.dropout.feed_forward = 2; }, "dropout.feed_forward is 2,");
+  refuses([](auto& o) { o.dropout.residual = 2; }, "dropout.residual is 2,");
+  refuses([](auto& o) { o.dropout.norm = 2; }, "dropout.norm is 2,");
+  refuses([](auto& o) { o.dropout.block = std::nan(""); }, "dropout.block is nan");
 
   const nn::Encoder<double> encoder(small());
   CHECK_THROWS_AS(encoder(Tensor<token_t>({8}, 6), ragged), IndexError);

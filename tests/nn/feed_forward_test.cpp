@@ -36,6 +36,5 @@ TEST_CASE("FeedForward: names, counts and wrong options") {
   CHECK(test::names(nn::FeedForward<float>(3, 5)) == test::Names{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"});
   CHECK(nn::parameter_count(nn::FeedForward<float>(3, 5)) == 3 * 5 + 5 + 5 * 3 + 3);
   CHECK_THROWS_AS(nn::FeedForward<float>(3, 0), ValueError);
-  CHECK_THROWS_WITH(nn::FeedForward<float>(3, 5, {.dropout = 1}),
-                    Catch::Matchers::ContainsSubstring("activation dropout is 1.0"));
+  CHECK_THROWS_WITH(nn::FeedForward<float>(3, 5, {.dropout = 1}), Catch::Matchers::ContainsSubstring("activation dropout is 1,"));
 }

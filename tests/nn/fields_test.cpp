@@ -63,7 +63,7 @@ TEST_CASE("a named tensor gives its part of the gradient") {
   const auto parts = nn::state(attention);
   CHECK_THROWS_AS(parts[0].grad(), Error);
   const auto x = test::random_leaf({5, 4}, 0);
-  const auto y = attention(x, Segments::ragged({5}));
+  const auto y = attention(x, {.segments = Segments::ragged({5})});
   y.backward(test::random_tensor(y.shape(), 1));
   CHECK(parts[2].name == "k_proj.weight");
   CHECK(parts[2].grad().data() == attention.weight.grad().data() + 16);

@@ -82,7 +82,7 @@ double expected(Initialisation kind, const std::string& name, int layers) {
 }  // namespace
 
 TEST_CASE("initialisation: every matrix has the documented mean, deviation and bound") {
-  for (const auto& [kind, name] : nn::initialisations)
+  for (const auto& [kind, name] : names_of(nn::Initialisation()))
     for (const int layers : {1, 3}) {
       const auto found = spreads(kind, layers);
       CHECK(found.size() == static_cast<std::size_t>(layers) * (6 + 10) + 1);
@@ -114,11 +114,11 @@ TEST_CASE("initialisation: the same bits with any number of threads") {
 }
 
 TEST_CASE("initialisation: names") {
-  for (const auto& [kind, name] : nn::initialisations) {
-    CHECK(nn::initialisation_name(kind) == name);
-    CHECK(nn::initialisation_from_name(name) == kind);
+  for (const auto& [kind, name] : names_of(nn::Initialisation())) {
+    CHECK(name_of(kind) == name);
+    CHECK(from_name<nn::Initialisation>("initialisation", name) == kind);
   }
-  CHECK_THROWS_WITH(nn::initialisation_from_name("kaiming"),
+  CHECK_THROWS_WITH(from_name<nn::Initialisation>("initialisation", "kaiming"),
                     ContainsSubstring("got \"kaiming\"") && ContainsSubstring("expected one of residual_scaled, xavier, torch"));
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("MultiHeadAttention: gradients of self-attention, masked or not, of an
       const Attention attention(o);
       test::randomise(attention);
       const auto x = test::random_leaf({8, o.d_model}, 0);
-      test::check_gradients(attention, [&] { return attention(x, ragged, {.causal = causal}); }, {x});
+      test::check_gradients(attention, [&] { return attention(x, {.segments = ragged, .causal = causal}); }, {x});
     }
 }
 
@@ -40,7 +40,11 @@ TEST_CASE("MultiHeadAttention: gradients of cross-attention, the memory as wide 
       const Attention attention(o);
       test::randomise(attention);
       const auto x = test::random_leaf({8, o.d_model}, 0), memory = test::random_leaf({8, d_memory ? d_memory : o.d_model}, 1);
-      test::check_gradients(attention, [&] { return attention(x, ragged, memory, sources); }, {x, memory});
+      test::check_gradients(attention,
+                            [&] {
+                              return attention(x, {.queries = ragged, .memory = {memory, sources}});
+                            },
+                            {x, memory});
     }
 }
 
@@ -48,8 +52,9 @@ TEST_CASE("MultiHeadAttention: gradients where the queries are the memory") {
   const Attention attention({.d_model = 4, .heads = 2});
   test::randomise(attention);
   const auto x = test::random_leaf({8, 4}, 0);
-  test::check_gradients(attention, [&] { return attention(x, ragged, x, ragged); }, {x});
-  CHECK(test::distance(attention(x, ragged, x, ragged).value(), attention(x, ragged).value()) < 1e-14);
+  test::check_gradients(attention, [&] { return attention(x, {.queries = ragged, .memory = {x, ragged}}); }, {x});
+  CHECK(test::distance(attention(x, {.queries = ragged, .memory = {x, ragged}}).value(),
+                       attention(x, {.segments = ragged}).value()) < 1e-14);
 }
 
 TEST_CASE("MultiHeadAttention: gradients with a term added to the scores, and of that term") {
@@ -57,7 +62,7 @@ TEST_CASE("MultiHeadAttention: gradients with a term added to the scores, and of
   test::randomise(attention);
   const auto x = test::random_leaf({8, 4}, 0), bias = test::random_leaf({2, 4, 4}, 1);
   test::check_gradients(
-      attention, [&] { return attention(x, ragged, {.causal = true, .bias = bias}); }, {x, bias}, 32);
+      attention, [&] { return attention(x, {.segments = ragged, .causal = true, .bias = bias}); }, {x, bias}, 32);
 }
 
 TEST_CASE("MultiHeadAttention: padded keys and sentences without keys have no part in anything") {
@@ -66,8 +71,8 @@ TEST_CASE("MultiHeadAttention: padded keys and sentences without keys have no pa
   const auto x = test::random_leaf({8, 4}, 0);
   const auto padded = Segments::dense(2, 4, std::vector<index_t>{2, 0});
   test::check_gradients(
-      attention, [&] { return attention(x, padded); }, {x}, 32);
-  const auto y = attention(x, padded);
+      attention, [&] { return attention(x, {.segments = padded}); }, {x}, 32);
+  const auto y = attention(x, {.segments = padded});
   for (index_t j = 0; j < 4; ++j) CHECK(y.value()(6, j) == attention.out_proj.bias->value()(j));  // zeros but for the bias
 }
 
@@ -78,15 +83,15 @@ TEST_CASE("MultiHeadAttention: dropout on the weights is drawn anew for each cal
   test::check_gradients(attention,
                         [&] {
                           seed(4);
-                          return attention(x, ragged);
+                          return attention(x, {.segments = ragged});
                         },
                         {x});
   seed(4);
-  const auto first = attention(x, ragged), second = attention(x, ragged);
+  const auto first = attention(x, {.segments = ragged}), second = attention(x, {.segments = ragged});
   CHECK(test::distance(first.value(), second.value()) > 0.01);
   nn::set_training(attention, false);
   const auto drawn = default_generator().drawn();
-  CHECK(test::distance(attention(x, ragged).value(), attention(x, ragged).value()) == 0);
+  CHECK(test::distance(attention(x, {.segments = ragged}).value(), attention(x, {.segments = ragged}).value()) == 0);
   CHECK(default_generator().drawn() == drawn);
 }
 
@@ -94,7 +99,7 @@ TEST_CASE("MultiHeadAttention: the weights are a distribution over the keys that
   const Attention attention({.d_model = 4, .heads = 2});
   test::randomise(attention);
   AttentionWeights<double> weights;
-  (void)attention(test::random_leaf({8, 4}, 0), ragged, {.causal = true, .weights = &weights});
+  (void)attention(test::random_leaf({8, 4}, 0), {.segments = ragged, .causal = true, .weights = &weights});
   REQUIRE(weights.sentences() == 3);
   REQUIRE(weights.heads() == 2);
   const auto matrix = weights.matrix(2, 1);
@@ -153,10 +158,12 @@ TEST_CASE("MultiHeadAttention names what does not fit") {
   CHECK_THROWS_WITH(Attention({.d_model = 6, .heads = 2, .dropout = 1.5}), ContainsSubstring("attention dropout is 1.5"));
   const Attention attention({.d_model = 6, .heads = 2}), with_memory({.d_model = 6, .heads = 2, .d_memory = 3});
   const auto x = test::random_leaf({8, 6}, 0);
-  CHECK_THROWS_AS(attention(test::random_leaf({8, 5}, 0), ragged), ShapeError);
-  CHECK_THROWS_WITH(attention(x, Segments::ragged({7})), ContainsSubstring("8 rows, expected 7"));
-  CHECK_THROWS_AS(attention(x, ragged, x, Segments::ragged({8})), ShapeError);  // another number of sentences
-  CHECK_THROWS_WITH(with_memory(x, ragged), ContainsSubstring("a memory of width 3; pass it"));
-  CHECK_THROWS_AS(with_memory(x, ragged, x, ragged), ShapeError);
-  CHECK_THROWS_WITH(attention(x, ragged, {.bias = test::random_leaf({3, 4}, 1)}), ContainsSubstring("bias has shape [3, 4]"));
+  CHECK_THROWS_AS(attention(test::random_leaf({8, 5}, 0), {.segments = ragged}), ShapeError);
+  CHECK_THROWS_WITH(attention(x, {.segments = Segments::ragged({7})}), ContainsSubstring("8 rows, expected 7"));
+  CHECK_THROWS_AS(attention(x, {.queries = ragged, .memory = {x, Segments::ragged({8})}}),
+                  ShapeError);  // another number of sentences
+  CHECK_THROWS_WITH(with_memory(x, {.segments = ragged}), ContainsSubstring("a memory of width 3; pass it"));
+  CHECK_THROWS_AS(with_memory(x, {.queries = ragged, .memory = {x, ragged}}), ShapeError);
+  CHECK_THROWS_WITH(attention(x, {.segments = ragged, .bias = test::random_leaf({3, 4}, 1)}),
+                    ContainsSubstring("bias has shape [3, 4]"));
 }

@@ -24,7 +24,7 @@ TEST_CASE("Sublayer: post-norm and pre-norm as their formulas say, each dropout 
   const auto x = test::random_leaf({5, 4}, 0);
   const auto run = [&] {
     seed(3);
-    return around(x, f);
+    return around({x}, f).value();
   };
   const auto& norm = around.norm;
   seed(3);
@@ -39,7 +39,7 @@ TEST_CASE("Sublayer: in evaluation nothing is dropped") {
   const nn::Linear<double> f(4, 4);
   const auto x = test::random_leaf({5, 4}, 0);
   nn::set_training(around, false);
-  CHECK(test::distance(around(x, f).value(), around.norm(x + f(x)).value()) < 1e-14);
+  CHECK(test::distance(around({x}, f).value().value(), around.norm(x + f(x)).value()) < 1e-14);
 }
 
 TEST_CASE("Sublayer: names and wrong rates") {
@@ -48,5 +48,5 @@ TEST_CASE("Sublayer: names and wrong rates") {
   CHECK_THROWS_WITH(nn::Sublayer<double>(options(NormOrder::post, -0.1, 0)),
                     Catch::Matchers::ContainsSubstring("residual dropout is -0.1"));
   CHECK_THROWS_WITH(nn::Sublayer<double>(options(NormOrder::post, 0, 1)),
-                    Catch::Matchers::ContainsSubstring("norm dropout is 1.0"));
+                    Catch::Matchers::ContainsSubstring("norm dropout is 1,"));
 }

@@ -154,5 +154,5 @@ TEST_CASE("a model whose parts do not fit together is refused by name") {
   refuses([](auto& o) { o.decoder.d_ff = -1; }, "Transformer decoder: d_ff is -1");
   CHECK_THROWS_WITH(nn::Transformer<float>(TransformerOptions{.d_model = 8}), ContainsSubstring("vocabularies are 0 and 0"));
   CHECK_THROWS_WITH(nn::Transformer<float>(TransformerOptions{.vocabulary = 5, .d_model = 8, .dropout = 1.5}),
-                    ContainsSubstring("dropout is 1.5"));
+                    ContainsSubstring("dropout.embedding is 1.5"));
 }

@@ -22,6 +22,22 @@ TEST_CASE("layer_norm agrees with differences, float with double, in each of its
                    {operation::random({500, 70}), operation::random({70}, 1), operation::random({70}, 2)}, {.entries = 2});
 }
 
+TEST_CASE("normalize without a beta is layer_norm with one of zeros, alone and around a residual") {
+  for (const Shape& affine : {Shape{6}, Shape{1}, Shape{4, 6}}) {
+    INFO(affine.text());
+    const std::vector<Tensor<double>> inputs{operation::random({3, 4, 6}), operation::random(affine, 1)};
+    const auto bare = [](const auto& in) { return normalize(in[0], {in[1]}); };
+    operation::check(bare, inputs);
+    const auto with_zeros = [](const auto& in) {
+      using V = std::decay_t<decltype(in[0])>;
+      return layer_norm(in[0], in[1], V(Tensor<typename V::value_type>(in[1].shape(), 0)));
+    };
+    const auto got = operation::value_and_gradients<double>(bare, inputs);
+    const auto expected = operation::value_and_gradients<double>(with_zeros, inputs);
+    for (std::size_t k = 0; k < got.size(); ++k) CHECK(got[k].values() == expected[k].values());
+  }
+}
+
 TEST_CASE("layer_norm equals its composition from simple operations") {
   for (const bool sample : {false, true}) {
     const std::vector<Tensor<double>> inputs{operation::random({5, 8}), operation::random({8}, 1), operation::random({8}, 2)};
@@ -37,6 +53,27 @@ TEST_CASE("layer_norm equals its composition from simple operations") {
     for (std::size_t k = 0; k < got.size(); ++k)
       for (index_t i = 0; i < got[k].size(); ++i) REQUIRE(got[k].data()[i] == Approx(expected[k].data()[i]).margin(1e-12));
   }
+}
+
+TEST_CASE("rms_norm agrees with differences, and equals its composition from simple operations") {
+  for (const Shape& affine : {Shape{6}, Shape{1}, Shape{4, 6}}) {
+    INFO(affine.text());
+    const std::vector<Tensor<double>> inputs{operation::random({3, 4, 6}), operation::random(affine, 1)};
+    operation::check([](const auto& in) { return rms_norm(in[0], in[1]); }, inputs);
+    operation::check(
+        [](const auto& in) {
+          return normalize(in[0], {in[1], in[2], {.eps = 1e-3}, NormKind::rms});
+        },
+        {inputs[0], inputs[1], operation::random(affine, 2)});
+  }
+  const std::vector<Tensor<double>> inputs{operation::random({5, 8}), operation::random({8}, 1)};
+  const auto composed = [](const auto& in) {
+    return in[0] / attend::sqrt(mean(square(in[0]), -1, {.keep = true}) + 1e-3) * in[1];
+  };
+  const auto got = operation::value_and_gradients<double>([](const auto& in) { return rms_norm(in[0], in[1], 1e-3); }, inputs);
+  const auto expected = operation::value_and_gradients<double>(composed, inputs);
+  for (std::size_t k = 0; k < got.size(); ++k)
+    for (index_t i = 0; i < got[k].size(); ++i) REQUIRE(got[k].data()[i] == Approx(expected[k].data()[i]).margin(1e-12));
 }
 
 TEST_CASE("layer_norm keeps its digits where the mean is large") {

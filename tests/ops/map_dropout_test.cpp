@@ -9,7 +9,7 @@ TEST_CASE("activate_dropout equals activation and dropout, and agrees with diffe
   for (const auto activation :
        {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh, Activation::identity})
     for (const double p : {0.0, 0.3}) {
-      INFO(activation_name(activation) << ", " << p);
+      INFO(name_of(activation) << ", " << p);
       const auto fused = [=](const auto& in) {
         Generator generator(4);
         return activate_dropout(in[0], activation, p, generator);

@@ -24,15 +24,13 @@ TEST_CASE("PackedWeights: linear gives the same bits with them as without") {
   const auto x = random({5, 40}, 0), w = random({70, 40}, 1), b = random({70}, 2);
   const NoGrad no_grad;
   const auto whole = linear(x, w, b).value().values(), bare = linear(x, w).value().values(),
-             part = linear_rows(x, w, &b, 10, 33).value().values();
+             part = linear_rows(x, w, b, 10, 33).value().values();
   const PackedWeights<float> packed;
   for (int round = 0; round < 2; ++round) {
-    const PackedWeights<float>::Use use(packed);
-    CHECK(linear(x, w, b).value().values() == whole);
-    CHECK(linear(x, w).value().values() == bare);
-    CHECK(linear_rows(x, w, &b, 10, 33).value().values() == part);
+    CHECK(linear(x, w, b, &packed).value().values() == whole);
+    CHECK(linear(x, w, {}, &packed).value().values() == bare);
+    CHECK(linear_rows(x, w, b, 10, 33, &packed).value().values() == part);
   }
-  CHECK(PackedWeights<float>::current() == nullptr);
 }
 
 TEST_CASE("PackedWeights: forgets weights that have changed when it is told to look") {
@@ -41,8 +39,7 @@ TEST_CASE("PackedWeights: forgets weights that have changed when it is told to l
   const PackedWeights<float> packed;
   const auto now = [&] {
     packed.refresh();
-    const PackedWeights<float>::Use use(packed);
-    return linear(x, w).value().values();
+    return linear(x, w, {}, &packed).value().values();
   };
   const auto before = now();
   w.value().assign(random({6, 8}, 2).value());
@@ -57,10 +54,10 @@ TEST_CASE("PackedWeights: forgets weights that have changed when it is told to l
 TEST_CASE("PackedWeights: int8 is near, leaves recorded graphs alone, and is for float only") {
   const auto x = random({3, 64}, 0), w = random({50, 64}, 1), b = random({50}, 2);
   const PackedWeights<float> packed(Precision::int8);
-  const PackedWeights<float>::Use use(packed);
-  const auto exact = linear(x, w, b).value();  // recorded
+  const auto exact = linear(x, w, b, &packed).value();  // recorded
+  CHECK(exact.values() == linear(x, w, b).value().values());
   const NoGrad no_grad;
-  const auto y = linear(x, w, b).value();
+  const auto y = linear(x, w, b, &packed).value();
   CHECK(y.values() != exact.values());
   for (index_t i = 0; i < y.size(); ++i) CHECK(y.data()[i] == Approx(exact.data()[i]).margin(0.4));  // sums of size 8
   CHECK_THROWS_WITH(PackedWeights<double>(Precision::int8), "PackedWeights: int8 is for float models on the CPU");
@@ -70,9 +67,8 @@ TEST_CASE("PackedWeights: a product over nothing is the bias, and a new tensor o
   const NoGrad no_grad;
   for (const auto precision : {Precision::full, Precision::int8}) {
     const PackedWeights<float> packed(precision);
-    const PackedWeights<float>::Use use(packed);
     const auto b = random({3}, 2);
-    const auto y = linear(Var<float>(Tensor<float>({2, 0})), Var<float>(Tensor<float>({3, 0})), b).value().values();
+    const auto y = linear(Var<float>(Tensor<float>({2, 0})), Var<float>(Tensor<float>({3, 0})), b, &packed).value().values();
     const auto bias = b.value().values();
     CHECK(std::equal(bias.begin(), bias.end(), y.begin()));
     CHECK(std::equal(bias.begin(), bias.end(), y.begin() + 3));
@@ -90,8 +86,7 @@ TEST_CASE("PackedWeights: see what was written by hand, in whichever of the matr
   for (const auto precision : {Precision::full, Precision::int8}) {
     const PackedWeights<float> packed(precision);
     const auto same_as = [](const PackedWeights<float>& weights, const Var<float>& input, const Var<float>& matrix) {
-      const PackedWeights<float>::Use use(weights);
-      return linear(input, matrix).value().values();
+      return linear(input, matrix, {}, &weights).value().values();
     };
     const auto is_new = [&] {  // the same as what was packed just now
       const PackedWeights<float> fresh(precision);

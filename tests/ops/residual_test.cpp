@@ -43,7 +43,7 @@ TEST_CASE("add_dropout_norm equals dropout, add and layer_norm, and agrees with 
       const LayerNormOptions options{.eps = 1e-4, .sample_deviation = sample};
       const auto fused = [=](const auto& in) {
         Generator generator(4);
-        return add_dropout_norm(in[0], in[1], p, in[2], in[3], options, generator);
+        return add_dropout_norm(in[0], in[1], p, {in[2], in[3], options}, generator);
       };
       const auto composed = [=](const auto& in) {
         Generator generator(4);
@@ -65,14 +65,14 @@ TEST_CASE("add_dropout_norm of one value in both roles, and of values that want 
     const auto with = [&](bool fused) {
       return [=](const auto& in) {
         Generator generator(4);
-        if (fused) return add_dropout_norm(in[0], in[0], p, in[1], in[2], {}, generator);
+        if (fused) return add_dropout_norm(in[0], in[0], p, {in[1], in[2]}, generator);
         return layer_norm(add(in[0], dropout(in[0], p, generator)), in[1], in[2]);
       };
     };
     check_equal(with(true), with(false), inputs);
   }
   const Var<double> x(inputs[0]), gamma(inputs[1], true), beta(inputs[2]);
-  add_dropout_norm(x, x, 0.5, gamma, beta).backward(Tensor<double>({5, 6}, 1.0));
+  add_dropout_norm(x, x, 0.5, {gamma, beta}).backward(Tensor<double>({5, 6}, 1.0));
   CHECK(gamma.grad().size() == 6);
   CHECK(beta.grad().empty());
   CHECK(x.grad().empty());
@@ -86,7 +86,7 @@ TEST_CASE("add_dropout_and_norm equals add_dropout and layer_norm bit by bit, an
           using V = std::decay_t<decltype(in[0])>;
           Generator generator(4);
           const auto both = [&]() -> SumAndNorm<typename V::value_type, typename V::device_type> {
-            if (fused) return add_dropout_and_norm(in[0], in[1], p, in[2], in[3], {.eps = 1e-4}, generator);
+            if (fused) return add_dropout_and_norm(in[0], in[1], p, {in[2], in[3], {.eps = 1e-4}}, generator);
             const auto sum = add_dropout(in[0], in[1], p, generator);
             return {sum, layer_norm(sum, in[2], in[3], {.eps = 1e-4})};
           }();
@@ -107,25 +107,45 @@ TEST_CASE("add_dropout_and_norm equals add_dropout and layer_norm bit by bit, an
     }
 }
 
+TEST_CASE("add_dropout_norm and add_dropout_and_norm take a norm without a beta") {
+  const std::vector<Tensor<double>> inputs{operation::random({5, 6}), operation::random({5, 6}, 1), operation::random({6}, 2)};
+  const auto norm = [](const auto& in) {
+    Generator generator(4);
+    return add_dropout_norm(in[0], in[1], 0.3, {in[2]}, generator);
+  };
+  const auto both = [](const auto& in) {
+    Generator generator(4);
+    const auto pair = add_dropout_and_norm(in[0], in[1], 0.3, {in[2]}, generator);
+    return pair.sum * pair.norm;
+  };
+  const auto composed = [](const auto& in) {
+    Generator generator(4);
+    return normalize(add_dropout(in[0], in[1], 0.3, generator), {in[2]});
+  };
+  check_equal(norm, composed, inputs);
+  operation::check(norm, inputs);
+  operation::check(both, inputs);
+}
+
 TEST_CASE("add_dropout_and_norm of one value in both roles, and of values that want no gradient") {
   const auto numbers = operation::random({5, 6});
   const Var<double> gamma(operation::random({6}, 1), true), beta(operation::random({6}, 2));
   for (const double p : {0.0, 0.5}) {
     const Var<double> x(numbers, true), z(numbers, true);
     Generator one(4), other(4);
-    const auto both = add_dropout_and_norm(x, x, p, gamma, beta, {}, one);
+    const auto both = add_dropout_and_norm(x, x, p, {gamma, beta}, one);
     (both.sum * both.norm).backward(Tensor<double>({5, 6}, 1.0));
     const auto sum = add_dropout(z, z, p, other);
     (sum * layer_norm(sum, gamma, beta)).backward(Tensor<double>({5, 6}, 1.0));
     for (index_t i = 0; i < 30; ++i) REQUIRE(x.grad().data()[i] == Approx(z.grad().data()[i]).margin(1e-12));
   }
   const Var<double> x(numbers), branch(numbers, true), late(operation::random({6}, 1), true);
-  const auto frozen = add_dropout_and_norm(x, x, 0.5, late, beta);
+  const auto frozen = add_dropout_and_norm(x, x, 0.5, {late, beta});
   CHECK_FALSE(frozen.sum.requires_grad());
   (frozen.sum * frozen.norm).backward(Tensor<double>({5, 6}, 1.0));
   CHECK(late.grad().size() == 6);
   CHECK(x.grad().empty());
-  const auto half = add_dropout_and_norm(x, branch, 0.5, beta, beta);
+  const auto half = add_dropout_and_norm(x, branch, 0.5, {beta, beta});
   (half.sum * half.norm).backward(Tensor<double>({5, 6}, 1.0));
   CHECK(branch.grad().size() == 30);
   CHECK(x.grad().empty());
@@ -135,11 +155,12 @@ TEST_CASE("residual operations name what does not fit") {
   const Var<float> x(Tensor<float>({2, 3}, 1.0f)), y(Tensor<float>({3, 2}, 1.0f)), gamma(Tensor<float>({3}, 1.0f)),
       wrong(Tensor<float>({4}, 1.0f));
   CHECK_THROWS_WITH(add_dropout(x, y, 0), ContainsSubstring("add_dropout: branch has shape [3, 2], expected [2, 3]"));
-  CHECK_THROWS_WITH(add_dropout_norm(x, y, 0, gamma, gamma), ContainsSubstring("add_dropout_norm: branch has shape [3, 2]"));
-  CHECK_THROWS_WITH(add_dropout_norm(x, x, 0, wrong, wrong), ContainsSubstring("add_dropout_norm: gamma has shape [4]"));
-  CHECK_THROWS_WITH(add_dropout_and_norm(x, y, 0, gamma, gamma),
+  CHECK_THROWS_WITH(add_dropout_norm(x, y, 0, {gamma, gamma}), ContainsSubstring("add_dropout_norm: branch has shape [3, 2]"));
+  CHECK_THROWS_WITH(add_dropout_norm(x, x, 0, {wrong, wrong}), ContainsSubstring("add_dropout_norm: gamma has shape [4]"));
+  CHECK_THROWS_WITH(add_dropout_and_norm(x, y, 0, {gamma, gamma}),
                     ContainsSubstring("add_dropout_and_norm: branch has shape [3, 2]"));
-  CHECK_THROWS_WITH(add_dropout_and_norm(x, x, 0, wrong, wrong), ContainsSubstring("add_dropout_and_norm: gamma has shape [4]"));
+  CHECK_THROWS_WITH(add_dropout_and_norm(x, x, 0, {wrong, wrong}),
+                    ContainsSubstring("add_dropout_and_norm: gamma has shape [4]"));
   CHECK_THROWS_AS(add_dropout(x, x, 1), ValueError);
-  CHECK_THROWS_AS(add_dropout_norm(x, x, -0.1, gamma, gamma), ValueError);
+  CHECK_THROWS_AS(add_dropout_norm(x, x, -0.1, {gamma, gamma}), ValueError);
 }

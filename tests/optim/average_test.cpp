@@ -25,5 +25,5 @@ TEST_CASE("WeightAverage: follows the formula, changes places with the weights a
     CHECK(b.item() == Approx(3));
   }
   CHECK(a.data()[0] == now);
-  CHECK_THROWS_WITH(optim::WeightAverage<double>(flat, 1.0), "WeightAverage: decay is 1.000000, outside (0, 1)");
+  CHECK_THROWS_WITH(optim::WeightAverage<double>(flat, 1.0), "WeightAverage: decay is 1, outside (0, 1)");
 }

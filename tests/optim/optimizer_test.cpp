@@ -177,7 +177,7 @@ TEST_CASE("optimizers: options out of range are refused", "[optim]") {
   CHECK_THROWS_AS(Sgd<float>(p).step(std::numeric_limits<double>::quiet_NaN()), ValueError);
   for (const double scale : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
     CHECK_THROWS_WITH(Sgd<float>(p).step(0.1, scale),
-                      "optimizer: gradient_scale is " + std::to_string(scale) + ", expected more than 0");
+                      "optimizer: gradient_scale is " + number_text(scale) + ", expected more than 0");
 }
 
 TEST_CASE("optimizers: gradients that are not finite leave weights and memory as they are, without clipping too", "[optim]") {

@@ -65,11 +65,11 @@ TEMPLATE_TEST_CASE("notebook 2, decoder block: outputs, attention weights and ev
   const auto rows = Segments::dense(batch, length);
   const nn::Positions<T, Where> positions(nn::PositionKind::sinusoidal, length, options.d_model, options.position_base);
   const std::vector<nn::Memory<T, Where>> memories{{memory, Segments::dense(batch, memory.dim(1))}};
-  AttentionWeights<T, Where> self_weights;
-  std::vector<AttentionWeights<T, Where>> cross_weights;
-  const auto y = layer(positions(x, rows), rows, memories, {.self_weights = &self_weights, .cross_weights = &cross_weights});
+  std::vector<AttentionWeights<T, Where>> self_weights, cross_weights;
+  const auto y =
+      layer(positions(x, rows), rows, {.memories = memories, .self_weights = &self_weights, .cross_weights = &cross_weights});
   c.check("output.y", y);
-  c.check("output.self_attn_weights", self_weights.dense());
+  c.check("output.self_attn_weights", self_weights.at(0).dense());
   REQUIRE(cross_weights.size() == 2);
   c.check("output.encoder_attn_weights", cross_weights[0].dense());
   c.check("output.encoder_attn2_weights", cross_weights[1].dense());
@@ -79,7 +79,7 @@ TEMPLATE_TEST_CASE("notebook 2, decoder block: outputs, attention weights and ev
   reference::check_gradients(layer, c);
 
   // The same memory given once for each cross-attention is the same network.
-  const auto again = layer(positions(x, rows), rows, std::vector<nn::Memory<T, Where>>{memories[0], memories[0]});
+  const auto again = layer(positions(x, rows), rows, {.memories = std::vector<nn::Memory<T, Where>>{memories[0], memories[0]}});
   c.check("output.y", again);
 }
 
@@ -110,10 +110,10 @@ TEMPLATE_TEST_CASE("notebook 3, packed projections: loaded as they are; outputs 
 
   const auto x = c.leaf<T>("x"), y = c.leaf<T>("y");
   const auto source = Segments::dense(x.dim(0), x.dim(1)), target = Segments::dense(y.dim(0), y.dim(1));
-  nn::DecoderLayerCall<T, Where> call;
-  if (!causal) call.self_bias = causal_bias<T>(y.dim(1));
   const std::vector<nn::Memory<T, Where>> memory{{model.encoder(x, source), source}};
-  const auto z = model.decoder(y, target, memory, call);
+  nn::StackCall<T, Where> call{.memories = memory};
+  if (!causal) call.self_bias = causal_bias<T>(y.dim(1));
+  const auto z = model.decoder(y, target, call);
   c.check("output.y", z);
   c.weighted_backward(z);
   c.check("grad_input.x", x.grad());
@@ -141,7 +141,7 @@ TEMPLATE_TEST_CASE("torch.nn.Transformer, post-norm and pre-norm: outputs and ev
     nn::zero_grad(model);
     y.zero_grad();
     const std::vector<nn::Memory<T, Where>> memory{{model.encoder(source, segments), segments}};
-    const auto z = model.decoder(y, target, memory);
+    const auto z = model.decoder(y, target, {.memories = memory});
     c.check("output.y", z);
     c.weighted_backward(z);
     c.check("grad_input.y", y.grad());

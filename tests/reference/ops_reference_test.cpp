@@ -27,7 +27,7 @@ void check_function(const std::string& name, F&& f) {
 
 TEMPLATE_TEST_CASE("activations give PyTorch's values and gradients", "", REFERENCE_TYPES) {
   for (const std::string name : {"relu", "gelu", "gelu_tanh", "silu"})
-    check_function<TestType>(name, [&](const auto& x) { return activate(x, activation_from_name(name)); });
+    check_function<TestType>(name, [&](const auto& x) { return activate(x, from_name<Activation>("activation", name)); });
 }
 
 TEMPLATE_TEST_CASE("softmax and log-softmax give PyTorch's values and gradients", "", REFERENCE_TYPES) {

@@ -60,7 +60,7 @@ TEMPLATE_TEST_CASE("AdamW: every step", "", REFERENCE_TYPES) {
 
 TEMPLATE_TEST_CASE("Adam with clipping and the paper's schedule: every norm, rate and step", "", REFERENCE_TYPES) {
   const Case c("optim_adam_clip_noam");
-  const Schedule schedule({.kind = Schedule::kind(c.text("lr")),
+  const Schedule schedule({.kind = from_name<ScheduleKind>("schedule", c.text("lr")),
                            .warmup = c.integer("warmup"),
                            .d_model = c.integer("d_model"),
                            .factor = c.number("factor")});

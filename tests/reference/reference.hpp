@@ -42,7 +42,7 @@ using Where = attend::Cpu;
 #define REFERENCE_TYPES double, float
 #endif
 
-/// The folder with the cases: the environment's, else the copy beside these tests.
+/// The folder with the cases: the environment's, otherwise the copy beside these tests.
 inline std::filesystem::path folder() {
   const char* chosen = std::getenv("ATTEND_REFERENCE_DIR");
   return chosen != nullptr && *chosen != '\0' ? chosen : ATTEND_REFERENCE_DEFAULT_DIR;
@@ -104,13 +104,13 @@ std::string difference(const attend::Tensor<T, D>& on_device, const attend::Tens
 /// One file of the set.
 class Case {
  public:
-  /// The case of that name, such as `op_relu`. Throws IoError where the folder has none.
+  /// The case of that name, such as `op_relu`. Throws IoError if the folder has none.
   explicit Case(const std::string& name) : file_(attend::io::SafetensorsFile::open(folder() / (name + ".safetensors"))) {}
 
   [[nodiscard]] const attend::io::SafetensorsFile& file() const { return file_; }
   [[nodiscard]] bool has(const std::string& key) const { return file_.contains(key); }
 
-  /// An option of the case. Throws Error where it has none of that name.
+  /// An option of the case. Throws Error if it has none of that name.
   [[nodiscard]] std::string text(const std::string& key) const {
     const auto found = file_.metadata().find(key);
     if (found == file_.metadata().end()) throw attend::Error(file_.path().string() + " has no option " + key);

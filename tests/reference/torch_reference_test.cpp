@@ -59,5 +59,5 @@ TEMPLATE_TEST_CASE("torch.nn.Transformer's own state dict, with and without bias
   options.prefix = "state.decoder.";
   const auto decoder = io::load_torch_decoder<T, Where>(path, options);
   const std::vector<nn::Memory<T, Where>> memory{{encoder(x, sources), sources}};
-  c.check("output.y", decoder(y, targets, memory));
+  c.check("output.y", decoder(y, targets, {.memories = memory}));
 }

@@ -1,10 +1,10 @@
 // Training on from a model that is there: parts that stay as they are, checkpoints that are kept.
 
 #include "../catch.hpp"
-#include "attend/decode/translator.hpp"
 #include "attend/io/average.hpp"
 #include "attend/nn/freeze.hpp"
 #include "attend/nn/transformer.hpp"
+#include "attend/translate/translator.hpp"
 #include "toy.hpp"
 
 using namespace attend;

@@ -237,7 +237,7 @@ TEST_CASE("resume: a run that does not fit is refused with all that differs", "[
   CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), IoError);
   options.output = folder.path() / "mistyped";
   CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("fit: cannot resume: "));
-  CHECK_FALSE(std::filesystem::exists(options.output));  // nothing is made where nothing was
+  CHECK_FALSE(std::filesystem::exists(options.output));  // nothing is made if nothing was
 }
 
 TEST_CASE("resume: a damaged state is refused", "[train]") {

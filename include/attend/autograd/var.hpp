@@ -44,7 +44,7 @@ struct NodeBase {
   NodeBase(const NodeBase&) = delete;
   NodeBase& operator=(const NodeBase&) = delete;
   virtual ~NodeBase() { dismantle(std::move(backward), std::move(inputs)); }
-  /// Calls function(gradient) where there is one, and lets go of it.
+  /// Calls function(gradient) if there is one, and lets go of it.
   virtual void pass_on(const Backward& function) = 0;
 
   /// Frees a graph with a loop: freeing node by node through destructors would overflow the stack on a long chain.
@@ -156,7 +156,7 @@ class GradientSink {
   void check_recording() const {
     if (node_->computed || node_->fixed_grad || !recording(D{})) return;
     spoil_recording(D{});
-    throw RecordingError("backward: a leaf of shape " + shape().text() +
+    throw RecordingError("backward: a leaf of shape ", shape().text(),
                          " gets its gradient in recorded work, expected set_grad_buffer first (optimizers do that)");
   }
   void own_grad() const {
@@ -190,7 +190,7 @@ class Var {
 
   [[nodiscard]] bool requires_grad() const { return node_->requires_grad; }
   void set_requires_grad(bool value) const { node_->requires_grad = value; }
-  /// d(loss)/d(this) after `backward`; of shape [0] where nothing has flowed here. Only leaves keep theirs.
+  /// d(loss)/d(this) after `backward`; of shape [0] if nothing has flowed here. Only leaves keep theirs.
   [[nodiscard]] const Tensor<T, D>& grad() const { return node_->grad; }
   void zero_grad() const {
     if (node_->fixed_grad) node_->grad.fill(T(0));
@@ -223,9 +223,9 @@ class Var {
   }
 
   /// Computes the gradient of this value, a single number, by every leaf that requires one, and adds it to theirs.
-  /// Frees the graph on the way. Throws ShapeError where it is not one number, Error where the graph is used up.
+  /// Frees the graph on the way. Throws ShapeError if it is not one number, Error where the graph is used up.
   void backward() const {
-    if (size() != 1) throw ShapeError("backward: shape " + shape().text() + " is not a single number; pass its gradient");
+    if (size() != 1) throw ShapeError("backward: shape ", shape().text(), " is not a single number; pass its gradient");
     backward(Tensor<T, D>(shape(), T(1)));
   }
   /// The same from d(loss)/d(this) = dy, for a value of any shape.
@@ -252,7 +252,7 @@ class Var {
   friend Var<U, E> record(Tensor<U, E> value, std::vector<Var<V, E>> inputs, F&& backward);
 
  private:
-  /// What this was computed from, latest first. Throws Error where an earlier backward pass has freed a part of it: a gradient
+  /// What this was computed from, latest first. Throws Error if an earlier backward pass has freed a part of it: a gradient
   /// would end there, and the leaves behind it would go without.
   std::vector<std::shared_ptr<detail::NodeBase>> reachable() const {
     std::vector<std::shared_ptr<detail::NodeBase>> found;
@@ -302,6 +302,31 @@ Var<T, D> record(Tensor<T, D> value, std::vector<Var<U, D>> inputs, F&& backward
   };
   node.order = detail::NodeBase::next_order();
   return result;
+}
+
+/// The same for two values that are computed together, the second from `more` besides. `backward(da, db)` is called once: with an
+/// empty db if nothing has reached the second value, with an empty da if none of `inputs` requires a gradient; else da is what
+/// has reached the first value, or zeros, and nobody else reads it: it may be written to.
+template <class T, Device D, class F>
+std::pair<Var<T, D>, Var<T, D>> record_pair(Tensor<T, D> first, std::vector<Var<T, D>> inputs, Tensor<T, D> second,
+                                            std::vector<Var<T, D>> more, F&& backward) {
+  auto run = std::decay_t<F>(std::forward<F>(backward));
+  if (std::none_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.requires_grad(); })) {
+    Var<T, D> b = record(std::move(second), std::move(more),
+                         [run = std::move(run)](const Tensor<T, D>& db) mutable { run(Tensor<T, D>(), db); });
+    return {Var<T, D>(std::move(first)), std::move(b)};
+  }
+  const auto passed = std::make_shared<Tensor<T, D>>();  // the gradient of the second, on its way to the backward of both
+  Var<T, D> a = record(std::move(first), std::move(inputs),
+                       [passed, run = std::move(run)](const Tensor<T, D>& da) mutable { run(da, std::exchange(*passed, {})); });
+  more.push_back(a);
+  Var<T, D> b = record(std::move(second), std::move(more), [passed, sink = a.sink()](const Tensor<T, D>& db) {
+    *passed = db;
+    sink.accumulate_with([&](T* da, T keep) {
+      if (keep == T(0)) fill(D{}, sink.size(), T(0), da);
+    });
+  });
+  return {std::move(a), std::move(b)};
 }
 
 }  // namespace attend

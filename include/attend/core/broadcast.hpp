@@ -16,8 +16,7 @@ inline Shape broadcast_shape(const char* operation, const Shape& a, const Shape&
   std::array<index_t, Shape::max_rank> dims{};
   for (index_t i = 1; i <= rank; ++i) {
     const index_t m = i <= a.rank() ? a[-i] : 1, n = i <= b.rank() ? b[-i] : 1;
-    if (m != n && m != 1 && n != 1)
-      throw ShapeError(std::string(operation) + ": shapes " + a.text() + " and " + b.text() + " do not broadcast");
+    if (m != n && m != 1 && n != 1) throw ShapeError(operation, ": shapes ", a.text(), " and ", b.text(), " do not broadcast");
     dims[static_cast<std::size_t>(rank - i)] = m == 1 ? n : m;
   }
   return Shape(std::span<const index_t>(dims.data(), static_cast<std::size_t>(rank)));

@@ -1,17 +1,44 @@
 #pragma once
 
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
+#include "attend/core/number_text.hpp"
 #include "attend/core/standard.hpp"
 
 namespace attend {
 
+namespace detail {
+
+/// A part of a message: text as it is, numbers as `number_text` has them.
+template <class P>
+std::string message_part(const P& part) {
+  if constexpr (std::is_same_v<P, char>) return std::string(1, part);
+  else if constexpr (std::is_same_v<P, bool>) return part ? "true" : "false";
+  else if constexpr (std::is_arithmetic_v<P>) return number_text(part);
+  else if constexpr (std::is_convertible_v<P, std::string_view>) return std::string(std::string_view(part));
+  else return number_text(static_cast<long long>(part));  // what stands for a number
+}
+inline std::string joined(std::initializer_list<std::string> parts) {
+  std::string text;
+  for (const auto& part : parts) text += part;
+  return text;
+}
+
+}  // namespace detail
+
 /// Base of every exception that the library throws. The message names the operation, what it got and what it expected:
-/// `layer_norm: gamma has shape [5], expected [4]`.
+/// `layer_norm: gamma has shape [5], expected [4]`. Each may be made from the parts of one, texts and numbers:
+/// `throw IndexError("row ", row, " of ", rows)`.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
+  template <class... Parts>
+  requires(sizeof...(Parts) > 1) explicit Error(const Parts&... parts)
+      : std::runtime_error(detail::joined({detail::message_part(parts)...})) {}
 };
 
 /// A tensor has a shape that the operation cannot take.
@@ -44,6 +71,13 @@ struct IoError : Error {
 struct FormatError : Error {
   using Error::Error;
 };
+
+/// Throws ValueError `operation: message` unless `good`; the message is made from its parts only then.
+template <class... Parts>
+void check_value(bool good, const char* operation, const Parts&... message) {
+  if (!good) [[unlikely]]
+    throw ValueError(operation, ": ", message...);
+}
 
 /// Calls f. Where it throws one of the kinds of error above, the message begins with `context` then:
 /// `fit: validation at step 7: `. Any other exception goes on as it is, a plain `Error` too.

@@ -51,7 +51,7 @@ struct MemoryBlock {
 struct HostMemory {
   static constexpr const char* name = "memory";
 
-  /// Null where there is none left.
+  /// Null if there is none left.
   static void* take(std::size_t size) noexcept {
     void* block = ::operator new(size, std::align_val_t(alignment(size)), std::nothrow);
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
@@ -100,8 +100,8 @@ class CachingPool {
   using Block = MemoryBlock;
 
   /// A block of at least `bytes`: a freed one of that size class or of the next few (batches differ a little in their sizes, and
-  /// each class would else keep blocks of its own), at most twice as large; else a new one.
-  /// Throws MemoryError where the system has no memory left, with the size that was asked for.
+  /// each class would otherwise keep blocks of its own), at most twice as large; otherwise a new one.
+  /// Throws MemoryError if the system has no memory left, with the size that was asked for.
   Block allocate(std::size_t bytes) {
     const std::size_t size = size_class(bytes);
     {
@@ -126,9 +126,8 @@ class CachingPool {
       const std::lock_guard lock(mutex_);
       use_.in_use -= size;
     }
-    throw MemoryError(std::string(Source::name) + ": " + std::to_string(size) +
-                      " bytes were asked for and are not to be had (in use: " + std::to_string(use().in_use) + Source::state() +
-                      ")");
+    throw MemoryError(Source::name, ": ", size, " bytes were asked for and are not to be had (in use: ", use().in_use,
+                      Source::state(), ")");
   }
 
   void deallocate(Block block) noexcept {

@@ -16,7 +16,7 @@ std::string number_text(N value) {
   return std::string(buffer.data(), result.ptr);
 }
 
-/// Reads a number that fills the whole text. False where there is none, or one that `N` cannot hold; `value` is then as it was.
+/// Reads a number that fills the whole text. False if there is none, or one that `N` cannot hold; `value` is then as it was.
 template <class N>
 bool parse_number(std::string_view text, N& value) {
   N parsed{};

@@ -30,7 +30,7 @@ class Segments {
     std::vector<index_t> begin, length(lengths.begin(), lengths.end());
     index_t rows = 0;
     for (const index_t n : lengths) {
-      check_value(n >= 0, "Segments::ragged", "a length is negative: " + std::to_string(n));
+      check_value(n >= 0, "Segments::ragged", "a length is negative: ", n);
       begin.push_back(rows);
       rows += n;
     }
@@ -39,8 +39,8 @@ class Segments {
   static Segments ragged(std::initializer_list<index_t> lengths) {
     return ragged(std::span<const index_t>(lengths.begin(), lengths.size()));
   }
-  /// `batch` sentences of `length` rows each. `key_lengths[i]`, where given, is how many rows of sentence i are not padding.
-  /// Throws ShapeError where their count is not `batch`, ValueError where one is beyond `length`.
+  /// `batch` sentences of `length` rows each. `key_lengths[i]`, if given, is how many rows of sentence i are not padding.
+  /// Throws ShapeError if their count is not `batch`, ValueError where one is beyond `length`.
   static Segments dense(index_t batch, index_t length, std::span<const index_t> key_lengths = {}) {
     check_value(batch >= 0 && length >= 0, "Segments::dense", "negative size");
     std::vector<index_t> begin(static_cast<std::size_t>(batch)), lengths(begin.size(), length), keys = lengths;
@@ -48,8 +48,8 @@ class Segments {
     if (!key_lengths.empty()) {
       check_shape("Segments::dense", "key_lengths", Shape{static_cast<index_t>(key_lengths.size())}, Shape{batch});
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        check_value(key_lengths[i] >= 0 && key_lengths[i] <= length, "Segments::dense",
-                    "key length " + std::to_string(key_lengths[i]) + " is outside [0, " + std::to_string(length) + "]");
+        check_value(key_lengths[i] >= 0 && key_lengths[i] <= length, "Segments::dense", "key length ", key_lengths[i],
+                    " is outside [0, ", length, "]");
         keys[i] = key_lengths[i];
       }
     }
@@ -57,14 +57,15 @@ class Segments {
   }
 
   /// The number of sentences.
-  [[nodiscard]] index_t count() const { return static_cast<index_t>(tables_->begin.size()); }
+  [[nodiscard]] index_t count() const { return tables_->count; }
   /// The number of rows of all sentences together.
   [[nodiscard]] index_t rows() const { return tables_->rows; }
-  [[nodiscard]] index_t begin(index_t i) const { return tables_->begin[static_cast<std::size_t>(i)]; }
-  [[nodiscard]] index_t length(index_t i) const { return tables_->length[static_cast<std::size_t>(i)]; }
-  [[nodiscard]] index_t keys(index_t i) const { return tables_->keys[static_cast<std::size_t>(i)]; }
-  [[nodiscard]] const std::vector<index_t>& lengths() const { return tables_->length; }
-  /// The longest sentence, in rows.
+  // Where sentences stand; of a room these throw ValueError.
+  [[nodiscard]] index_t begin(index_t i) const { return known().begin[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] index_t length(index_t i) const { return known().length[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] index_t keys(index_t i) const { return known().keys[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] const std::vector<index_t>& lengths() const { return known().length; }
+  /// The longest sentence, in rows; of a room, the longest that there is room for.
   [[nodiscard]] index_t longest() const { return tables_->longest; }
   /// The most keys that a sentence has.
   [[nodiscard]] index_t most_keys() const { return tables_->most_keys; }
@@ -79,19 +80,17 @@ class Segments {
     return tables_->device;
   }
   /// Room for `count` sentences of up to `longest` rows each, `rows` in all, whose tables lie on a device and may change between
-  /// two uses: for work that is recorded once and repeated with other sentences. The host knows no more of them than that; each
-  /// seems to be the longest and to begin at row 0.
+  /// two uses: for work that is recorded once and repeated with other sentences. The host knows no more of them than that.
   static Segments room(index_t count, index_t rows, index_t longest, std::shared_ptr<const void> device) {
-    const std::vector<index_t> lengths(static_cast<std::size_t>(count), longest);
-    Segments s(std::vector<index_t>(lengths.size(), 0), lengths, lengths, rows);
-    s.tables_->device = std::move(device), s.tables_->room = true;
-    return s;
+    auto tables = std::make_shared<Tables>();
+    tables->count = count, tables->rows = rows, tables->longest = tables->most_keys = longest;
+    tables->device = std::move(device), tables->room = true;
+    return Segments(std::move(tables));
   }
 
   /// All of these sentences and then all of them again, in twice the rows. Throws ValueError for a room.
   [[nodiscard]] Segments twice() const {
-    check_value(!is_room(), "Segments::twice", "where the sentences of a room stand is not known");
-    const Tables& once = *tables_;
+    const Tables& once = known();
     auto begin = once.begin, length = once.length, keys = once.keys;
     for (const index_t at : once.begin) begin.push_back(at + once.rows);
     length.insert(length.end(), once.length.begin(), once.length.end());
@@ -102,29 +101,35 @@ class Segments {
   /// Throws ShapeError unless a tensor of this many rows is what these segments describe.
   void check_rows(const char* operation, const char* name, index_t rows) const {
     if (rows != this->rows())
-      throw ShapeError(std::string(operation) + ": " + name + " has " + std::to_string(rows) + " rows, expected " +
-                       std::to_string(this->rows()) + " of " + std::to_string(count()) + " sentences");
+      throw ShapeError(operation, ": ", name, " has ", rows, " rows, expected ", this->rows(), " of ", count(), " sentences");
   }
 
   friend bool operator==(const Segments& a, const Segments& b) {
-    return a.tables_ == b.tables_ ||
-           (a.tables_->begin == b.tables_->begin && a.tables_->length == b.tables_->length && a.tables_->keys == b.tables_->keys);
+    return a.tables_ == b.tables_ || (!a.is_room() && !b.is_room() && a.tables_->begin == b.tables_->begin &&
+                                      a.tables_->length == b.tables_->length && a.tables_->keys == b.tables_->keys);
   }
 
  private:
   struct Tables {
     std::vector<index_t> begin, length, keys;
-    index_t rows = 0, longest = 0, most_keys = 0;
-    mutable bool room = false;
+    index_t count = 0, rows = 0, longest = 0, most_keys = 0;
+    bool room = false;
     mutable std::mutex mutex;
     mutable std::shared_ptr<const void> device;
   };
+  explicit Segments(std::shared_ptr<const Tables> tables) : tables_(std::move(tables)) {}
   Segments(std::vector<index_t> begin, std::vector<index_t> length, std::vector<index_t> keys, index_t rows) {
     auto t = std::make_shared<Tables>();
     for (const index_t n : length) t->longest = std::max(t->longest, n);
     for (const index_t n : keys) t->most_keys = std::max(t->most_keys, n);
+    t->count = static_cast<index_t>(begin.size());
     t->begin = std::move(begin), t->length = std::move(length), t->keys = std::move(keys), t->rows = rows;
     tables_ = std::move(t);
+  }
+  [[nodiscard]] const Tables& known() const {
+    if (tables_->room) [[unlikely]]
+      throw ValueError("Segments: where the sentences of a room stand, the device alone knows");
+    return *tables_;
   }
   std::shared_ptr<const Tables> tables_;
 };

@@ -20,16 +20,16 @@ class Shape {
 
   Shape() = default;
   Shape(std::initializer_list<index_t> dims) : Shape(std::span<const index_t>(dims.begin(), dims.size())) {}
-  /// Throws ShapeError where a size is negative, there are more than `max_rank`, or their product overflows.
+  /// Throws ShapeError if a size is negative, there are more than `max_rank`, or their product overflows.
   explicit Shape(std::span<const index_t> dims) {
     if (static_cast<index_t>(dims.size()) > max_rank)
-      throw ShapeError("shape: got " + std::to_string(dims.size()) + " dimensions, at most " + std::to_string(max_rank));
+      throw ShapeError("shape: got ", dims.size(), " dimensions, at most ", max_rank);
     rank_ = static_cast<index_t>(dims.size());
     std::copy(dims.begin(), dims.end(), dims_.begin());
     for (const index_t d : dims) {
-      if (d < 0) throw ShapeError("shape: a size in " + text() + " is negative");
+      if (d < 0) throw ShapeError("shape: a size in ", text(), " is negative");
       if (d != 0 && size_ > std::numeric_limits<index_t>::max() / d)
-        throw ShapeError("shape: " + text() + " has too many elements");
+        throw ShapeError("shape: ", text(), " has too many elements");
       size_ *= d;
     }
   }
@@ -41,7 +41,7 @@ class Shape {
   index_t operator[](index_t i) const { return dims_[static_cast<std::size_t>(axis(i))]; }
   /// `i` as a dimension number from 0, where negative numbers count from the end. Throws IndexError.
   [[nodiscard]] index_t axis(index_t i) const {
-    if (i < -rank_ || i >= rank_) throw IndexError("shape: dimension " + std::to_string(i) + " of " + text() + " does not exist");
+    if (i < -rank_ || i >= rank_) throw IndexError("shape: dimension ", i, " of ", text(), " does not exist");
     return i < 0 ? i + rank_ : i;
   }
   /// A copy in which dimension `i` has size `n`.
@@ -84,13 +84,7 @@ inline RowsAndWidth rows_and_width(const Shape& shape) {
 
 /// Throws ShapeError `operation: name has shape [..], expected [..]` unless both are equal.
 inline void check_shape(const char* operation, const char* name, const Shape& got, const Shape& expected) {
-  if (!(got == expected))
-    throw ShapeError(std::string(operation) + ": " + name + " has shape " + got.text() + ", expected " + expected.text());
-}
-
-/// Throws ValueError `operation: message` unless `good`.
-inline void check_value(bool good, const char* operation, const std::string& message) {
-  if (!good) throw ValueError(std::string(operation) + ": " + message);
+  if (!(got == expected)) throw ShapeError(operation, ": ", name, " has shape ", got.text(), ", expected ", expected.text());
 }
 
 }  // namespace attend

@@ -31,10 +31,10 @@ class Tensor {
     using attend::fill;
     fill(D{}, size(), value, data_);
   }
-  /// The given values, row by row. Throws ShapeError where their count is not the shape's.
+  /// The given values, row by row. Throws ShapeError if their count is not the shape's.
   Tensor(const Shape& shape, std::span<const T> values) requires std::same_as<D, Cpu> : Tensor(shape) {
     if (static_cast<index_t>(values.size()) != size())
-      throw ShapeError("tensor: got " + std::to_string(values.size()) + " values for shape " + shape.text());
+      throw ShapeError("tensor: got ", values.size(), " values for shape ", shape.text());
     copy(D{}, size(), values.data(), data_);
   }
   Tensor(const Shape& shape, std::initializer_list<T> values) requires std::same_as<D, Cpu>
@@ -55,12 +55,11 @@ class Tensor {
   template <class... I>
   requires(std::same_as<D, Cpu> && (std::convertible_to<I, index_t> && ...)) T& operator()(I... indices) const {
     const std::array<index_t, sizeof...(I)> at{static_cast<index_t>(indices)...};
-    if (static_cast<index_t>(at.size()) != rank())
-      throw IndexError("tensor: " + std::to_string(at.size()) + " indices into shape " + shape_.text());
+    if (static_cast<index_t>(at.size()) != rank()) throw IndexError("tensor: ", at.size(), " indices into shape ", shape_.text());
     index_t offset = 0;
     for (std::size_t d = 0; d < at.size(); ++d) {
       const index_t n = shape_[static_cast<index_t>(d)];
-      if (at[d] < 0 || at[d] >= n) throw IndexError("tensor: index " + std::to_string(at[d]) + " into shape " + shape_.text());
+      if (at[d] < 0 || at[d] >= n) throw IndexError("tensor: index ", at[d], " into shape ", shape_.text());
       offset = offset * n + at[d];
     }
     return data_[offset];
@@ -68,7 +67,7 @@ class Tensor {
 
   /// The only element of a tensor of size 1, brought to the host. Throws ShapeError.
   [[nodiscard]] T item() const {
-    if (size() != 1) throw ShapeError("item: shape " + shape_.text() + " does not hold exactly one element");
+    if (size() != 1) throw ShapeError("item: shape ", shape_.text(), " does not hold exactly one element");
     return to_host().data()[0];
   }
   [[nodiscard]] std::vector<T> values() const {
@@ -78,7 +77,7 @@ class Tensor {
 
   /// The same elements under another shape of the same size; shares storage. Throws ShapeError.
   [[nodiscard]] Tensor reshape(const Shape& shape) const {
-    if (shape.size() != size()) throw ShapeError("reshape: " + shape_.text() + " to " + shape.text() + " changes the size");
+    if (shape.size() != size()) throw ShapeError("reshape: ", shape_.text(), " to ", shape.text(), " changes the size");
     Tensor t = *this;
     t.shape_ = shape;
     return t;
@@ -86,7 +85,7 @@ class Tensor {
   /// Rows `first` to `first + count` of the outermost dimension; shares storage. Throws IndexError.
   [[nodiscard]] Tensor rows(index_t first, index_t count) const {
     if (rank() == 0 || first < 0 || count < 0 || first > shape_[0] - count)
-      throw IndexError("rows: " + std::to_string(count) + " rows from " + std::to_string(first) + " of shape " + shape_.text());
+      throw IndexError("rows: ", count, " rows from ", first, " of shape ", shape_.text());
     Tensor t = *this;
     t.shape_ = shape_.with(0, count);
     if (shape_[0] > 0) t.data_ = data_ + first * (size() / shape_[0]);
@@ -98,7 +97,7 @@ class Tensor {
     fill(D{}, size(), value, data_);
     weights_changed();
   }
-  /// Copies the elements of `other` here, from whatever device. Throws ShapeError where the shapes differ.
+  /// Copies the elements of `other` here, from whatever device. Throws ShapeError if the shapes differ.
   void assign(const Tensor& other) const {
     check_shape("assign", "source", other.shape(), shape_);
     if (other.data_ != data_) copy(D{}, size(), other.data_, data_);
@@ -143,7 +142,7 @@ class Tensor {
  private:
   static const Shape& checked(const Shape& shape) {
     if (shape.size() > std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T)))
-      throw ShapeError("tensor: " + shape.text() + " has too many elements");
+      throw ShapeError("tensor: ", shape.text(), " has too many elements");
     return shape;
   }
 

@@ -45,8 +45,7 @@ inline int threads_from(const char* name, std::string_view text) {
   int n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc() || end != text.data() + text.size() || n < 1 || n > most_threads)
-    throw ValueError(std::string(name) + " is '" + printable(text) + "', expected a number from 1 to " +
-                     std::to_string(most_threads));
+    throw ValueError(name, " is '", printable(text), "', expected a number from 1 to ", most_threads);
   return n;
 }
 
@@ -93,7 +92,7 @@ class ThreadPool {
   /// Not while a loop runs in another thread. Throws ValueError unless it is 1 to 1024.
   void resize(int threads) {
     if (threads < 1 || threads > detail::most_threads)
-      throw ValueError("set_threads: got " + std::to_string(threads) + ", expected 1 to " + std::to_string(detail::most_threads));
+      throw ValueError("set_threads: got ", threads, ", expected 1 to ", detail::most_threads);
     const std::lock_guard running(running_);
     if (threads == this->threads()) return;
     stop();
@@ -240,7 +239,7 @@ class ThreadPool {
   std::atomic<LoopBody::Call> call_{nullptr};
 };
 
-/// The number of threads that loops are split over: ATTEND_THREADS in the environment, else the processors there are. Throws
+/// The number of threads that loops are split over: ATTEND_THREADS in the environment, otherwise the processors there are. Throws
 /// ValueError, as all that computes then does, where ATTEND_THREADS is neither empty nor a number from 1 to 1024.
 inline int threads() { return ThreadPool::instance().threads(); }
 /// Sets that number. Not while another thread computes. Throws ValueError unless it is 1 to 1024.

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
-#include "attend/core/random.hpp"
 #include "attend/core/segments.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
@@ -12,53 +10,14 @@
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/scratch.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/attention.hpp"
 
 namespace attend {
-
-/// The sizes of an attention over a batch of sentences, and where its parts stand in memory.
-/// Head h of a row begins h * d_k (or d_v) elements into it; rows of q, k, v and out lie `*_stride` elements apart.
-struct AttentionLayout {
-  Segments queries, keys;
-  index_t heads = 1, d_k = 0, d_v = 0;
-  double scale = 1;
-  bool causal = false;
-  index_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0;
-  /// Elements of the additive bias from one sentence, head and query to the next; keys are consecutive.
-  index_t bias_sentence = 0, bias_head = 0, bias_query = 0;
-  double dropout = 0;
-  Generator::Stream random{};
-  /// weight_offset[s]: where the weights of sentence s begin, which are [heads, queries, keys]; one more entry for the end. Of
-  /// sentences in a room (Segments::room) only the end holds, as the most that they can have; where each begins, kernels find
-  /// out from the tables on the device.
-  std::vector<index_t> weight_offset;
-
-  /// Sets `weight_offset` by the sentences and heads, and gives its last entry: how many weights there are.
-  index_t lay_out_weights() {
-    weight_offset.clear();
-    index_t size = 0;
-    for (index_t s = 0; s < queries.count(); ++s) {
-      weight_offset.push_back(size);
-      size += heads * queries.length(s) * keys.keys(s);
-    }
-    // Any sentence of a room may be the longest, but not all of them: together they have no more rows than there are. Elsewhere
-    // the sum is never more than this.
-    const index_t most = heads * std::min(queries.rows() * keys.most_keys(), queries.longest() * keys.rows());
-    weight_offset.push_back(std::min(size, most));
-    return weight_offset.back();
-  }
-};
-
-/// How the softmax of a row was made, so that the backward can make the same weights again, bit for bit:
-/// exp(score - shift) * inverse. A row that sees nothing has inverse 0. Both [query rows, heads], or null where not wanted.
-template <class T>
-struct SoftmaxRows {
-  T *shift = nullptr, *inverse = nullptr;
-};
 
 namespace cpu {
 
 /// A block of consecutive queries of one head of one sentence, with room for their weights. Rows of weights are made of whole
-/// `lanes`, with zeros at their ends, because a sentence of 25 tokens would else spend most of its time on the last nine.
+/// `lanes`, with zeros at their ends, because a sentence of 25 tokens would otherwise spend most of its time on the last nine.
 struct QueryBlock {
   index_t first, rows;  // of the sentence's queries
   index_t seen;         // the keys that the last of them sees
@@ -173,7 +132,7 @@ void attention_tasks(const AttentionLayout& a, F&& task) {
 /// out = dropout(weights) v,  weights = softmax(scale * q k^T + bias), sentence by sentence and head by head.
 /// q [query rows, heads * d_k], k [key rows, heads * d_k], v [key rows, heads * d_v], out [query rows, heads * d_v], at the
 /// layout's strides; `bias` may be null. Only a block of weights exists at a time; `rows` receives what the backward makes them
-/// from again. `weights`, where not null, receives all of them, before dropout.
+/// from again. `weights`, if not null, receives all of them, before dropout.
 template <class T>
 void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, const T* v, const T* bias, T* weights,
                        SoftmaxRows<T> rows, T* out) {
@@ -206,7 +165,7 @@ void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, co
 
 /// dv = dropout(weights)^T dout,  ds = weights * (dw - sum(dw * weights)) with dw = dropout(dout v^T),
 /// dq = scale * ds k,  dk = scale * ds^T q,  dbias = ds. `rows`: what the forward kept. dq, dk, dv have the strides of q, k, v
-/// and are overwritten at the rows of the sentences, no others. Each may be null. `ds_out`, where not null, receives ds, laid
+/// and are overwritten at the rows of the sentences, no others. Each may be null. `ds_out`, if not null, receives ds, laid
 /// out as the weights.
 template <class T>
 void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* v, const T* bias,

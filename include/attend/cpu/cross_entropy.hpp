@@ -6,19 +6,9 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/cross_entropy.hpp"
 
 namespace attend {
-
-/// How a row of logits is scored.
-struct CrossEntropyOptions {
-  double smoothing = 0;         ///< the share of the target that is spread evenly over all classes, in [0, 1)
-  token_t ignore_index = -100;  ///< rows with this label count for nothing
-  bool mean = true;             ///< the mean over the rows that count (0 where none does), else their sum
-  /// R-Drop's alpha. Where it is positive, row r + rows / 2 is a second pass over the same token as row r, with dropout of its
-  /// own, and the two are drawn together: each of the two losses gets alpha / 4 (KL(p|q) + KL(q|p)) on top, with p and q the
-  /// passes' probabilities. Source: Liang et al. 2021 (the mean over the two passes is half of their loss).
-  double r_drop = 0;
-};
 
 namespace cpu {
 

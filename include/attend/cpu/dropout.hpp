@@ -6,15 +6,9 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/philox.hpp"
+#include "attend/kernels/dropout.hpp"
 
 namespace attend {
-
-/// The mask of a dropout; see `dropout_apply`. `scale` is 1 where nothing is dropped.
-struct DropoutMask {
-  Generator::Stream stream{};
-  std::uint32_t threshold = 0;
-  double scale = 1;
-};
 
 namespace cpu {
 
@@ -62,7 +56,7 @@ void dropout_range(const Generator::Stream& stream, std::uint32_t threshold, T s
 
 }  // namespace cpu
 
-/// y[i] = keep * y[i] + mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, else 0.
+/// y[i] = keep * y[i] + mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0.
 /// keep is 0 (y need not hold anything yet; it may be x) or 1. The backward is the same function, from dy to dx.
 template <class T>
 void dropout_apply(Cpu, index_t n, const Generator::Stream& stream, std::uint32_t threshold, T scale, const T* x, T keep, T* y) {

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// The position of the first token outside [0, vocabulary), or n where there is none.
+/// The position of the first token outside [0, vocabulary), or n if there is none.
 inline index_t find_invalid_token(Cpu, index_t n, index_t vocabulary, const token_t* tokens) {
   return std::find_if(tokens, tokens + n, [=](token_t token) { return token < 0 || token >= vocabulary; }) - tokens;
 }

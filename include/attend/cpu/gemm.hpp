@@ -12,7 +12,7 @@ namespace attend {
 namespace cpu {
 
 /// One panel of b, the columns from `j` on and `k` rows from `l` on, as `multiply_panels` wants it: where b's rows lie in
-/// memory and will be read but a few times, the panel itself, else its copy in `copy`.
+/// memory and will be read but a few times, the panel itself, otherwise its copy in `copy`.
 template <class T>
 Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t l, index_t k, index_t j, index_t columns, T* copy) {
   if (in_place && (columns >= tile_columns<T> || columns == width<T>)) return {b.at(l, j), 0, b.row_step};

@@ -16,7 +16,7 @@
 /// Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, for the arrangement.
 namespace attend::cpu {
 
-/// What becomes of a sum: c = alpha * sum (+ c where `add`, + bias where there is one: a number for each column).
+/// What becomes of a sum: c = alpha * sum (+ c where `add`, + bias if there is one: a number for each column).
 template <class T>
 struct Outcome {
   T alpha;
@@ -137,7 +137,7 @@ Tile<T> last_tile(index_t rows, index_t columns) {
 
 }  // namespace detail
 
-/// The same as `multiply_panels` where nothing is worth a copy: few rows, and b's in whole vectors that are read where they lie.
+/// The same as `multiply_panels` if nothing is worth a copy: few rows, and b's in whole vectors that are read where they lie.
 template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c, index_t ldc) {
   for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {

@@ -117,7 +117,7 @@ class Int8Matrix {
         bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
         start_(static_cast<std::size_t>(panels_ * N)),
         scales_(static_cast<std::size_t>(panels_ * N)) {
-    check_value(k <= 65536, "Int8Matrix", "sums of " + std::to_string(k) + " products, at most 65536 fit into 32 bits");
+    check_value(k <= 65536, "Int8Matrix", "sums of ", k, " products, at most 65536 fit into 32 bits");
     parallel_for(n, 64, [&](index_t begin, index_t end) {
       std::vector<float> column(static_cast<std::size_t>(k));
       std::vector<std::int8_t> q(static_cast<std::size_t>(k));

@@ -8,34 +8,34 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/basic.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/layer_norm.hpp"
 
 namespace attend {
 
-/// Which layer norm: rows of `width`; gamma and beta hold as many values, or one where `scalar_affine`.
-struct LayerNormLayout {
-  index_t width = 0;
-  double eps = 1e-5;
-  bool sample_deviation = false;
-  bool scalar_affine = false;
-};
-
 namespace cpu {
+
+/// A row's mean, of which a root mean square norm knows nothing.
+template <class T>
+T norm_mean(const NormLayout& norm, T sum) {
+  return norm.kind == NormKind::rms ? T(0) : sum / static_cast<T>(norm.width);
+}
 
 /// One thread's rows of `layer_norm_forward`.
 template <class T>
-void layer_norm_rows(const LayerNormLayout& norm, index_t rows, const T* x, const T* gamma, const T* beta, T* y, T* mean,
-                     T* rstd) {
+void layer_norm_rows(const NormLayout& norm, index_t rows, const T* x, const T* gamma, const T* beta, T* y, T* mean, T* rstd) {
   const index_t n = norm.width;
   for (index_t r = 0; r < rows; ++r) {
     const T* row = x + r * n;
     T* out = y + r * n;
-    const T m = sum_over<T>(n, [=](index_t i) { return row[i]; }) / static_cast<T>(n);
+    const T m = norm_mean(norm, sum_over<T>(n, [=](index_t i) { return row[i]; }));
     // Two passes: the sum of squares minus the squared mean loses all digits where the mean is large.
     const T squares = sum_over<T>(n, [=](index_t i) { return (row[i] - m) * (row[i] - m); });
     const T s = norm.sample_deviation ? T(1) / (std::sqrt(squares / static_cast<T>(n - 1)) + static_cast<T>(norm.eps))
                                       : T(1) / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(norm.eps));
     mean[r] = m, rstd[r] = s;
-    if (norm.scalar_affine)
+    if (!beta)
+      for (index_t i = 0; i < n; ++i) out[i] = (row[i] - m) * s * gamma[norm.scalar_affine ? 0 : i];
+    else if (norm.scalar_affine)
       for (index_t i = 0; i < n; ++i) out[i] = (row[i] - m) * s * gamma[0] + beta[0];
     else
       for (index_t i = 0; i < n; ++i) out[i] = (row[i] - m) * s * gamma[i] + beta[i];
@@ -44,7 +44,7 @@ void layer_norm_rows(const LayerNormLayout& norm, index_t rows, const T* x, cons
 
 /// One thread's rows of dx in `layer_norm_backward`.
 template <class T>
-void layer_norm_rows_backward(const LayerNormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
+void layer_norm_rows_backward(const NormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
                               const T* rstd, T keep, T* dx) {
   const index_t n = norm.width;
   for (index_t r = 0; r < rows; ++r) {
@@ -52,7 +52,7 @@ void layer_norm_rows_backward(const LayerNormLayout& norm, index_t rows, const T
     T* din = dx + r * n;
     const T m = mean[r], s = rstd[r];
     const auto write = [&](const auto& g) {
-      const T g_mean = sum_over<T>(n, g) / static_cast<T>(n);
+      const T g_mean = norm_mean(norm, sum_over<T>(n, g));
       const T g_xhat = sum_over<T>(n, [=](index_t i) { return g(i) * (row[i] - m) * s; });
       T c = g_xhat / static_cast<T>(n);
       if (norm.sample_deviation) {
@@ -71,7 +71,7 @@ void layer_norm_rows_backward(const LayerNormLayout& norm, index_t rows, const T
 
 /// The sums of dy * xhat and of dy over some rows: gamma_sums, beta_sums [width], or one number each where scalar.
 template <class T>
-void layer_norm_rows_affine(const LayerNormLayout& norm, index_t rows, const T* dy, const T* x, const T* mean, const T* rstd,
+void layer_norm_rows_affine(const NormLayout& norm, index_t rows, const T* dy, const T* x, const T* mean, const T* rstd,
                             T* gamma_sums, T* beta_sums) {
   const index_t n = norm.width, sums = norm.scalar_affine ? 1 : n;
   std::fill(gamma_sums, gamma_sums + sums, T(0));
@@ -91,7 +91,7 @@ void layer_norm_rows_affine(const LayerNormLayout& norm, index_t rows, const T* 
 
 /// `layer_norm_backward` with after(first, rows) called on rows whose dx is done, while they are in the cache.
 template <class T, class F>
-void layer_norm_backward_then(const LayerNormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
+void layer_norm_backward_then(const NormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
                               const T* rstd, T keep, T* dx, T gamma_keep, T* dgamma, T beta_keep, T* dbeta, F&& after) {
   // Parts of fixed size, each with sums of its own, so that the number of threads does not show.
   constexpr index_t part = 32;
@@ -116,9 +116,10 @@ void layer_norm_backward_then(const LayerNormLayout& norm, index_t rows, const T
 
 }  // namespace cpu
 
-/// y = gamma * xhat + beta over rows, xhat = (x - mean) * rstd. Keeps mean and rstd, [rows] each, for the backward.
+/// y = gamma * xhat + beta over rows, xhat = (x - mean) * rstd, for the root mean square norm with mean = 0. Keeps mean and rstd,
+/// [rows] each, for the backward.
 template <class T>
-void layer_norm_forward(Cpu, const LayerNormLayout& norm, index_t rows, const T* x, const T* gamma, const T* beta, T* y, T* mean,
+void layer_norm_forward(Cpu, const NormLayout& norm, index_t rows, const T* x, const T* gamma, const T* beta, T* y, T* mean,
                         T* rstd) {
   const index_t n = norm.width;
   parallel_rows(rows, n, [=](index_t begin, index_t end) {
@@ -126,12 +127,12 @@ void layer_norm_forward(Cpu, const LayerNormLayout& norm, index_t rows, const T*
   });
 }
 
-/// dx = keep * dx + rstd * (g - mean(g) - xhat * c), g = dy * gamma. For the population variance c = mean(g * xhat). For the
-/// sample deviation d, with eps added to it, c = sum(g * xhat) / ((n - 1) * d * rstd).
-/// dgamma = gamma_keep * dgamma + the sum over rows of dy * xhat, dbeta likewise of dy; single sums where scalar.
-/// Each of dx, dgamma and dbeta may be null; keep is 0 (what is written then need not hold anything yet) or 1.
+/// dx = keep * dx + rstd * (g - mean(g) - xhat * c), g = dy * gamma, for the root mean square norm without mean(g). For the
+/// population variance c = mean(g * xhat). For the sample deviation d, with eps added to it, c = sum(g * xhat) / ((n - 1) * d *
+/// rstd). dgamma = gamma_keep * dgamma + the sum over rows of dy * xhat, dbeta likewise of dy; single sums where scalar. Each of
+/// dx, dgamma and dbeta may be null; keep is 0 (what is written then need not hold anything yet) or 1.
 template <class T>
-void layer_norm_backward(Cpu, const LayerNormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
+void layer_norm_backward(Cpu, const NormLayout& norm, index_t rows, const T* dy, const T* x, const T* gamma, const T* mean,
                          const T* rstd, T keep, T* dx, T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
   cpu::layer_norm_backward_then(norm, rows, dy, x, gamma, mean, rstd, keep, dx, gamma_keep, dgamma, beta_keep, dbeta,
                                 [](index_t, index_t) {});

@@ -23,7 +23,7 @@ void muon_momentum(Cpu, index_t n, double momentum, const UpdateRecord* record, 
   });
 }
 
-/// Divides each of `count` matrices of n numbers, which lie end to end, by its Frobenius norm, or by 1e-7 where that is less.
+/// Divides each of `count` matrices of n numbers, which lie end to end, by its Frobenius norm, or by 1e-7 if that is less.
 template <class T>
 void unit_norm(Cpu, index_t count, index_t n, T* x) {
   parallel_rows(count, n, [=](index_t begin, index_t end) {
@@ -68,11 +68,8 @@ void keep_descending(Cpu, index_t n, const T* gradient, T* direction, index_t* k
   *kept += all;
 }
 
-/// What the numbers that keep_descending left are multiplied by: n / kept, and at most 2.
-inline constexpr double most_cautious = 2;
-
 /// value = shrink * value - rate * direction; with `kept` (null for none) the rate is min(2, n / *kept) times as high. Does
-/// nothing where the record says that the update is left out. `rounded` as for adam_step.
+/// nothing where the record says that the update is left out. `rounded` as for update_by.
 template <class T>
 void muon_apply(Cpu, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, const index_t* kept,
                 T* value, T* /*rounded*/) {

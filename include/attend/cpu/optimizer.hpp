@@ -1,13 +1,16 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/basic.hpp"
 #include "attend/cpu/simd.hpp"
+#include "attend/kernels/optimizer.hpp"
 
 /// One optimizer step over all parameters of a model at once, which lie end to end in one buffer.
 namespace attend {
@@ -41,22 +44,26 @@ void parallel_vectors(index_t n, F&& body) {
   });
 }
 
+/// A rule's update of numbers `begin` to `end`. The loop becomes vector instructions. (The rule itself cannot take vectors: it is
+/// a device's too, which has none.)
+template <class T, class Update, std::size_t memories, std::size_t... k>
+[[gnu::flatten]] inline void update_range(const Update& update, index_t begin, index_t end, const T* gradient, T* value,
+                                          const std::array<T*, memories> memory, std::index_sequence<k...>) {
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
+  for (index_t i = begin; i < end; ++i) {
+    T p = value[i];
+    std::array<T, memories> m{memory[k][i]...};
+    update(gradient[i], p, m[k]...);
+    ((memory[k][i] = m[k]), ...);
+    value[i] = p;
+  }
+}
+
 }  // namespace cpu
-
-/// What is known of an optimizer's updates, where the parameters are: on a device the host need not wait for it.
-struct UpdateRecord {
-  double norm = 0;                 ///< of the last gradients, before clipping
-  double gradient_scale = 1;       ///< what they are multiplied by
-  index_t steps = 0, skipped = 0;  ///< updates so far; those left out because the gradients were not finite
-  bool taken = false;              ///< whether the last was not left out
-};
-
-/// What to multiply gradients of that norm by so that their norm is at most `max_norm`.
-inline double clip_scale(double norm, double max_norm) { return std::min(1.0, max_norm / (norm + 1e-6)); }
-
-/// The largest norm of gradients whose numbers all fit into what an optimizer of parameters in T computes in.
-template <class T>
-inline constexpr double largest_norm = static_cast<double>(std::numeric_limits<Wide<T>>::max());
 
 /// Begins an update: the gradients' norm, and with max_norm > 0 the scale that cuts it down to that, min(1, max_norm / (norm +
 /// 1e-6)); counts the update, or where the norm is not finite that it is left out.
@@ -83,66 +90,18 @@ inline void begin_update_left_out(Cpu, UpdateRecord* record) {
   ++record->skipped;
 }
 
-/// One step of Adam, but for what its record says.
-struct AdamStep {
-  double learning_rate;
-  double l2;            ///< this times the value is added to the gradient (Adam's weight decay)
-  double shrink;        ///< what the value is multiplied by first (AdamW's weight decay)
-  double beta1, beta2;  ///< decay of the two moments
-  double eps;
-};
-
-/// g = gradient_scale * gradient + l2 * value,  first = beta1 * first + (1 - beta1) * g,
-/// second = beta2 * second + (1 - beta2) * g^2,
-/// value = shrink * value - learning_rate / (1 - beta1^t) * first / (sqrt(second / (1 - beta2^t)) + eps),  t = record->steps.
-/// Does nothing where the record says that the update is left out. `rounded` is for types that keep their values in a wider one.
-template <class T>
-void adam_step(Cpu, index_t n, const AdamStep& step, const UpdateRecord* record, const T* gradient, T* value, T* first, T* second,
-               T* /*rounded*/) {
+/// Moves `n` parameters by a rule; see `UpdateRule`. Does nothing where the record says that the update is left out. `rounded` is
+/// for types that keep their values in a wider one.
+template <class T, UpdateRule Rule, class... Memory>
+void update_by(Cpu, index_t n, const Rule& rule, const UpdateRecord* record, const T* gradient, T* value, T* /*rounded*/,
+               Memory*... memory) {
   if (!record->taken) return;
-  const auto t = static_cast<double>(record->steps);
-  const T scale = static_cast<T>(record->gradient_scale), l2 = static_cast<T>(step.l2), shrink = static_cast<T>(step.shrink);
-  const T beta1 = static_cast<T>(step.beta1), rest1 = static_cast<T>(1 - step.beta1);
-  const T beta2 = static_cast<T>(step.beta2), rest2 = static_cast<T>(1 - step.beta2);
-  const T step_size = static_cast<T>(step.learning_rate / (1 - std::pow(step.beta1, t)));
-  const T second_scale = static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, t)));
-  const T eps = static_cast<T>(step.eps);
-  cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) {
-    const cpu::Vector<T> p = at.of(value), g = scale * at.of(gradient) + l2 * p;
-    const cpu::Vector<T> m = beta1 * at.of(first) + rest1 * g, v = beta2 * at.of(second) + rest2 * (g * g);
-    at.set(first, m);
-    at.set(second, v);
-    at.set(value, shrink * p - step_size * m / (cpu::sqrt<T>(v) * second_scale + eps));
-  });
-}
-
-/// One step of gradient descent, but for what its record says.
-struct SgdStep {
-  double learning_rate, l2, momentum;
-  bool nesterov;
-};
-
-/// g = gradient_scale * gradient + l2 * value; without a velocity (null), value -= learning_rate * g; else
-/// velocity = momentum * velocity + g,  value -= learning_rate * (nesterov ? g + momentum * velocity : velocity).
-/// Does nothing where the record says that the update is left out. `rounded` as for adam_step.
-template <class T>
-void sgd_step(Cpu, index_t n, const SgdStep& step, const UpdateRecord* record, const T* gradient, T* value, T* velocity,
-              T* /*rounded*/) {
-  if (!record->taken) return;
-  const T learning_rate = static_cast<T>(step.learning_rate), scale = static_cast<T>(record->gradient_scale);
-  const T l2 = static_cast<T>(step.l2), momentum = static_cast<T>(step.momentum);
-  if (!velocity) {
-    cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) {
-      const cpu::Vector<T> p = at.of(value);
-      at.set(value, p - learning_rate * (scale * at.of(gradient) + l2 * p));
-    });
-    return;
-  }
-  const bool nesterov = step.nesterov;
-  cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) {
-    const cpu::Vector<T> p = at.of(value), g = scale * at.of(gradient) + l2 * p, v = momentum * at.of(velocity) + g;
-    at.set(velocity, v);
-    at.set(value, p - learning_rate * (nesterov ? g + momentum * v : v));
+  const auto update = rule.template prepare<T>(*record);
+  const std::array<T*, sizeof...(Memory)> remembered{memory...};
+  constexpr index_t W = cpu::width<T>;
+  parallel_for((n + W - 1) / W, 8192 / W, [&](index_t begin, index_t end) {
+    cpu::update_range<T>(update, begin * W, std::min(end * W, n), gradient, value, remembered,
+                         std::make_index_sequence<sizeof...(Memory)>());
   });
 }
 

@@ -32,8 +32,8 @@ void add_dropout_forward(Cpu, index_t n, const DropoutMask& mask, const T* x, co
 
 /// sum = x + mask * branch,  y = layer norm of its rows; mean, rstd [rows] are kept for the backward.
 template <class T>
-void add_dropout_norm_forward(Cpu, const LayerNormLayout& norm, index_t rows, const DropoutMask& mask, const T* x,
-                              const T* branch, const T* gamma, const T* beta, T* sum, T* y, T* mean, T* rstd) {
+void add_dropout_norm_forward(Cpu, const NormLayout& norm, index_t rows, const DropoutMask& mask, const T* x, const T* branch,
+                              const T* gamma, const T* beta, T* sum, T* y, T* mean, T* rstd) {
   const index_t n = norm.width, part = std::max<index_t>(1, 4096 / std::max<index_t>(1, n));
   parallel_rows(rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; r += part) {
@@ -46,7 +46,7 @@ void add_dropout_norm_forward(Cpu, const LayerNormLayout& norm, index_t rows, co
 
 /// dsum: the gradient of the sum, see `layer_norm_backward`; dbranch = mask * dsum. dbranch, dgamma and dbeta may be null.
 template <class T>
-void add_dropout_norm_backward(Cpu, const LayerNormLayout& norm, index_t rows, const DropoutMask& mask, const T* dy, const T* sum,
+void add_dropout_norm_backward(Cpu, const NormLayout& norm, index_t rows, const DropoutMask& mask, const T* dy, const T* sum,
                                const T* gamma, const T* mean, const T* rstd, T* dsum, T* dbranch, T gamma_keep, T* dgamma,
                                T beta_keep, T* dbeta) {
   const index_t n = norm.width;

@@ -9,17 +9,11 @@
 #include "attend/core/shape.hpp"
 #include "attend/cpu/top_k.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/sample.hpp"
 
 namespace attend {
 
 namespace cpu {
-
-/// By how much a log-probability may lie below the largest for min_p to keep it; minus infinity: it keeps all. `sharpness` is one
-/// over the temperature, rounded.
-template <class T>
-T min_p_margin(double min_p, T sharpness) {
-  return static_cast<T>(std::log(min_p)) / std::max(sharpness, std::numeric_limits<T>::min());
-}
 
 /// The distribution that tokens are drawn from, made from one row of log-probabilities; then any number of draws from it.
 template <class T>
@@ -30,23 +24,22 @@ class Sampler {
         sharpness_(static_cast<T>(std::clamp(1 / temperature, 1e-30, 1e30))),  // 0 * infinity is NaN
         kept_(top_k > 0 ? std::min(top_k, width) : width),
         top_p_(top_p),
-        margin_(min_p_margin(min_p, sharpness_)) {}
+        margin_(attend::detail::min_p_margin(min_p, sharpness_)) {}
 
-  /// Throws Error where the row holds a NaN, ValueError where it holds infinity.
+  /// Throws Error if the row holds a NaN, ValueError where it holds infinity.
   void prepare(index_t row, const T* x) {
     x_ = x;
     token_t first;
     top_k_row(row, width_, 1, x, &largest_, &first);
-    check_value(
-        largest_ < std::numeric_limits<T>::infinity(), "sample",
-        "row " + std::to_string(row) + " has infinity at column " + std::to_string(first) + ", expected log-probabilities");
+    check_value(largest_ < std::numeric_limits<T>::infinity(), "sample", "row ", row, " has infinity at column ", first,
+                ", expected log-probabilities");
     if (kept_ == width_ && top_p_ >= 1 && std::isinf(margin_)) return prepare_all();
     const T lowest = largest_ + margin_;  // that min_p keeps
     // The mass that top_p is a share of: that of all tokens, or of the k most probable ones.
     const bool k_only = kept_ < width_;
     double mass = std::numeric_limits<double>::infinity();
     if (!k_only && top_p_ < 1) mass = sum_over<double>(width_, [&](index_t i) { return weight(x_[i]); });
-    // Few tokens hold most of the mass; where they do not, the list is made anew and longer.
+    // Few tokens hold most of the mass; if they do not, the list is made anew and longer.
     for (index_t k = k_only ? kept_ : std::min<index_t>(64, width_);; k = std::min(8 * k, width_)) {
       list(row, k);
       if (k_only) mass = cumulative_.back();
@@ -128,7 +121,7 @@ class Sampler {
 /// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
 /// as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is minus
 /// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. Source of top_p: Holtzman et
-/// al. 2020, "The curious case of neural text degeneration". Throws Error where a row holds a NaN, ValueError where it holds
+/// al. 2020, "The curious case of neural text degeneration". Throws Error if a row holds a NaN, ValueError where it holds
 /// infinity.
 template <class T>
 void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,

@@ -81,7 +81,7 @@ void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, tok
   const auto infinity = magnitude_bits(std::numeric_limits<T>::infinity());
   if (magnitude > infinity) {
     const T* at = std::find_if(x, x + width, [=](T v) { return magnitude_bits(v) > infinity; });
-    throw Error("top_k: row " + std::to_string(row) + " holds NaN in column " + std::to_string(at - x));
+    throw Error("top_k: row ", row, " holds NaN in column ", at - x);
   }
 
   if (k > most_listed) {
@@ -111,8 +111,8 @@ void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, tok
 /// Throws ValueError unless 1 <= k <= width, Error where a row holds a NaN.
 template <class T>
 void top_k(Cpu, index_t rows, index_t width, index_t k, const T* x, T* values, token_t* indices) {
-  check_value(k >= 1 && k <= width, "top_k", "k is " + std::to_string(k) + ", expected 1 to the width " + std::to_string(width));
-  check_value(width <= std::numeric_limits<token_t>::max(), "top_k", "rows of " + std::to_string(width) + " values");
+  check_value(k >= 1 && k <= width, "top_k", "k is ", k, ", expected 1 to the width ", width);
+  check_value(width <= std::numeric_limits<token_t>::max(), "top_k", "rows of ", width, " values");
   parallel_rows(rows, width, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) cpu::top_k_row(r, width, k, x + r * width, values + r * k, indices + r * k);
   });

@@ -55,7 +55,7 @@ class Adjust {
   }
 
   /// x [rows, vocabulary] follows prefixes of `length` tokens; prefix_of(row, tokens) writes those of a row and gives its
-  /// sentence. Throws ValueError where the model gives a token of a forced prefix no probability.
+  /// sentence. Throws ValueError if the model gives a token of a forced prefix no probability.
   template <class PrefixOf>
   void operator()(index_t length, const Tensor<T, D>& x, PrefixOf&& prefix_of) {
     const index_t rows = x.dim(0);
@@ -105,7 +105,7 @@ class Adjust {
     if (of_prefix > 0) check_prefix(values.rows(0, of_prefix), prefix_of);
     return values;
   }
-  /// Throws ValueError where one of the values of the first forced tokens is minus infinity: a hypothesis that ended there would
+  /// Throws ValueError if one of the values of the first forced tokens is minus infinity: a hypothesis that ended there would
   /// stand above real ones.
   template <class PrefixOf>
   void check_prefix(const Tensor<T, D>& values, PrefixOf& prefix_of) {
@@ -115,9 +115,8 @@ class Adjust {
       const auto at = static_cast<std::size_t>(i);
       tokens_.clear();
       const index_t sentence = prefix_of(rules_.forced.rows[at], tokens_);
-      throw ValueError(std::string(search_) + ": the model gives token " + std::to_string(rules_.forced.tokens[at]) +
-                       ", at position " + std::to_string(tokens_.size()) + " of prefix " + std::to_string(sentence) +
-                       ", no probability");
+      throw ValueError(search_, ": the model gives token ", rules_.forced.tokens[at], ", at position ", tokens_.size(),
+                       " of prefix ", sentence, ", no probability");
     }
   }
   void restrict(const Tensor<T, D>& x) {
@@ -153,8 +152,7 @@ class Adjust {
       for (std::size_t i = 0; i < before.size(); ++i) {
         if (values[i] == before[i]) continue;
         if (!(values[i] <= 0.01))  // a little above 0 is rounding
-          throw ValueError(std::string(search_) + ": edit gives token " + std::to_string(i) + " the log-probability " +
-                           std::to_string(values[i]) + ", expected at most 0");
+          throw ValueError(search_, ": edit gives token ", i, " the log-probability ", values[i], ", expected at most 0");
         own[i] = static_cast<T>(values[i]);
       }
     }

@@ -42,14 +42,8 @@ class BeamSearch {
         coverage_(options.coverage) {
     check_options("beam_search", options, vocabulary_, sentences);
     check_constraints("beam_search", options, vocabulary_, sentences);
-    check_value(options.beam >= 1, "beam_search", "beam is " + std::to_string(options.beam) + ", expected at least 1");
-    check_value(options.n_best >= 1 && options.n_best <= options.beam, "beam_search",
-                "n_best is " + std::to_string(options.n_best) + ", expected 1 to the beam " + std::to_string(options.beam));
-    check_value(std::isfinite(options.alpha), "beam_search", "alpha is not finite");
-    check_value(options.temperature > 0 && std::isfinite(options.temperature), "beam_search",
-                "temperature is " + std::to_string(options.temperature) + ", expected a positive number");
-    check_value(options.coverage >= 0 && std::isfinite(options.coverage), "beam_search",
-                "coverage is " + std::to_string(options.coverage) + ", expected a number of at least 0");
+    check_value(options.n_best <= options.beam, "beam_search", "n_best is ", options.n_best, ", expected 1 to the beam ",
+                options.beam);
     check_value(!coverage_.counts() || attends(), "beam_search",
                 "coverage needs the model's attention to its source, which it does not give");
     check_value(!options.keep_unfinished || !options.constraints.force_end, "beam_search",
@@ -254,7 +248,7 @@ class BeamSearch {
     return bound <= group.endings.back().score;
   }
 
-  /// Writes the results of a sentence; where nothing has finished, the best of what nothing could follow and of the hypotheses of
+  /// Writes the results of a sentence; if nothing has finished, the best of what nothing could follow and of the hypotheses of
   /// `length` tokens that its rows hold, if that is the limit.
   void report(Group& group, index_t length) {
     auto& endings = group.endings;
@@ -281,7 +275,7 @@ class BeamSearch {
   Adjust<T, D, BeamOptions> adjust_;
   BeamOffer<T, D> offer_;
   Coverage coverage_;
-  Results<Results<Hypothesis>> results_, unfinished_;  // unfinished: what comes back where there are no results
+  Results<Results<Hypothesis>> results_, unfinished_;  // unfinished: what comes back if there are no results
 };
 
 }  // namespace detail

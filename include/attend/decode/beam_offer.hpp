@@ -66,7 +66,7 @@ class BeamOffer {
     }
     return candidates_.size() > before;
   }
-  /// Ranks what was added, as far as it may be taken: the 2 * width best, or more where there are several end tokens, so that as
+  /// Ranks what was added, as far as it may be taken: the 2 * width best, or more if there are several end tokens, so that as
   /// many as the width go on; where there are required phrases, all.
   void rank() {
     const auto size = static_cast<index_t>(candidates_.size());

@@ -23,11 +23,11 @@ namespace attend::decode {
 template <Scalar T, Device D = Cpu>
 class SelfCache {
  public:
-  /// For `rows` empty prefixes. Throws ValueError where a size is not positive (rows and layers may be 0).
+  /// For `rows` empty prefixes. Throws ValueError if a size is not positive (rows and layers may be 0).
   SelfCache(index_t layers, index_t rows, index_t heads, index_t d_k, index_t d_v)
       : heads_(heads), d_k_(d_k), d_v_(d_v), rows_(rows) {
     check_value(layers >= 0 && rows >= 0 && heads > 0 && d_k > 0 && d_v > 0, "SelfCache", "a size is negative or zero");
-    check_value(rows <= std::numeric_limits<std::int32_t>::max(), "SelfCache", std::to_string(rows) + " rows");
+    check_value(rows <= std::numeric_limits<std::int32_t>::max(), "SelfCache", rows, " rows");
     layers_.resize(static_cast<std::size_t>(layers));
   }
   SelfCache(SelfCache&&) = default;  // not copied: two caches would write into the same slab
@@ -53,8 +53,7 @@ class SelfCache {
   /// elements from row to row. They are copied. Throws IndexError, Error where this step already has them.
   void append(index_t layer, const T* kv, index_t stride) {
     Layer& l = checked(layer);
-    if (l.count != steps_ - 1)
-      throw Error("SelfCache: layer " + std::to_string(layer) + " appends twice in a step, or before begin_step");
+    if (l.count != steps_ - 1) throw Error("SelfCache: layer ", layer, " appends twice in a step, or before begin_step");
     T* const slab = l.next_slab(rows_ * width());
     copy_rows(D{}, rows_, width(), kv, stride, slab, width());
     store_pointer(D{}, static_cast<const T*>(slab), l.slabs.data() + l.count++);
@@ -64,8 +63,7 @@ class SelfCache {
   /// q [rows, heads * d_k], out [rows, heads * d_v]. Throws IndexError, Error before `append`.
   void attend(index_t layer, double scale, const T* q, index_t q_stride, T* out, index_t out_stride) {
     const Layer& l = checked(layer);
-    if (l.count != steps_ || steps_ == 0)
-      throw Error("SelfCache: layer " + std::to_string(layer) + " attends before it has appended");
+    if (l.count != steps_ || steps_ == 0) throw Error("SelfCache: layer ", layer, " attends before it has appended");
     attention_step(D{}, rows_, heads_, d_k_, d_v_, steps_, scale, q, q_stride, l.slabs.data(), index_t{0}, heads_ * d_k_, width(),
                    table_.data(), table_.dim(1), out, out_stride);
   }
@@ -73,10 +71,9 @@ class SelfCache {
   /// Row i continues what was row rows[i]. Throws IndexError for a row that does not exist.
   void reorder(std::span<const index_t> rows) {
     for (const index_t r : rows)
-      if (r < 0 || r >= rows_)
-        throw IndexError("SelfCache: reorder takes row " + std::to_string(r) + " of " + std::to_string(rows_));
-    check_value(rows.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "SelfCache",
-                std::to_string(rows.size()) + " rows");
+      if (r < 0 || r >= rows_) throw IndexError("SelfCache: reorder takes row ", r, " of ", rows_);
+    check_value(rows.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "SelfCache", rows.size(),
+                " rows");
     const auto count = static_cast<index_t>(rows.size());
     const Tensor<std::int32_t, D> next({count, table_.dim(1)});
     reorder_table(D{}, count, steps_, rows.data(), table_.data(), table_.dim(1), next.data(), next.dim(1));
@@ -118,7 +115,7 @@ class SelfCache {
 
   Layer& checked(index_t layer) {
     if (layer < 0 || layer >= static_cast<index_t>(layers_.size()))
-      throw IndexError("SelfCache: layer " + std::to_string(layer) + " of " + std::to_string(layers_.size()));
+      throw IndexError("SelfCache: layer ", layer, " of ", layers_.size());
     return layers_[static_cast<std::size_t>(layer)];
   }
 

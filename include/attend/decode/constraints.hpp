@@ -15,9 +15,8 @@ template <class Options>
 void check_constraints(const char* search, const Options& options, index_t vocabulary, index_t sentences) {
   const Constraints& c = options.constraints;
   const auto check_lists = [&](const char* name, const std::vector<std::vector<token_t>>& lists) {
-    check_value(
-        lists.empty() || static_cast<index_t>(lists.size()) == sentences, search,
-        std::string(name) + " has " + std::to_string(lists.size()) + " lists for " + std::to_string(sentences) + " sentences");
+    check_value(lists.empty() || static_cast<index_t>(lists.size()) == sentences, search, name, " has ", lists.size(),
+                " lists for ", sentences, " sentences");
     for (std::size_t s = 0; s < lists.size(); ++s)
       for (const token_t token : lists[s])
         check_token(search, ("a token of " + std::string(name) + " " + std::to_string(s)).c_str(), token, vocabulary);
@@ -27,22 +26,16 @@ void check_constraints(const char* search, const Options& options, index_t vocab
   for (std::size_t s = 0; s < c.prefix.size(); ++s) {
     const auto& prefix = c.prefix[s];
     const index_t most = options.max_length[static_cast<index_t>(s)];
-    check_value(static_cast<index_t>(prefix.size()) <= most, search,
-                "prefix " + std::to_string(s) + " has " + std::to_string(prefix.size()) + " tokens, max_length is " +
-                    std::to_string(most));
-    check_value(std::none_of(prefix.begin(), prefix.end(), [&](token_t t) { return is_end(options, t); }), search,
-                "prefix " + std::to_string(s) + " holds the end token");
+    check_value(static_cast<index_t>(prefix.size()) <= most, search, "prefix ", s, " has ", prefix.size(),
+                " tokens, max_length is ", most);
+    check_value(std::none_of(prefix.begin(), prefix.end(), [&](token_t t) { return is_end(options, t); }), search, "prefix ", s,
+                " holds the end token");
   }
   for (std::size_t i = 0; i < c.banned.size(); ++i) {
-    check_value(!c.banned[i].empty(), search, "banned sequence " + std::to_string(i) + " is empty");
+    check_value(!c.banned[i].empty(), search, "banned sequence ", i, " is empty");
     for (const token_t token : c.banned[i]) check_token(search, "a banned token", token, vocabulary);
   }
-  check_value(c.no_repeat_ngram >= 0, search, "no_repeat_ngram is negative: " + std::to_string(c.no_repeat_ngram));
   check_value(!c.score_forced_end || c.force_end, search, "score_forced_end goes with force_end, which is not asked for");
-  check_value(c.repetition_penalty > 0 && std::isfinite(c.repetition_penalty), search,
-              "repetition_penalty is " + std::to_string(c.repetition_penalty) + ", expected a positive number");
-  check_value(c.unknown_penalty >= 0 && std::isfinite(c.unknown_penalty), search,
-              "unknown_penalty is " + std::to_string(c.unknown_penalty) + ", expected a number of at least 0");
   if (c.unknown_penalty > 0) check_token(search, "unknown, which unknown_penalty is for,", c.unknown, vocabulary);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,10 +7,8 @@
 #include <vector>
 
 #include "attend/cpu/softmax.hpp"
-#include "attend/decode/cache.hpp"
 #include "attend/decode/model.hpp"
-#include "attend/nn/decoder.hpp"
-#include "attend/ops/arithmetic.hpp"
+#include "attend/decode/step_keys.hpp"
 
 namespace attend::decode {
 
@@ -37,9 +34,9 @@ class DecoderOnly {
   DecoderOnly(const nn::Decoder<T, D>& decoder, Var<T, D> head_weight, std::optional<Var<T, D>> head_bias = {})
       : decoder_(decoder), head_weight_(std::move(head_weight)), head_bias_(std::move(head_bias)) {
     const auto& o = decoder_.options;
-    check_value(o.causal, "DecoderOnly", "the decoder is not causal and cannot be searched token by token");
-    check_value(o.cross_attentions == 0, "DecoderOnly",
-                "the decoder has " + std::to_string(o.cross_attentions) + " cross-attentions, expected none");
+    check_value(o.causal != 0, "DecoderOnly", "the decoder is not causal and cannot be searched token by token");
+    check_value(o.cross_attentions == 0, "DecoderOnly", "the decoder has ", o.cross_attentions,
+                " cross-attentions, expected none");
     check_value(decoder_.embed_tokens.has_value(), "DecoderOnly", "the decoder has no embedding");
     check_shape("DecoderOnly", "head_weight", head_weight_.shape(), {o.vocabulary, o.d_model});
     if (head_bias_) check_shape("DecoderOnly", "head_bias", head_bias_->shape(), {o.vocabulary});
@@ -51,34 +48,19 @@ class DecoderOnly {
   [[nodiscard]] index_t longest() const { return decoder_.options.max_length - 1; }
 
   /// A state with that many rows of empty prefixes.
-  [[nodiscard]] State begin(index_t rows) const {
-    const nn::StackOptions& o = decoder_.options;
-    const index_t d_k = o.d_k ? o.d_k : o.d_model / o.heads, d_v = o.d_v ? o.d_v : d_k;
-    return State(static_cast<index_t>(decoder_.layers.size()), rows, o.heads, d_k, d_v);
-  }
+  [[nodiscard]] State begin(index_t rows) const { return detail::empty_cache(decoder_, rows); }
 
   /// The log-probabilities after one token more for each row, [rows, vocabulary]. Throws ShapeError for another number of tokens
   /// than rows, and beyond the decoder's positions; IndexError for a token outside the vocabulary.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
     const auto rows = static_cast<index_t>(tokens.size());
-    if (rows != state.rows())
-      throw ShapeError("DecoderOnly: " + std::to_string(rows) + " tokens for " + std::to_string(state.rows()) + " rows");
-    auto x = (*decoder_.embed_tokens)(Tensor<token_t>({rows}, tokens).template to<D>());  // [rows, d_model]
-    if (decoder_.positions.kind != nn::PositionKind::none) {
-      const auto& table = decoder_.positions.table.value();
-      if (state.steps() >= table.dim(0))
-        throw ShapeError("DecoderOnly: token " + std::to_string(state.steps()) + " is beyond the " +
-                         std::to_string(table.dim(0)) + " positions of the model");
-      x = add(x, Var<T, D>(table.rows(state.steps(), 1)));
-    }
+    if (rows != state.rows()) throw ShapeError("DecoderOnly: ", rows, " tokens for ", state.rows(), " rows");
+    decoder_.positions.check_place(state.steps());
+    const auto embedded = (*decoder_.embed_tokens)(Tensor<token_t>({rows}, tokens).template to<D>());  // [rows, d_model]
     state.begin_step();
-    for (std::size_t l = 0; l < decoder_.layers.size(); ++l) {
-      const auto& layer = decoder_.layers[l];
-      x = layer.finish(layer.around_self_attn(x, [&](const Var<T, D>& z) { return attend_one(state, l, layer.self_attn, z); }));
-    }
-    if (decoder_.layer_norm) x = (*decoder_.layer_norm)(x);
-    const auto logits = head_bias_ ? linear(x, head_weight_, *head_bias_) : linear(x, head_weight_);
+    const auto x = decoder_.read(embedded, detail::CachedReading<T, D>{state});
+    const auto logits = linear(x, head_weight_, head_bias_);
     const Tensor<Wide<T>, D> y(logits.shape());
     log_softmax_forward(D{}, rows, vocabulary(), logits.data(), y.data());
     return y;
@@ -87,16 +69,6 @@ class DecoderOnly {
   void reorder(State& state, std::span<const index_t> rows) const { state.reorder(rows); }
 
  private:
-  /// The self-attention of one token of each row, z [rows, d_model], to the tokens of its prefix and itself.
-  static Var<T, D> attend_one(State& state, std::size_t layer, const nn::MultiHeadAttention<T, D>& a, const Var<T, D>& z) {
-    const auto qkv = a.bias ? linear(z, a.weight, *a.bias) : linear(z, a.weight);  // [rows, heads * (2 d_k + d_v)]
-    const Tensor<T, D> out({z.dim(0), a.heads * a.d_v});
-    const auto at = static_cast<index_t>(layer);
-    state.append(at, qkv.data() + a.heads * a.d_k, qkv.dim(1));
-    state.attend(at, 1 / std::sqrt(static_cast<double>(a.d_k)), qkv.data(), qkv.dim(1), out.data(), out.dim(1));
-    return a.out_proj(Var<T, D>(out));
-  }
-
   nn::Decoder<T, D> decoder_;
   Var<T, D> head_weight_;
   std::optional<Var<T, D>> head_bias_;

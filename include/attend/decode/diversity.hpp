@@ -14,13 +14,10 @@ namespace attend::decode::detail {
 
 /// Throws ValueError for groups that make no sense.
 inline void check_groups(const BeamOptions& o) {
-  check_value(o.beam_groups >= 1 && o.beam % o.beam_groups == 0, "beam_search",
-              "beam_groups is " + std::to_string(o.beam_groups) + ", expected a divisor of the beam " + std::to_string(o.beam));
-  check_value(o.diversity_penalty >= 0 && std::isfinite(o.diversity_penalty), "beam_search",
-              "diversity_penalty is " + std::to_string(o.diversity_penalty) + ", expected a number of at least 0");
-  check_value((o.beam_groups > 1) == (o.diversity_penalty > 0), "beam_search",
-              "beam_groups is " + std::to_string(o.beam_groups) + " and diversity_penalty " +
-                  std::to_string(o.diversity_penalty) + ", expected both or neither");
+  check_value(o.beam % o.beam_groups == 0, "beam_search", "beam_groups is ", o.beam_groups, ", expected a divisor of the beam ",
+              o.beam);
+  check_value((o.beam_groups > 1) == (o.diversity_penalty > 0), "beam_search", "beam_groups is ", o.beam_groups,
+              " and diversity_penalty ", o.diversity_penalty, ", expected both or neither");
   check_value(o.required.empty() || o.beam_groups == 1, "beam_search", "required and beam_groups exclude each other");
 }
 

@@ -5,12 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "attend/cpu/attention_step.hpp"
 #include "attend/cpu/softmax.hpp"
-#include "attend/decode/cache.hpp"
-#include "attend/decode/layers.hpp"
 #include "attend/decode/shortlist_head.hpp"
-#include "attend/ops/arithmetic.hpp"
+#include "attend/decode/step_keys.hpp"
+#include "attend/nn/transformer.hpp"
 
 namespace attend::decode {
 
@@ -44,14 +42,7 @@ class EagerSteps {
 
   State begin(const nn::Transformer<T, D>& model, const Var<T, D>& memory, const Segments& segments,
               std::span<const token_t> head) const {
-    const auto& a = attention_of(model);
-    State state{SelfCache<T, D>(static_cast<index_t>(model.decoder.layers.size()), segments.count(), a.heads, a.d_k, a.d_v),
-                {},
-                source_spans(segments),
-                {},
-                segments.longest(),
-                {},
-                {}};
+    State state{empty_cache(model.decoder, segments.count()), {}, source_spans(segments), {}, segments.longest(), {}, {}};
     if (!head.empty()) state.head = std::make_shared<const ShortlistHead<T>>(model, head, options_.precision);
     for (const auto& layer : model.decoder.layers)
       state.source.push_back(layer.cross.front().attention.project_kv(memory).value());
@@ -62,29 +53,16 @@ class EagerSteps {
   /// The log-probabilities of what follows, [rows, vocabulary].
   Tensor<Wide<T>, D> step(const nn::Transformer<T, D>& model, State& state, std::span<const token_t> tokens) const {
     const auto& decoder = model.decoder;
-    auto x = (*decoder.embed_tokens)(Tensor<token_t>({state.rows()}, tokens).template to<D>());  // [rows, d_model]
-    if (decoder.positions.kind != nn::PositionKind::none)
-      x = add(x, Var<T, D>(decoder.positions.table.value().rows(state.steps(), 1)));
+    const auto x = (*decoder.embed_tokens)(Tensor<token_t>({state.rows()}, tokens).template to<D>());  // [rows, d_model]
     state.cache.begin_step();
-    if (options_.attention) state.attention = Tensor<Wide<T>, D>({x.dim(0), state.longest});
-    const auto decoded = decoded_rows(
-        model, x,
-        [&](index_t layer, const Tensor<T, D>& qkv, const Tensor<T, D>& out) {
-          const auto& a = decoder.layers[static_cast<std::size_t>(layer)].self_attn;
-          state.cache.append(layer, qkv.data() + a.heads * a.d_k, qkv.dim(1));
-          state.cache.attend(layer, attention_scale(a), qkv.data(), qkv.dim(1), out.data(), out.dim(1));
-        },
-        [&](index_t layer, const Tensor<T, D>& q, const Tensor<T, D>& out) {
-          const auto& a = decoder.layers[static_cast<std::size_t>(layer)].cross.front().attention;
-          const auto& kv = state.source[static_cast<std::size_t>(layer)];
-          cross_attention_step(D{}, q.dim(0), a.heads, a.d_k, a.d_v, attention_scale(a), q.data(), q.dim(1), kv.data(),
-                               index_t{0}, a.heads * a.d_k, kv.dim(1), state.device_spans.data(),
-                               state.device_spans.data() + q.dim(0), out.data(), out.dim(1));
-          if (options_.attention && layer + 1 == static_cast<index_t>(decoder.layers.size()))
-            cross_attention_weights_step(D{}, q.dim(0), a.heads, a.d_k, attention_scale(a), q.data(), q.dim(1), kv.data(),
-                                         index_t{0}, kv.dim(1), state.device_spans.data(), state.device_spans.data() + q.dim(0),
-                                         state.longest, state.attention.data());
-        });
+    std::vector<SourceKeys<T, D>> sources;
+    for (const auto& kv : state.source)
+      sources.push_back({kv.data(), kv.dim(1), state.device_spans.data(), state.device_spans.data() + state.rows()});
+    if (options_.attention) {
+      state.attention = Tensor<Wide<T>, D>({state.rows(), state.longest});
+      sources.back().attention = state.attention.data(), sources.back().longest = state.longest;
+    }
+    const auto decoded = decoder.read(x, CachedReading<T, D>{state.cache, sources});
     if (state.head) return state.head->log_probabilities(decoded.value());
     const auto logits = model.logits(decoded).value();
     Tensor<Wide<T>, D> y;

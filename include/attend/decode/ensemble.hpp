@@ -55,14 +55,13 @@ class Ensemble {
       : members_(std::move(members)), mean_(options.mean), weights_(options.weights) {
     check_value(!members_.empty(), "Ensemble", "no models");
     for (const M& m : members_)
-      check_value(m.vocabulary() == vocabulary(), "Ensemble",
-                  "models with vocabularies of " + std::to_string(vocabulary()) + " and " + std::to_string(m.vocabulary()));
+      check_value(m.vocabulary() == vocabulary(), "Ensemble", "models with vocabularies of ", vocabulary(), " and ",
+                  m.vocabulary());
     if (weights_.empty()) weights_.assign(members_.size(), 1);
-    check_value(weights_.size() == members_.size(), "Ensemble",
-                std::to_string(weights_.size()) + " weights for " + std::to_string(members_.size()) + " models");
+    check_value(weights_.size() == members_.size(), "Ensemble", weights_.size(), " weights for ", members_.size(), " models");
     double sum = 0;
     for (const double w : weights_) {
-      check_value(w > 0 && std::isfinite(w), "Ensemble", "a weight is " + std::to_string(w) + ", expected a positive number");
+      check_value(w > 0 && std::isfinite(w), "Ensemble", "a weight is ", w, ", expected a positive number");
     }
     const double largest = *std::max_element(weights_.begin(), weights_.end());  // so that no sum is too large for a number
     for (double& w : weights_) sum += w /= largest;
@@ -122,8 +121,8 @@ class Ensemble {
 
  private:
   static void check_state(const std::vector<M>& members, const State& state) {
-    check_value(state.members.size() == members.size(), "Ensemble",
-                "a state of " + std::to_string(state.members.size()) + " models for " + std::to_string(members.size()));
+    check_value(state.members.size() == members.size(), "Ensemble", "a state of ", state.members.size(), " models for ",
+                members.size());
   }
 
   template <class Members>

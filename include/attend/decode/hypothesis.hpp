@@ -16,7 +16,7 @@ struct Hypothesis {
   std::vector<float> token_log_probabilities = {};
   bool finished = false;   ///< ended by an end token, not by the length limit or because nothing could follow
   token_t end_token = -1;  ///< which, where it is finished
-  /// Where asked for: for each of `token_log_probabilities`, those of the whole vocabulary that the token was chosen from.
+  /// If asked for: for each of `token_log_probabilities`, those of the whole vocabulary that the token was chosen from.
   std::vector<std::vector<float>> distributions = {};
 };
 

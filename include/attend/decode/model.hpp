@@ -55,9 +55,8 @@ Tensor<typename M::value_type, typename M::device_type> checked_step(const char*
 
 /// Throws ValueError for a value that is no log-probability. A little above 0 is rounding.
 inline double checked_log_probability(const char* search, double value, token_t token) {
-  check_value(value <= 0.01, search,
-              "the model's step gives token " + std::to_string(token) + " the log-probability " + std::to_string(value) +
-                  ", expected at most 0 (is a log-softmax missing?)");
+  check_value(value <= 0.01, search, "the model's step gives token ", token, " the log-probability ", value,
+              ", expected at most 0 (is a log-softmax missing?)");
   return value;
 }
 

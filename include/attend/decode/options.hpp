@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/options.hpp"
 #include "attend/core/shape.hpp"
 #include "attend/core/types.hpp"
 
@@ -25,16 +27,15 @@ class LengthLimit {
   [[nodiscard]] index_t operator[](index_t sentence) const {
     return per_sentence_ ? each_[static_cast<std::size_t>(sentence)] : all_;
   }
-  /// Throws ValueError where their count is not `sentences` or one is below `least` (or negative).
+  /// Throws ValueError if their count is not `sentences` or one is below `least` (or negative).
   void check(const char* search, index_t sentences, index_t least) const {
-    check_value(!per_sentence_ || static_cast<index_t>(each_.size()) == sentences, search,
-                "max_length has " + std::to_string(each_.size()) + " values for " + std::to_string(sentences) + " sentences");
+    check_value(!per_sentence_ || static_cast<index_t>(each_.size()) == sentences, search, "max_length has ", each_.size(),
+                " values for ", sentences, " sentences");
     const index_t count = per_sentence_ ? sentences : 1;
     for (index_t i = 0; i < count; ++i) {
       const std::string name = per_sentence_ ? "max_length of sentence " + std::to_string(i) : "max_length";
-      check_value((*this)[i] >= 0, search, name + " is negative: " + std::to_string((*this)[i]));
-      check_value((*this)[i] >= least, search,
-                  name + " is " + std::to_string((*this)[i]) + ", below min_length " + std::to_string(least));
+      check_value((*this)[i] >= 0, search, name, " is negative: ", (*this)[i]);
+      check_value((*this)[i] >= least, search, name, " is ", (*this)[i], ", below min_length ", least);
     }
   }
 
@@ -90,6 +91,13 @@ struct Constraints {
   AllowedNext allowed_next = {};
   /// Called before each choice, for one hypothesis after another, where more than one token may come.
   EditLogProbabilities edit = {};
+
+  template <class F>
+  static void fields(F&& field) {
+    field("no_repeat_ngram", &Constraints::no_repeat_ngram, at_least(0));
+    field("repetition_penalty", &Constraints::repetition_penalty, more_than(0));
+    field("unknown_penalty", &Constraints::unknown_penalty, at_least(0));
+  }
 };
 
 /// What `on_token` is told: that a hypothesis goes on by a token.
@@ -117,6 +125,12 @@ struct GreedyOptions {
   Constraints constraints = {};          ///< what else may not come, or must
   TokenCallback on_token = {};           ///< told of every token as it comes
   bool distributions = false;            ///< hypotheses come with Hypothesis::distributions
+
+  template <class F>
+  static void fields(F&& field) {
+    field("min_length", &GreedyOptions::min_length, at_least(0));
+    field("constraints", &GreedyOptions::constraints);
+  }
 };
 
 /// What a sum of log-probabilities is divided by to give the score of a hypothesis of n tokens, the end token counted.
@@ -124,6 +138,10 @@ enum class LengthNormalization {
   google,  ///< ((5 + n) / 6)^alpha. Source: Wu et al. 2016, "Google's neural machine translation system", eq. 14
   marian,  ///< n^alpha, as in Marian, fairseq and transformers
 };
+constexpr auto names_of(LengthNormalization) {
+  return std::to_array<Named<LengthNormalization>>(
+      {{LengthNormalization::google, "google"}, {LengthNormalization::marian, "marian"}});
+}
 
 /// The score of a hypothesis of `length` tokens, the end token counted: its log-probability over the length penalty.
 inline double normalized_score(double log_probability, index_t length, double alpha, LengthNormalization normalization) {
@@ -142,6 +160,9 @@ enum class Stop {
   /// As soon as `beam` hypotheses have finished (`early_stopping = True` of transformers).
   first,
 };
+constexpr auto names_of(Stop) {
+  return std::to_array<Named<Stop>>({{Stop::exact, "exact"}, {Stop::present_length, "present"}, {Stop::first, "first"}});
+}
 
 /// Of `beam_search`.
 struct BeamOptions {
@@ -182,6 +203,22 @@ struct BeamOptions {
   /// unfinished ones come back that have most. Source: Post and Vilar 2018, "Fast lexically constrained decoding with dynamic
   /// beam allocation for neural machine translation".
   std::vector<std::vector<std::vector<token_t>>> required = {};
+
+  template <class F>
+  static void fields(F&& field) {
+    using O = BeamOptions;
+    field("min_length", &O::min_length, at_least(0));
+    field("beam", &O::beam, at_least(1));
+    field("n_best", &O::n_best, at_least(1));
+    field("alpha", &O::alpha, finite());
+    field("normalization", &O::normalization);
+    field("stop", &O::stop);
+    field("constraints", &O::constraints);
+    field("coverage", &O::coverage, at_least(0));
+    field("temperature", &O::temperature, more_than(0));
+    field("beam_groups", &O::beam_groups, at_least(1));
+    field("diversity_penalty", &O::diversity_penalty, at_least(0));
+  }
 };
 
 /// Of `sample`.
@@ -206,6 +243,18 @@ struct SampleOptions {
   Constraints constraints = {};  ///< what else may not come, or must
   TokenCallback on_token = {};   ///< told of every token as it comes
   bool distributions = false;    ///< hypotheses come with Hypothesis::distributions
+
+  template <class F>
+  static void fields(F&& field) {
+    using O = SampleOptions;
+    field("min_length", &O::min_length, at_least(0));
+    field("samples", &O::samples, at_least(1));
+    field("temperature", &O::temperature, more_than(0));
+    field("top_k", &O::top_k, at_least(0));
+    field("top_p", &O::top_p, Bounds{.least = 0, .most = 1, .above = true});
+    field("min_p", &O::min_p, between(0, 1));
+    field("constraints", &O::constraints);
+  }
 };
 
 namespace detail {
@@ -220,20 +269,19 @@ bool is_end(const Options& options, token_t token) {
 /// Throws IndexError, naming the search and the option, where the token is outside the vocabulary.
 inline void check_token(const char* search, const char* name, token_t token, index_t vocabulary) {
   if (token < 0 || token >= vocabulary)
-    throw IndexError(std::string(search) + ": " + name + " is " + std::to_string(token) + ", outside the vocabulary of " +
-                     std::to_string(vocabulary));
+    throw IndexError(search, ": ", name, " is ", token, ", outside the vocabulary of ", vocabulary);
 }
 
 /// Checks what all searches have in common. Throws ValueError, IndexError.
 template <class Options>
 void check_options(const char* search, const Options& options, index_t vocabulary, index_t sentences) {
-  check_value(sentences >= 0, search, "the number of sentences is negative: " + std::to_string(sentences));
-  check_value(vocabulary > 0 && vocabulary <= std::numeric_limits<token_t>::max(), search,
-              "a model with a vocabulary of " + std::to_string(vocabulary));
+  check_fields(search, options);
+  check_value(sentences >= 0, search, "the number of sentences is negative: ", sentences);
+  check_value(vocabulary > 0 && vocabulary <= std::numeric_limits<token_t>::max(), search, "a model with a vocabulary of ",
+              vocabulary);
   check_token(search, "bos", options.bos, vocabulary);
   check_token(search, "eos", options.eos, vocabulary);
   for (const token_t token : options.end_tokens) check_token(search, "an end token", token, vocabulary);
-  check_value(options.min_length >= 0, search, "min_length is negative: " + std::to_string(options.min_length));
   options.max_length.check(search, sentences, options.min_length);
   std::vector<bool> seen(static_cast<std::size_t>(vocabulary), false);
   index_t distinct = 0;
@@ -242,7 +290,7 @@ void check_options(const char* search, const Options& options, index_t vocabular
     if (!seen[static_cast<std::size_t>(token)]) ++distinct;
     seen[static_cast<std::size_t>(token)] = true;
   }
-  check_value(distinct < vocabulary, search, "all " + std::to_string(vocabulary) + " tokens are suppressed");
+  check_value(distinct < vocabulary, search, "all ", vocabulary, " tokens are suppressed");
 }
 
 }  // namespace detail

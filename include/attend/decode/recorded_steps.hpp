@@ -42,7 +42,7 @@ struct StepRoom {
 
   StepRoom(const nn::Transformer<T, D>& model, const Size& s)
       : size(s),
-        width(attention_of(model).heads * (attention_of(model).d_k + attention_of(model).d_v)),
+        width(row_width(model)),
         table({s.rows, s.steps}, 0),
         reordered({s.rows, s.steps}),
         tokens({s.rows}, 0),
@@ -56,6 +56,53 @@ struct StepRoom {
     }
   }
   [[nodiscard]] index_t slab() const { return size.rows * width; }
+
+ private:
+  static index_t row_width(const nn::Transformer<T, D>& model) {
+    check_value(!model.decoder.layers.empty(), "decoding", "the decoder has no layers");
+    const auto& a = model.decoder.layers.front().self_attn;
+    return a.heads * (a.d_k + a.d_v);
+  }
+};
+
+/// The rows of the hypothesis so far, whose keys and values lie in a room; which step it is stands there too.
+template <class T, Device D>
+struct RoomKeys {
+  StepRoom<T, D>& room;
+  index_t layer;
+
+  Var<T, D> attend(const nn::MultiHeadAttention<T, D>& a, const Var<T, D>& x) const {
+    const auto qkv = a.project(x);
+    const index_t rows = x.dim(0);
+    const index_t* const step = room.step.data();
+    const Tensor<T, D> out({rows, a.heads * a.d_v});
+    T* const slabs = room.slabs[static_cast<std::size_t>(layer)].data();
+    append_at(D{}, rows, room.width, qkv.data() + a.heads * a.d_k, qkv.dim(1), step, slabs, room.slab());
+    attention_step_at(D{}, rows, a.heads, a.d_k, a.d_v, step, a.scale(), qkv.data(), qkv.dim(1), static_cast<const T*>(slabs),
+                      room.slab(), room.width, room.table.data(), room.size.steps, out.data(), out.dim(1));
+    return Var<T, D>(out);
+  }
+};
+
+/// Reads a stack in a room; see nn::WholeSentences.
+template <class T, Device D>
+struct RoomReading {
+  StepRoom<T, D>& room;
+  index_t last;    // layer
+  bool attention;  // of which the room gets the attention to the source, if wanted
+
+  [[nodiscard]] Var<T, D> place(const nn::Positions<T, D>& positions, const Var<T, D>& x) const {
+    if (positions.kind != nn::PositionKind::none)
+      add_row_at(D{}, x.dim(0), x.dim(1), positions.table.data(), room.step.data(), x.data());
+    return x;
+  }
+  [[nodiscard]] RoomKeys<T, D> own(index_t layer, bool /*causal*/) const { return {room, layer}; }
+  [[nodiscard]] SourceKeys<T, D> source(index_t layer, std::size_t /*i*/) const {
+    const index_t* const spans = room.spans.data();
+    SourceKeys<T, D> keys{room.source[static_cast<std::size_t>(layer)].data(), room.width, spans, spans + room.size.rows};
+    if (attention && layer == last) keys.attention = room.attention.data(), keys.longest = room.size.longest;
+    return keys;
+  }
 };
 
 /// The steps of a TransformerModel, recorded and repeated. A step is computed for one of a few numbers of rows; those beyond the
@@ -114,8 +161,7 @@ class RecordedSteps {
   void reorder(const nn::Transformer<T, D>& model, State& state, std::span<const index_t> rows) const {
     const auto count = static_cast<index_t>(rows.size());
     for (const index_t r : rows)
-      if (r < 0 || r >= state.rows())
-        throw IndexError("TransformerModel: reorder takes row " + std::to_string(r) + " of " + std::to_string(state.rows()));
+      if (r < 0 || r >= state.rows()) throw IndexError("TransformerModel: reorder takes row ", r, " of ", state.rows());
     if (count > state.room->size.rows) grow(model, state, {count, state.room->size.steps, 0});
     Room& room = *state.room;
     reorder_table(D{}, count, state.done, rows.data(), room.table.data(), room.size.steps, room.reordered.data(),
@@ -197,33 +243,10 @@ class RecordedSteps {
   }
 
   void compute(const nn::Transformer<T, D>& model, Room& room, index_t rows) const {
-    const auto& decoder = model.decoder;
-    const index_t* const step = room.step.data();
-    auto x = (*decoder.embed_tokens)(room.tokens.rows(0, rows));  // [rows, d_model]
-    if (decoder.positions.kind != nn::PositionKind::none)
-      add_row_at(D{}, rows, x.dim(1), decoder.positions.table.data(), step, x.data());
-    begin_table_step_at(D{}, rows, step, room.table.data(), room.size.steps);
-    const auto decoded = decoded_rows(
-        model, x,
-        [&](index_t layer, const Tensor<T, D>& qkv, const Tensor<T, D>& out) {
-          const auto& a = decoder.layers[static_cast<std::size_t>(layer)].self_attn;
-          T* const slabs = room.slabs[static_cast<std::size_t>(layer)].data();
-          append_at(D{}, rows, room.width, qkv.data() + a.heads * a.d_k, qkv.dim(1), step, slabs, room.slab());
-          attention_step_at(D{}, rows, a.heads, a.d_k, a.d_v, step, attention_scale(a), qkv.data(), qkv.dim(1),
-                            static_cast<const T*>(slabs), room.slab(), room.width, room.table.data(), room.size.steps, out.data(),
-                            out.dim(1));
-        },
-        [&](index_t layer, const Tensor<T, D>& q, const Tensor<T, D>& out) {
-          const auto& a = decoder.layers[static_cast<std::size_t>(layer)].cross.front().attention;
-          const T* const kv = room.source[static_cast<std::size_t>(layer)].data();
-          cross_attention_step(D{}, rows, a.heads, a.d_k, a.d_v, attention_scale(a), q.data(), q.dim(1), kv, index_t{0},
-                               a.heads * a.d_k, room.width, room.spans.data(), room.spans.data() + room.size.rows, out.data(),
-                               out.dim(1));
-          if (options_.attention && layer + 1 == static_cast<index_t>(decoder.layers.size()))
-            cross_attention_weights_step(D{}, rows, a.heads, a.d_k, attention_scale(a), q.data(), q.dim(1), kv, index_t{0},
-                                         room.width, room.spans.data(), room.spans.data() + room.size.rows, room.size.longest,
-                                         room.attention.data());
-        });
+    const auto x = (*model.decoder.embed_tokens)(room.tokens.rows(0, rows));  // [rows, d_model]
+    begin_table_step_at(D{}, rows, room.step.data(), room.table.data(), room.size.steps);
+    const auto decoded =
+        model.decoder.read(x, RoomReading<T, D>{room, static_cast<index_t>(model.decoder.layers.size()) - 1, options_.attention});
     const auto logits = model.logits(decoded).value();
     log_softmax_forward(D{}, rows, logits.dim(1), logits.data(), room.result.data());
     advance(D{}, room.step.data());

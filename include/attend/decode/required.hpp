@@ -17,8 +17,8 @@ namespace attend::decode::detail {
 /// Throws ValueError, IndexError for what no hypothesis could have.
 inline void check_required(const BeamOptions& o, index_t vocabulary, index_t sentences) {
   const auto& all = o.required;
-  check_value(all.empty() || static_cast<index_t>(all.size()) == sentences, "beam_search",
-              "required has " + std::to_string(all.size()) + " lists for " + std::to_string(sentences) + " sentences");
+  check_value(all.empty() || static_cast<index_t>(all.size()) == sentences, "beam_search", "required has ", all.size(),
+              " lists for ", sentences, " sentences");
   const auto holds = [](const std::vector<token_t>& list, token_t t) {
     return std::find(list.begin(), list.end(), t) != list.end();
   };
@@ -26,10 +26,10 @@ inline void check_required(const BeamOptions& o, index_t vocabulary, index_t sen
     for (std::size_t i = 0; i < all[s].size(); ++i) {
       const std::string name = "required phrase " + std::to_string(i) + " of sentence " + std::to_string(s);
       const auto& phrase = all[s][i];
-      check_value(!phrase.empty(), "beam_search", name + " is empty");
+      check_value(!phrase.empty(), "beam_search", name, " is empty");
       const index_t most = o.max_length[static_cast<index_t>(s)];
-      check_value(static_cast<index_t>(phrase.size()) <= most, "beam_search",
-                  name + " has " + std::to_string(phrase.size()) + " tokens, max_length is " + std::to_string(most));
+      check_value(static_cast<index_t>(phrase.size()) <= most, "beam_search", name, " has ", phrase.size(),
+                  " tokens, max_length is ", most);
       for (const token_t t : phrase) {
         check_token("beam_search", ("a token of " + name).c_str(), t, vocabulary);
         const bool listed =
@@ -37,8 +37,7 @@ inline void check_required(const BeamOptions& o, index_t vocabulary, index_t sen
         const auto& banned = o.constraints.banned;
         const bool never =
             holds(o.suppressed, t) || std::find(banned.begin(), banned.end(), std::vector<token_t>{t}) != banned.end();
-        check_value(!is_end(o, t) && listed && !never, "beam_search",
-                    name + " has token " + std::to_string(t) + ", which may not come");
+        check_value(!is_end(o, t) && listed && !never, "beam_search", name, " has token ", t, ", which may not come");
       }
     }
 }

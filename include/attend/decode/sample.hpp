@@ -20,20 +20,12 @@ namespace attend::decode {
 
 namespace detail {
 
-/// Throws ValueError where an option of sampling is out of its range.
+/// Throws ValueError if an option of sampling is out of its range.
 inline void check_sampling(const SampleOptions& o, index_t sentences) {
-  const auto number = [](auto x) { return std::to_string(x); };
-  check_value(o.samples >= 1, "sample", "samples is " + number(o.samples) + ", expected at least 1");
-  check_value(sentences == 0 || o.samples <= std::numeric_limits<std::int32_t>::max() / sentences, "sample",
-              number(o.samples) + " samples of " + number(sentences) + " sentences are too many");
-  check_value(o.temperature != 0, "sample", "temperature is 0, expected a positive one; for the most probable tokens use greedy");
-  check_value(o.temperature > 0 && std::isfinite(o.temperature), "sample",
-              "temperature is " + number(o.temperature) + ", expected a positive number");
-  check_value(o.top_k >= 0, "sample", "top_k is " + number(o.top_k) + ", expected at least 1, or 0 for all tokens");
-  check_value(o.top_p > 0 && o.top_p <= 1, "sample", "top_p is " + number(o.top_p) + ", expected a share in (0, 1]");
-  check_value(o.min_p >= 0 && o.min_p <= 1, "sample", "min_p is " + number(o.min_p) + ", expected a share in [0, 1]");
-  check_value(o.sentence_ids.empty() || static_cast<index_t>(o.sentence_ids.size()) == sentences, "sample",
-              "sentence_ids has " + number(o.sentence_ids.size()) + " values for " + number(sentences) + " sentences");
+  check_value(sentences == 0 || o.samples <= std::numeric_limits<std::int32_t>::max() / sentences, "sample", o.samples,
+              " samples of ", sentences, " sentences are too many");
+  check_value(o.sentence_ids.empty() || static_cast<index_t>(o.sentence_ids.size()) == sentences, "sample", "sentence_ids has ",
+              o.sentence_ids.size(), " values for ", sentences, " sentences");
 }
 
 /// A number in [0, 1) with 53 random bits that depends on the seed, the sentence, which of its samples, and the step alone.
@@ -58,6 +50,8 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
   using T = typename M::value_type;
   using D = typename M::device_type;
   const index_t vocabulary = model.vocabulary();
+  check_value(options.temperature != 0, "sample",
+              "temperature is 0, expected more than 0; for the most probable tokens use greedy");
   detail::check_options("sample", options, vocabulary, sentences);
   detail::check_constraints("sample", options, vocabulary, sentences);
   detail::check_sampling(options, sentences);

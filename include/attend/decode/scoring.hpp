@@ -17,8 +17,8 @@ namespace detail {
 
 /// What one pass through a model that is given the targets says of each sentence.
 struct ForcedTarget {
-  std::vector<float> token_log_probabilities;  // of each token, then of the end; where asked for
-  Tensor<float> attention{Shape{0, 0}};        // [target tokens and the end, source tokens]; where asked for
+  std::vector<float> token_log_probabilities;  // of each token, then of the end; if asked for
+  Tensor<float> attention{Shape{0, 0}};        // [target tokens and the end, source tokens]; if asked for
 };
 
 /// What is to be found out by such a pass.
@@ -34,12 +34,11 @@ inline void check_forced(const char* side, std::size_t sentence, std::span<const
   const auto name = [&] { return std::string(side) + " " + std::to_string(sentence + 1); };
   const index_t count = static_cast<index_t>(tokens.size()) + more;
   if (count > positions)
-    throw ValueError("score: " + name() + " has " + std::to_string(count) + " tokens" +
-                     (more > 0 ? " with the begin token" : "") + ", the model takes " + std::to_string(positions));
+    throw ValueError("score: ", name(), " has ", count, " tokens", (more > 0 ? " with the begin token" : ""),
+                     ", the model takes ", positions);
   for (const token_t token : tokens)
     if (token < 0 || token >= vocabulary)
-      throw IndexError("score: " + name() + " has token " + std::to_string(token) + ", outside the vocabulary of " +
-                       std::to_string(vocabulary));
+      throw IndexError("score: ", name(), " has token ", token, ", outside the vocabulary of ", vocabulary);
 }
 
 /// Tokens of all sentences end to end; each with `before` before it and `after` after it, where these are not negative.
@@ -75,6 +74,24 @@ std::vector<float> label_log_probabilities(const nn::Transformer<T, D>& model, c
   return all;
 }
 
+/// Reads whole sentences, and keeps the attention of one layer to the source: that of all would fill the memory.
+template <class T, Device D>
+struct ForcedReading {
+  nn::WholeSentences<T, D> sentences;
+  index_t layer;  // -1: none
+  AttentionWeights<T, D>* attention;
+
+  [[nodiscard]] Var<T, D> place(const nn::Positions<T, D>& positions, const Var<T, D>& x) const {
+    return sentences.place(positions, x);
+  }
+  [[nodiscard]] nn::OwnKeys<T, D> own(index_t l, bool causal) const { return sentences.own(l, causal); }
+  [[nodiscard]] nn::MemoryKeys<T, D> source(index_t l, std::size_t i) const {
+    auto keys = sentences.source(l, i);
+    if (l == layer) keys.weights = attention;
+    return keys;
+  }
+};
+
 /// One batch through a model in evaluation mode. Sources as the encoder gets them, targets without begin and end.
 template <class T, Device D>
 std::vector<ForcedTarget> force_targets(const nn::Transformer<T, D>& model, std::span<const std::vector<token_t>> sources,
@@ -84,30 +101,28 @@ std::vector<ForcedTarget> force_targets(const nn::Transformer<T, D>& model, std:
   const auto [source, source_segments] = end_to_end(sources, -1, -1);
   const auto [target, segments] = end_to_end(targets, pass.bos, -1);
   const nn::Memory<T, D> memory = model.encode(source.template to<D>(), source_segments);
-  // The decoder layer by layer, for the attention of one layer alone: those of all would fill the memory.
-  auto x = nn::apply(decoder.embedding_dropout, decoder.positions((*decoder.embed_tokens)(target.template to<D>()), segments));
-  std::vector<AttentionWeights<T, D>> attention;
-  const auto layers = static_cast<index_t>(decoder.layers.size());
-  for (index_t l = 0; l < layers && (pass.scores || l <= pass.layer); ++l)
-    x = decoder.layers[static_cast<std::size_t>(l)](x, segments, std::span<const nn::Memory<T, D>>(&memory, 1),
-                                                    {.cross_weights = l == pass.layer ? &attention : nullptr});
+  const nn::StackCall<T, D> call{.memories = {&memory, 1}};
+  AttentionWeights<T, D> attention;
+  const ForcedReading<T, D> reading{{segments, call}, pass.layer, &attention};
+  const auto x = (*decoder.embed_tokens)(target.template to<D>());
   std::vector<ForcedTarget> results(targets.size());
   if (pass.scores) {
-    if (decoder.layer_norm) x = (*decoder.layer_norm)(x);
     const auto labels = end_to_end(targets, -1, pass.eos).first;
-    const auto values = label_log_probabilities(model, x.value(), labels.template to<D>());
+    const auto values = label_log_probabilities(model, decoder.read(x, reading).value(), labels.template to<D>());
     for (std::size_t s = 0; s < results.size(); ++s) {
       const auto first = values.begin() + segments.begin(static_cast<index_t>(s));
       results[s].token_log_probabilities.assign(first, first + segments.length(static_cast<index_t>(s)));
     }
+  } else if (pass.layer >= 0) {
+    (void)decoder.read_layers(x, reading, pass.layer + 1);
   }
-  if (!attention.empty())
+  if (attention.sentences() > 0)
     for (std::size_t s = 0; s < results.size(); ++s) {
       const auto sentence = static_cast<index_t>(s);
       const Tensor<float> mean({segments.length(sentence), source_segments.length(sentence)}, 0.0f);
-      const index_t heads = attention.front().heads();
+      const index_t heads = attention.heads();
       for (index_t h = 0; h < heads; ++h) {
-        const auto weights = attention.front().matrix(sentence, h).to_host();
+        const auto weights = attention.matrix(sentence, h).to_host();
         for (index_t i = 0; i < mean.size(); ++i)
           mean.data()[i] += static_cast<float>(weights.data()[i]) / static_cast<float>(heads);
       }
@@ -153,8 +168,7 @@ inline Hypothesis rated(std::vector<token_t> target, std::vector<float> token_lo
 template <class T, Device D>
 Results<Hypothesis> score(const nn::Transformer<T, D>& model, std::span<const std::vector<token_t>> sources,
                           std::span<const std::vector<token_t>> targets, token_t bos, token_t eos) {
-  check_value(sources.size() == targets.size(), "score",
-              std::to_string(targets.size()) + " targets for " + std::to_string(sources.size()) + " sources");
+  check_value(sources.size() == targets.size(), "score", targets.size(), " targets for ", sources.size(), " sources");
   const auto& encoder = model.encoder.options;
   const auto& decoder = model.decoder.options;
   for (std::size_t i = 0; i < sources.size(); ++i) {

@@ -22,8 +22,7 @@ class ShortlistHead {
     tokens_.erase(std::unique(tokens_.begin(), tokens_.end()), tokens_.end());
     for (const token_t token : {tokens_.front(), tokens_.back()})
       if (token < 0 || token >= vocabulary_)
-        throw IndexError("TransformerModel: token " + std::to_string(token) + " of the head is outside the vocabulary of " +
-                         std::to_string(vocabulary_));
+        throw IndexError("TransformerModel: token ", token, " of the head is outside the vocabulary of ", vocabulary_);
     const Tensor<T>& all = model.output_weight().value();
     width_ = all.dim(1);
     weight_ = Tensor<T>({count(), width_});

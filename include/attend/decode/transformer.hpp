@@ -32,19 +32,21 @@ class TransformerModel {
   explicit TransformerModel(const nn::Transformer<T, D>& model, Precision precision = Precision::full)
       : TransformerModel(model, StepOptions{.precision = precision}) {}
   TransformerModel(const nn::Transformer<T, D>& model, const StepOptions& options)
-      : model_(model),
+      : plain_(model),
+        model_(model),
         options_(options),
         weights_(std::make_shared<const PackedWeights<T, D>>(options.precision)),
         steps_(options) {
-    check_value(model.decoder.options.causal, "TransformerModel",
+    check_value(model.decoder.options.causal != 0, "TransformerModel",
                 "the decoder is not causal and cannot be searched token by token");
-    nn::set_training(model_, false);
+    for (auto* each : {&plain_, &model_}) nn::set_training(*each, false);
+    nn::use(model_, weights_);
   }
 
   [[nodiscard]] index_t vocabulary() const { return model_.decoder.options.vocabulary; }
   /// The most tokens that a hypothesis may have: positions, less the one of the begin token.
   [[nodiscard]] index_t longest() const { return model_.decoder.options.max_length - 1; }
-  [[nodiscard]] const nn::Transformer<T, D>& transformer() const { return model_; }
+  [[nodiscard]] const nn::Transformer<T, D>& transformer() const { return plain_; }
 
   /// A state with one row for each source sentence. `head`, where it is not empty: the only tokens that need a probability, the
   /// end token among them. On the processor, only theirs are computed, given that one of them comes, and all others never come;
@@ -54,7 +56,6 @@ class TransformerModel {
                             std::span<const token_t> head = {}) const {
     weights_->refresh();
     const NoGrad no_grad;
-    const typename PackedWeights<T, D>::Use use(*weights_);
     return steps_.begin(model_, model_.encode(source, segments).x, segments, head);
   }
 
@@ -62,11 +63,9 @@ class TransformerModel {
   /// step. Throws ShapeError for another number of tokens than rows, and beyond the model's positions.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
-    const typename PackedWeights<T, D>::Use use(*weights_);
     const auto rows = static_cast<index_t>(tokens.size());
-    if (rows != state.rows())
-      throw ShapeError("TransformerModel: " + std::to_string(rows) + " tokens for " + std::to_string(state.rows()) + " rows");
-    detail::check_position(model_, state.steps());
+    if (rows != state.rows()) throw ShapeError("TransformerModel: ", rows, " tokens for ", state.rows(), " rows");
+    model_.decoder.positions.check_place(state.steps());
     return steps_.step(model_, state, tokens);
   }
 
@@ -77,13 +76,12 @@ class TransformerModel {
   decltype(auto) evaluate(F&& f) const {
     weights_->refresh();
     const NoGrad no_grad;
-    const typename PackedWeights<T, D>::Use use(*weights_);
     return std::forward<F>(f)(model_);
   }
 
   /// What makes it an AttendingModel, if it was made with `StepOptions::attention`.
   [[nodiscard]] bool attends() const { return options_.attention; }
-  /// [rows, longest source], 0 beyond a row's own. Throws Error where it does not attend, before a step, and after rows changed.
+  /// [rows, longest source], 0 beyond a row's own. Throws Error if it does not attend, before a step, and after rows changed.
   [[nodiscard]] Tensor<Wide<T>, D> attention(const State& state) const {
     if (!attends()) throw Error("TransformerModel: made without StepOptions::attention");
     return steps_.attention(state);
@@ -94,7 +92,8 @@ class TransformerModel {
   }
 
  private:
-  nn::Transformer<T, D> model_;
+  nn::Transformer<T, D> plain_;  // the same weights, read where they are
+  nn::Transformer<T, D> model_;  // whose products read weights_
   StepOptions options_;
   std::shared_ptr<const PackedWeights<T, D>> weights_;
   Steps steps_;

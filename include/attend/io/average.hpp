@@ -99,7 +99,7 @@ inline void average(const std::vector<std::filesystem::path>& folders, const std
   for (const auto& folder : folders) {
     std::error_code ignored;
     if (std::filesystem::equivalent(folder, out, ignored))
-      throw ValueError("average: " + out.string() + " is one of the models to average, expected another folder for the result");
+      throw ValueError("average: ", out.string(), " is one of the models to average, expected another folder for the result");
     readers.emplace_back(folder);
     files.push_back(SafetensorsFile::open(readers.back().file(weights_file)));
     std::vector<std::string> faults;
@@ -111,7 +111,7 @@ inline void average(const std::vector<std::filesystem::path>& folders, const std
     if (faults.size() > shown) differences += " and " + std::to_string(faults.size() - shown) + " differences more";
   }
   if (!differences.empty())
-    throw ValueError("average: the models are not alike, as " + folders.front().string() + " has them" + differences);
+    throw ValueError("average: the models are not alike, as ", folders.front().string(), " has them", differences);
 
   const FolderLock lock(out);
   SafetensorsWriter writer;

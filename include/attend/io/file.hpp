@@ -24,7 +24,7 @@ namespace attend::detail {
 
 /// Throws IoError `operation: path: No space left on device`.
 [[noreturn]] inline void throw_errno(const char* operation, const std::filesystem::path& path, int error = errno) {
-  throw IoError(std::string(operation) + ": " + path.string() + ": " + std::generic_category().message(error));
+  throw IoError(operation, ": ", path.string(), ": ", std::generic_category().message(error));
 }
 
 /// An open file that closes itself.
@@ -77,14 +77,14 @@ namespace attend::io {
 /// A regular file open for reading at any offset. Its reads are safe from several threads at once.
 class InputFile {
  public:
-  /// Throws IoError where the file is missing, unreadable, or no regular file.
+  /// Throws IoError if the file is missing, unreadable, or no regular file.
   explicit InputFile(std::filesystem::path path) : path_(std::move(path)) {
     fd_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // O_NONBLOCK: a named pipe must not hang
     if (!fd_) detail::throw_errno("read", path_);
     struct stat status {};
     if (::fstat(fd_.get(), &status) != 0) detail::throw_errno("read", path_);
     if (!S_ISREG(status.st_mode))
-      throw IoError("read: " + path_.string() + (S_ISDIR(status.st_mode) ? " is a folder" : " is a pipe or a device") +
+      throw IoError("read: ", path_.string(), (S_ISDIR(status.st_mode) ? " is a folder" : " is a pipe or a device"),
                     ", expected a regular file");
     size_ = static_cast<std::size_t>(status.st_size);
   }
@@ -93,7 +93,7 @@ class InputFile {
   /// Bytes in the file when it was opened.
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// Fills `out` with the bytes from `offset` on. Throws IoError where the system refuses, FormatError where the file ends
+  /// Fills `out` with the bytes from `offset` on. Throws IoError if the system refuses, FormatError where the file ends
   /// before `out` is full. (Reads, not a mapping: a file that somebody truncates then costs an exception, not the process.)
   void read_at(std::size_t offset, std::span<std::byte> out) const {
     const std::size_t wanted = out.size();
@@ -102,8 +102,8 @@ class InputFile {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) detail::throw_errno("read", path_);
       if (n == 0)
-        throw FormatError("read: " + path_.string() + " ends at byte " + std::to_string(offset) + ", expected " +
-                          std::to_string(wanted) + " bytes from " + std::to_string(offset + out.size() - wanted) + " on");
+        throw FormatError("read: ", path_.string(), " ends at byte ", offset, ", expected ", wanted, " bytes from ",
+                          offset + out.size() - wanted, " on");
       offset += static_cast<std::size_t>(n);
       out = out.subspan(static_cast<std::size_t>(n));
     }
@@ -118,7 +118,7 @@ class InputFile {
 /// The most bytes that `read_file` takes unless told otherwise.
 inline constexpr std::size_t max_file_bytes = std::size_t{1} << 30;
 
-/// The whole file as bytes; pipes are read to their end. Throws IoError where it cannot be read, FormatError where it has
+/// The whole file as bytes; pipes are read to their end. Throws IoError if it cannot be read, FormatError where it has
 /// more than `limit` bytes (so a wrong path cannot exhaust memory).
 inline std::string read_file(const std::filesystem::path& path, std::size_t limit = max_file_bytes) {
   const detail::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -127,9 +127,7 @@ inline std::string read_file(const std::filesystem::path& path, std::size_t limi
   if (::fstat(fd.get(), &status) != 0) detail::throw_errno("read", path);
   const std::size_t expected = S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) : 0;
   const auto check_limit = [&](std::size_t size) {
-    if (size > limit)
-      throw FormatError("read: " + path.string() + " has " + std::to_string(size) + " bytes or more, expected at most " +
-                        std::to_string(limit));
+    if (size > limit) throw FormatError("read: ", path.string(), " has ", size, " bytes or more, expected at most ", limit);
   };
   check_limit(expected);
   std::string bytes;
@@ -191,7 +189,7 @@ class TemporaryFile {
     const bool exists = ::stat(path_.c_str(), &old) == 0;
     if (!exists && errno != ENOENT) throw_errno("write", path_);
     if (exists && !S_ISREG(old.st_mode))  // a rename would put a file where the device or the pipe was
-      throw IoError("write: " + path_.string() + (S_ISDIR(old.st_mode) ? " is a folder" : " is a pipe or a device") +
+      throw IoError("write: ", path_.string(), (S_ISDIR(old.st_mode) ? " is a folder" : " is a pipe or a device"),
                     ", expected a regular file or none");
     if (exists && ::access(path_.c_str(), W_OK) != 0) throw_errno("write", path_);  // write-protected: rename would not care
     do {

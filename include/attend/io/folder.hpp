@@ -47,7 +47,7 @@ inline constexpr int lock_patience_ms = 5000;
 
 inline Descriptor open_folder(const char* operation, const std::filesystem::path& folder) {
   Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd && errno == ENOTDIR) throw IoError(std::string(operation) + ": " + folder.string() + " is a file, expected a folder");
+  if (!fd && errno == ENOTDIR) throw IoError(operation, ": ", folder.string(), " is a file, expected a folder");
   if (!fd) throw_errno(operation, folder);
   return fd;
 }
@@ -147,7 +147,7 @@ inline void check_replaceable(const std::filesystem::path& target) {
     if (errno != ENOENT) throw_errno("write", target);
     return;
   }
-  if (S_ISDIR(status.st_mode)) throw IoError("write: " + target.string() + " is a folder, expected a file or nothing");
+  if (S_ISDIR(status.st_mode)) throw IoError("write: ", target.string(), " is a folder, expected a file or nothing");
   if (S_ISREG(status.st_mode) && ::access(target.c_str(), W_OK) != 0) throw_errno("write", target);
 }
 
@@ -158,7 +158,7 @@ inline void sync_staged_file(const std::filesystem::path& staged) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) throw_errno("write", staged);
   if (!S_ISREG(status.st_mode) || !is_plain_name(staged.filename().string()))
-    throw IoError("write: " + staged.string() + " was staged, expected plain files only");
+    throw IoError("write: ", staged.string(), " was staged, expected plain files only");
   if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_errno("write", staged);
 }
 
@@ -179,7 +179,7 @@ struct FolderOptions {
 template <std::invocable<const std::filesystem::path&> Writer>
 void write_folder_atomically(const std::filesystem::path& folder, Writer&& writer, const FolderOptions& options = {}) {
   for (const std::string& name : options.remove)
-    if (!detail::is_plain_name(name)) throw ValueError("write: cannot remove '" + name + "', expected the plain name of a file");
+    if (!detail::is_plain_name(name)) throw ValueError("write: cannot remove '", name, "', expected the plain name of a file");
   std::error_code error;
   const bool is_new = std::filesystem::create_directories(folder, error);
   if (error) detail::throw_errno("write", folder, error.value());
@@ -219,7 +219,7 @@ void write_folder_atomically(const std::filesystem::path& folder, Writer&& write
 /// `lock_folder`), so that all that is read belongs together: keep it until everything is loaded.
 class FolderReader {
  public:
-  /// Finishes an interrupted replacement where it may. Throws IoError where there is no such folder.
+  /// Finishes an interrupted replacement where it may. Throws IoError if there is no such folder.
   explicit FolderReader(std::filesystem::path folder) : folder_(std::move(folder)), lock_(detail::open_folder("read", folder_)) {
     if (::access((folder_ / detail::pending_name).c_str(), F_OK) == 0 && detail::lock_folder(lock_, LOCK_EX, 0)) {
       try {
@@ -237,7 +237,7 @@ class FolderReader {
   /// Where the file of that name lies at present. Throws IoError `read: model has no tokenizer.model`.
   [[nodiscard]] std::filesystem::path file(const std::string& name) const {
     std::filesystem::path found = find(name);
-    if (found.empty()) throw IoError("read: " + folder_.string() + " has no " + name);
+    if (found.empty()) throw IoError("read: ", folder_.string(), " has no ", name);
     return found;
   }
 

@@ -20,7 +20,7 @@ namespace attend::io {
 /// file system has no locks, nobody is kept out.
 class FolderLock {
  public:
-  /// Makes the folder and its parents where they are missing. Throws IoError where another has the lock (it does not wait), and
+  /// Makes the folder and its parents if they are missing. Throws IoError if another has the lock (it does not wait), and
   /// for what the system refuses.
   explicit FolderLock(std::filesystem::path folder) : folder_(std::move(folder)) {
     try {
@@ -56,7 +56,7 @@ class FolderLock {
     if (!fd_) detail::throw_errno("write", file());
     while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK)
-        throw IoError("write: " + folder_.string() +
+        throw IoError("write: ", folder_.string(),
                       " is in use: another training or averaging writes there; wait for it to end, or choose another folder");
       if (errno != EINTR) return true;
     }

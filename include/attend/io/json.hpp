@@ -39,7 +39,7 @@ inline std::string json_quoted(const char* operation, const std::string& text) {
   try {
     return io::Json(text).dump();
   } catch (const io::Json::exception&) {
-    throw ValueError(std::string(operation) + ": a string of " + std::to_string(text.size()) + " bytes is not UTF-8");
+    throw ValueError(operation, ": a string of ", text.size(), " bytes is not UTF-8");
   }
 }
 
@@ -62,37 +62,37 @@ namespace attend::io {
 /// messages call the text. Throws FormatError `config.json: parse error at line 3, column 5: ...`.
 inline Json parse_json(std::string_view text, const std::string& name) {
   constexpr int deepest = 100;
-  if (text.find('\0') != text.npos) throw FormatError(name + ": has a zero byte, expected JSON");
+  if (text.find('\0') != text.npos) throw FormatError(name, ": has a zero byte, expected JSON");
   std::vector<std::set<std::string>> keys;  // of each open object and array
   const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
       keys.emplace_back();
-      if (keys.size() > deepest) throw FormatError(name + ": is nested more than " + std::to_string(deepest) + " deep");
+      if (keys.size() > deepest) throw FormatError(name, ": is nested more than ", deepest, " deep");
     } else if (event == Event::object_end || event == Event::array_end) {
       keys.pop_back();
     } else if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
-      throw FormatError(name + ": has the key " + detail::json_excerpt(parsed) + " twice in one object");
+      throw FormatError(name, ": has the key ", detail::json_excerpt(parsed), " twice in one object");
     }
     return true;
   };
   try {
     return Json::parse(text.begin(), text.end(), check);
   } catch (const Json::exception& error) {
-    throw FormatError(name + ": " + detail::json_fault(error.what()));
+    throw FormatError(name, ": ", detail::json_fault(error.what()));
   }
 }
 
 /// The JSON file at `path`. Throws IoError, FormatError.
 inline Json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
 
-/// Writes indented JSON by `write_file_atomically`. Throws IoError, ValueError where a string is not UTF-8.
+/// Writes indented JSON by `write_file_atomically`. Throws IoError, ValueError if a string is not UTF-8.
 inline void write_json(const std::filesystem::path& path, const Json& value) {
   std::string text;
   try {
     text = value.dump(2) + "\n";
   } catch (const Json::exception& error) {
-    throw ValueError("write: " + path.string() + ": " + detail::json_fault(error.what()));
+    throw ValueError("write: ", path.string(), ": ", detail::json_fault(error.what()));
   }
   write_file_atomically(path, text);
 }
@@ -106,7 +106,7 @@ class JsonObject {
  public:
   /// `name` is what messages call the object. `value` is not copied and must live as long.
   JsonObject(const Json& value, std::string name) : value_(&value), name_(std::move(name)) {
-    if (!value.is_object()) throw FormatError(name_ + ": is " + detail::json_excerpt(value) + ", expected an object");
+    if (!value.is_object()) throw FormatError(name_, ": is ", detail::json_excerpt(value), ", expected an object");
   }
   JsonObject(Json&&, std::string) = delete;
 
@@ -116,10 +116,10 @@ class JsonObject {
   template <class T>
   [[nodiscard]] T get(const std::string& key) const {
     const Json* value = find(key);
-    if (value == nullptr) throw FormatError(name_ + ": has no " + prefix_ + key);
+    if (value == nullptr) throw FormatError(name_, ": has no ", prefix_, key);
     return convert<T>(key, *value);
   }
-  /// The value of a key, or `fallback` where it is missing or null.
+  /// The value of a key, or `fallback` if it is missing or null.
   template <class T>
   [[nodiscard]] T get(const std::string& key, T fallback) const {
     const Json* value = find(key);
@@ -128,7 +128,7 @@ class JsonObject {
   /// An object inside this one.
   [[nodiscard]] JsonObject object(const std::string& key) const {
     const Json* value = find(key);
-    if (value == nullptr) throw FormatError(name_ + ": has no " + prefix_ + key);
+    if (value == nullptr) throw FormatError(name_, ": has no ", prefix_, key);
     if (!value->is_object()) fail(key, *value, "an object");
     JsonObject inner = *this;
     inner.value_ = value;
@@ -145,7 +145,7 @@ class JsonObject {
   }
 
   [[noreturn]] void fail(const std::string& key, const Json& value, const std::string& expected) const {
-    throw FormatError(name_ + ": " + detail::printable(prefix_ + key) + " is " + detail::json_excerpt(value) + ", expected " +
+    throw FormatError(name_, ": ", detail::printable(prefix_ + key), " is ", detail::json_excerpt(value), ", expected ",
                       expected);
   }
 

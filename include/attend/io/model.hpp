@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <string>
 
+#include "attend/core/tokenizer.hpp"
 #include "attend/io/config.hpp"
 #include "attend/io/folder.hpp"
 #include "attend/io/state.hpp"
 #include "attend/nn/transformer.hpp"
-#include "attend/text/tokenizer.hpp"
 
 /// A model is a folder: `config.json`, `model.safetensors`, and where it has a tokenizer the files of that, such as
 /// `tokenizer.model`.
@@ -66,17 +66,16 @@ inline void check_memory(const std::string& config, const nn::ModelOptions& o, c
   for (const auto& t : file.tensors()) stored += static_cast<double>(t.shape.size());
   const double least = least_parameters(o);
   if (least > 4 * stored + 0x1p20)
-    throw FormatError("load: " + config + " describes at least " + whole(least) + " parameters, " + file.path().string() +
-                      " holds " + whole(stored));
+    throw FormatError("load: ", config, " describes at least ", whole(least), " parameters, ", file.path().string(), " holds ",
+                      whole(stored));
   // However few its numbers, a layer takes some kilobytes once it is built.
   const index_t layers = o.encoder.layers + o.decoder.layers, tensors = static_cast<index_t>(file.tensors().size());
   if (layers > tensors)
-    throw FormatError("load: " + config + " describes " + std::to_string(layers) + " layers, " + file.path().string() +
-                      " holds " + std::to_string(tensors) + " tensors");
+    throw FormatError("load: ", config, " describes ", layers, " layers, ", file.path().string(), " holds ", tensors, " tensors");
   for (const auto* stack : {&o.encoder, &o.decoder})
     if (static_cast<double>(stack->max_length) * static_cast<double>(stack->d_model) > 4 * stored + 0x1p26)
-      throw FormatError("load: " + config + " describes " + std::to_string(stack->max_length) + " positions of width " +
-                        std::to_string(stack->d_model) + ", more than a model has");
+      throw FormatError("load: ", config, " describes ", stack->max_length, " positions of width ", stack->d_model,
+                        ", more than a model has");
 }
 
 }  // namespace attend::detail
@@ -102,7 +101,7 @@ void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& mode
   write_folder_atomically(folder, write, {.remove = {text::tokenizer_file}});  // of another kind of tokenizer, if there is one
 }
 
-/// Builds the model that `folder` describes and reads its weights. It is in evaluation mode. Throws IoError where a file is
+/// Builds the model that `folder` describes and reads its weights. It is in evaluation mode. Throws IoError if a file is
 /// missing, FormatError where one is not what it should be.
 template <class T = float, Device D = Cpu>
 nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
@@ -117,7 +116,7 @@ nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
   return model;
 }
 
-/// The tokenizer of a model folder. Throws IoError where it has none, FormatError where it is none.
+/// The tokenizer of a model folder. Throws IoError if it has none, FormatError where it is none.
 template <class Tokenizer>
 Tokenizer load_tokenizer(const std::filesystem::path& folder) {
   const FolderReader reader(folder);

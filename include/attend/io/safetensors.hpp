@@ -30,7 +30,7 @@ namespace attend::io {
 ///     std::vector<float> gamma = file.read<float>("encoder.layer_norm.weight");
 class SafetensorsFile {
  public:
-  /// Throws IoError where the file cannot be read, FormatError `safetensors: path: ...` where anything in it is not as the
+  /// Throws IoError if the file cannot be read, FormatError `safetensors: path: ...` where anything in it is not as the
   /// format has it: each header field is checked against the size of the file before it is relied on.
   static SafetensorsFile open(const std::filesystem::path& path) { return SafetensorsFile(InputFile(path)); }
 
@@ -40,27 +40,25 @@ class SafetensorsFile {
   /// The strings of `__metadata__`.
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /// Type, shape and place of a tensor. Throws FormatError where there is none of that name.
+  /// Type, shape and place of a tensor. Throws FormatError if there is none of that name.
   [[nodiscard]] const TensorInfo& info(std::string_view name) const {
     const TensorInfo* found = find(name);
     if (found == nullptr)
-      throw FormatError(where_ + "has no tensor '" + detail::printable(name) + "' (it has " +
-                        std::to_string(header_.tensors.size()) + ")");
+      throw FormatError(where_, "has no tensor '", detail::printable(name), "' (it has ", header_.tensors.size(), ")");
     return *found;
   }
 
   /// The numbers of a tensor as `T`, in C order. Floats take every type, rounding to nearest (and to infinity what is too
   /// large); integers take integers and truth values; `bool` takes truth values.
-  /// Throws ShapeError where `out` has another number of elements, FormatError where the type is not for `T` or a number does
+  /// Throws ShapeError if `out` has another number of elements, FormatError where the type is not for `T` or a number does
   /// not fit, IoError.
   template <Storable T>
   void read_as(std::string_view name, std::span<T> out) const {
     const TensorInfo& tensor = info(name);
     if (static_cast<index_t>(out.size()) != tensor.shape.size())
-      throw ShapeError(where_ + quoted(tensor) + " has shape " + tensor.shape.text() + ", expected " +
-                       std::to_string(out.size()) + " elements");
+      throw ShapeError(where_, quoted(tensor), " has shape ", tensor.shape.text(), ", expected ", out.size(), " elements");
     if (!can_decode<T>(tensor.dtype))
-      throw FormatError(where_ + quoted(tensor) + " has the dtype " + std::string(dtype_name(tensor.dtype)) + ", expected " +
+      throw FormatError(where_, quoted(tensor), " has the dtype ", dtype_name(tensor.dtype), ", expected ",
                         (std::same_as<T, bool> ? "BOOL" : "integers"));
     if constexpr (!std::same_as<T, bool>)
       if (tensor.dtype == dtype_of<T>()) return file_.read_at(data_begin_ + tensor.begin, std::as_writable_bytes(out));
@@ -73,8 +71,8 @@ class SafetensorsFile {
       const auto converted = static_cast<std::size_t>(decode<T>(tensor.dtype, buffer.data(), part));
       done += converted;
       if (converted < part.size())
-        throw FormatError(where_ + quoted(tensor) + " has at " + std::to_string(done) + " a number that does not fit into " +
-                          std::string(dtype_name(dtype_of<T>())));
+        throw FormatError(where_, quoted(tensor), " has at ", done, " a number that does not fit into ",
+                          dtype_name(dtype_of<T>()));
       offset += part.size() * each;
     }
   }
@@ -87,12 +85,11 @@ class SafetensorsFile {
     return values;
   }
 
-  /// The bytes of a tensor as they lie in the file. Throws ShapeError where `out` has another size, IoError.
+  /// The bytes of a tensor as they lie in the file. Throws ShapeError if `out` has another size, IoError.
   void read_bytes(std::string_view name, std::span<std::byte> out) const {
     const TensorInfo& tensor = info(name);
     if (out.size() != tensor.end - tensor.begin)
-      throw ShapeError(where_ + quoted(tensor) + " has " + std::to_string(tensor.end - tensor.begin) + " bytes, expected " +
-                       std::to_string(out.size()));
+      throw ShapeError(where_, quoted(tensor), " has ", tensor.end - tensor.begin, " bytes, expected ", out.size());
     file_.read_at(data_begin_ + tensor.begin, out);
   }
 
@@ -100,16 +97,16 @@ class SafetensorsFile {
   explicit SafetensorsFile(InputFile file) : file_(std::move(file)), where_("safetensors: " + file_.path().string() + ": ") {
     std::array<std::byte, 8> prefix{};
     const std::size_t size = file_.size();
-    if (size < prefix.size()) throw FormatError(where_ + "has " + std::to_string(size) + " bytes, expected 8 or more");
+    if (size < prefix.size()) throw FormatError(where_, "has ", size, " bytes, expected 8 or more");
     file_.read_at(0, prefix);
     std::uint64_t length = 0;
     std::memcpy(&length, prefix.data(), sizeof(length));
     if (length > max_safetensors_header_bytes)
-      throw FormatError(where_ + "gives its header's length as " + std::to_string(length) + " bytes, expected at most " +
-                        std::to_string(max_safetensors_header_bytes));
+      throw FormatError(where_, "gives its header's length as ", length, " bytes, expected at most ",
+                        max_safetensors_header_bytes);
     if (length > size - prefix.size())
-      throw FormatError(where_ + "gives its header's length as " + std::to_string(length) + " bytes, but has only " +
-                        std::to_string(size - prefix.size()) + " after that number");
+      throw FormatError(where_, "gives its header's length as ", length, " bytes, but has only ", size - prefix.size(),
+                        " after that number");
     std::string text(length, '\0');
     file_.read_at(prefix.size(), std::as_writable_bytes(std::span<char>(text)));
     data_begin_ = prefix.size() + length;

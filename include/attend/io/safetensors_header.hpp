@@ -157,7 +157,7 @@ class SafetensorsHeaderReader : public nlohmann::json_sax<io::Json> {
     return names;
   }
 
-  [[noreturn]] void error(const std::string& message) const { throw FormatError(where_ + message); }
+  [[noreturn]] void error(const std::string& message) const { throw FormatError(where_, message); }
   [[noreturn]] void fail(const std::string& message) const { error("tensor '" + printable(tensor_.name) + "' " + message); }
   [[noreturn]] void unexpected(const std::string& what) const {
     switch (place_) {
@@ -196,15 +196,14 @@ inline void check_safetensors_layout(std::span<const io::TensorInfo> tensors, st
   std::vector<const io::TensorInfo*> by_place;
   by_place.reserve(tensors.size());
   for (const io::TensorInfo& t : tensors) {
-    if (t.begin > t.end) throw FormatError(where + quoted(t) + " has its bytes at " + range(t) + ", which runs backwards");
+    if (t.begin > t.end) throw FormatError(where, quoted(t), " has its bytes at ", range(t), ", which runs backwards");
     if (t.end > data_bytes)
-      throw FormatError(where + quoted(t) + " has its bytes at " + range(t) + ", but the file has only " +
-                        std::to_string(data_bytes) + " bytes of data (truncated?)");
+      throw FormatError(where, quoted(t), " has its bytes at ", range(t), ", but the file has only ", data_bytes,
+                        " bytes of data (truncated?)");
     const std::size_t bytes = t.end - t.begin, each = io::dtype_bytes(t.dtype), count = static_cast<std::size_t>(t.shape.size());
     if (bytes % each != 0 || bytes / each != count)  // in this order nothing overflows
-      throw FormatError(where + quoted(t) + " has " + std::to_string(bytes) + " bytes, expected " + std::to_string(count) +
-                        " numbers (shape " + t.shape.text() + ") of " + std::to_string(each) + " bytes each (" +
-                        std::string(io::dtype_name(t.dtype)) + ")");
+      throw FormatError(where, quoted(t), " has ", bytes, " bytes, expected ", count, " numbers (shape ", t.shape.text(), ") of ",
+                        each, " bytes each (", io::dtype_name(t.dtype), ")");
     by_place.push_back(&t);
   }
   std::sort(by_place.begin(), by_place.end(), [](const io::TensorInfo* a, const io::TensorInfo* b) {
@@ -214,17 +213,15 @@ inline void check_safetensors_layout(std::span<const io::TensorInfo> tensors, st
   const io::TensorInfo* before = nullptr;
   for (const io::TensorInfo* t : by_place) {
     if (t->begin < covered)
-      throw FormatError(where + quoted(*t) + " has its bytes at " + range(*t) + ", and " + quoted(*before) + " at " +
-                        range(*before) + ": they overlap");
+      throw FormatError(where, quoted(*t), " has its bytes at ", range(*t), ", and ", quoted(*before), " at ", range(*before),
+                        ": they overlap");
     if (t->begin > covered)
-      throw FormatError(where + "bytes " + std::to_string(covered) + " to " + std::to_string(t->begin) + " of the data, before " +
-                        quoted(*t) + ", belong to no tensor");
+      throw FormatError(where, "bytes ", covered, " to ", t->begin, " of the data, before ", quoted(*t), ", belong to no tensor");
     covered = t->end;
     before = t;
   }
   if (covered != data_bytes)
-    throw FormatError(where + "has " + std::to_string(data_bytes) + " bytes of data, expected " + std::to_string(covered) +
-                      ", which is where the last tensor ends");
+    throw FormatError(where, "has ", data_bytes, " bytes of data, expected ", covered, ", which is where the last tensor ends");
 }
 
 }  // namespace attend::detail
@@ -234,8 +231,8 @@ namespace attend::io {
 /// Parses and checks the header of a file that has `data_bytes` bytes after it. `where` begins every message.
 /// Throws FormatError.
 inline SafetensorsHeader parse_safetensors_header(std::string_view text, std::size_t data_bytes, const std::string& where) {
-  if (!text.starts_with('{')) throw FormatError(where + "the header does not begin with '{'");
-  if (text.find('\0') != text.npos) throw FormatError(where + "the header has a zero byte, expected JSON");
+  if (!text.starts_with('{')) throw FormatError(where, "the header does not begin with '{'");
+  if (text.find('\0') != text.npos) throw FormatError(where, "the header has a zero byte, expected JSON");
   detail::SafetensorsHeaderReader reader(where);
   Json::sax_parse(text.begin(), text.end(), &reader);
   SafetensorsHeader header = reader.take();
@@ -243,7 +240,7 @@ inline SafetensorsHeader parse_safetensors_header(std::string_view text, std::si
   std::sort(header.tensors.begin(), header.tensors.end(), by_name);
   const auto twice = std::adjacent_find(header.tensors.begin(), header.tensors.end(),
                                         [](const TensorInfo& a, const TensorInfo& b) { return a.name == b.name; });
-  if (twice != header.tensors.end()) throw FormatError(where + "has the tensor '" + detail::printable(twice->name) + "' twice");
+  if (twice != header.tensors.end()) throw FormatError(where, "has the tensor '", detail::printable(twice->name), "' twice");
   detail::check_safetensors_layout(header.tensors, data_bytes, where);
   return header;
 }

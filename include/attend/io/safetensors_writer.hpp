@@ -26,8 +26,8 @@ namespace attend::detail {
 /// Throws ValueError unless floats can be stored so.
 inline void check_stored_floats(const std::string& name, io::DType stored) {
   if (!io::is_floating(stored))
-    throw ValueError("safetensors: tensor '" + name + "' holds floats, and cannot be stored as " +
-                     std::string(io::dtype_name(stored)) + ", expected F64, F32, F16 or BF16");
+    throw ValueError("safetensors: tensor '", name, "' holds floats, and cannot be stored as ", io::dtype_name(stored),
+                     ", expected F64, F32, F16 or BF16");
 }
 
 /// Puts floats into the sink as numbers of another floating-point type, some at a time.
@@ -64,7 +64,7 @@ class SafetensorsWriter {
     metadata_[detail::json_quoted("safetensors", key)] = detail::json_quoted("safetensors", value);
   }
 
-  /// A tensor of the program's numbers, stored as they are. Throws ShapeError where `values` has not as many as the shape says,
+  /// A tensor of the program's numbers, stored as they are. Throws ShapeError if `values` has not as many as the shape says,
   /// ValueError for a name that is taken, reserved, or not UTF-8.
   template <Storable T>
   void add(const std::string& name, const Shape& shape, std::span<const T> values) {
@@ -117,8 +117,8 @@ class SafetensorsWriter {
     std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) { return a->dtype > b->dtype; });
     const std::string header = header_text(order);
     if (header.size() > max_safetensors_header_bytes)
-      throw ValueError("safetensors: " + path.string() + " would have a header of " + std::to_string(header.size()) +
-                       " bytes, at most " + std::to_string(max_safetensors_header_bytes) + " are possible");
+      throw ValueError("safetensors: ", path.string(), " would have a header of ", header.size(), " bytes, at most ",
+                       max_safetensors_header_bytes, " are possible");
     const std::uint64_t length = header.size();
     write_file_atomically(path, [&](FileSink& sink) {
       sink.write(std::as_bytes(std::span(&length, 1)));
@@ -127,8 +127,8 @@ class SafetensorsWriter {
         const std::size_t before = sink.written();
         entry->produce(sink);
         if (sink.written() - before != entry->bytes)
-          throw ValueError("safetensors: tensor " + entry->quoted_name + " gave " + std::to_string(sink.written() - before) +
-                           " bytes, expected " + std::to_string(entry->bytes));
+          throw ValueError("safetensors: tensor ", entry->quoted_name, " gave ", sink.written() - before, " bytes, expected ",
+                           entry->bytes);
       }
     });
   }
@@ -144,15 +144,15 @@ class SafetensorsWriter {
 
   static void check_size(const std::string& name, const Shape& shape, std::size_t got, std::size_t each, const char* unit) {
     if (got % each != 0 || got / each != static_cast<std::size_t>(shape.size()))
-      throw ShapeError("safetensors: tensor '" + name + "' got " + std::to_string(got) + " " + unit + ", expected shape " +
-                       shape.text() + (each == 1 ? "" : " of " + std::to_string(each) + " bytes each"));
+      throw ShapeError("safetensors: tensor '", name, "' got ", got, " ", unit, ", expected shape ", shape.text(),
+                       (each == 1 ? "" : " of " + std::to_string(each) + " bytes each"));
   }
 
   void add_entry(const std::string& name, DType dtype, const Shape& shape, std::function<void(FileSink&)> produce) {
     if (name == "__metadata__") throw ValueError("safetensors: no tensor can have the name __metadata__");
-    if (entries_.count(name) != 0) throw ValueError("safetensors: the tensor '" + name + "' was added twice");
+    if (entries_.count(name) != 0) throw ValueError("safetensors: the tensor '", name, "' was added twice");
     if (shape.size() > std::numeric_limits<index_t>::max() / static_cast<index_t>(dtype_bytes(dtype)))
-      throw ShapeError("safetensors: tensor '" + name + "' of shape " + shape.text() + " has more bytes than a file can");
+      throw ShapeError("safetensors: tensor '", name, "' of shape ", shape.text(), " has more bytes than a file can");
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * dtype_bytes(dtype);
     entries_.emplace(name, Entry{detail::json_quoted("safetensors", name), dtype, shape, bytes, std::move(produce)});
   }

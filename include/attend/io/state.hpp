@@ -23,7 +23,7 @@ namespace attend::detail {
 /// Where the rows of q, k or v of a projection stand in a file that packs them.
 struct PackedRows {
   std::string name;   ///< of the tensor in the file
-  bool head_by_head;  ///< for each head its q, k and v rows; else all of q, then all of k, then all of v
+  bool head_by_head;  ///< for each head its q, k and v rows; otherwise all of q, then all of k, then all of v
   bool with_q;        ///< false: the tensor holds k and v only
 };
 
@@ -147,7 +147,7 @@ void load_state(const M& model, const SafetensorsFile& file, const LoadOptions& 
   detail::list_names(faults, "missing", missing);
   detail::list_names(faults, "unexpected", unexpected);
   detail::list_names(faults, "mis-shaped:", shapes);
-  if (!faults.empty()) throw FormatError("load: " + file.path().string() + " does not fit the model: " + faults);
+  if (!faults.empty()) throw FormatError("load: ", file.path().string(), " does not fit the model: ", faults);
   for (const auto& [from, to] : loaded) to.assign(from);
 }
 

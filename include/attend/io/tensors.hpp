@@ -31,8 +31,8 @@ template <Storable T>
 void read_tensor_into(const SafetensorsFile& file, std::string_view name, const Tensor<T>& out) {
   const Shape& shape = file.info(name).shape;
   if (!(shape == out.shape()))
-    throw ShapeError("safetensors: " + file.path().string() + ": tensor '" + std::string(name) + "' has shape " + shape.text() +
-                     ", expected " + out.shape().text());
+    throw ShapeError("safetensors: ", file.path().string(), ": tensor '", name, "' has shape ", shape.text(), ", expected ",
+                     out.shape().text());
   file.read_as(name, out.span());
 }
 

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "attend/io/state.hpp"
-#include "attend/nn/decoder.hpp"
-#include "attend/nn/encoder.hpp"
 #include "attend/nn/fields.hpp"
+#include "attend/nn/stack.hpp"
 
 /// Weights of torch.nn.Transformer, TransformerEncoder and TransformerDecoder, saved by
 ///
@@ -75,7 +74,7 @@ struct TorchTransformer {
   /// x [source rows, d_model], y [target rows, d_model] -> [target rows, d_model].
   Var<T, D> operator()(const Var<T, D>& x, const Segments& sources, const Var<T, D>& y, const Segments& targets) const {
     const nn::Memory<T, D> memory{encoder(x, sources), sources};
-    return decoder(y, targets, std::span<const nn::Memory<T, D>>(&memory, 1));
+    return decoder(y, targets, {.memories = {&memory, 1}});
   }
   template <class F>
   void fields(F&& field) {
@@ -96,20 +95,20 @@ inline bool without_biases(const io::SafetensorsFile& file, const std::string& p
   });
 }
 
-/// The sizes of a stack, from the shapes of its tensors. Throws FormatError where they are not there.
+/// The sizes of a stack, from the shapes of its tensors. Throws FormatError if they are not there.
 inline nn::StackOptions torch_stack(const io::SafetensorsFile& file, const std::string& prefix, const io::TorchOptions& o,
                                     nn::StackKind kind) {
   const auto shape_of = [&](index_t layer, const std::string& name) {
     const std::string whole = prefix + "layers." + std::to_string(layer) + "." + name;
     if (!file.contains(whole))
-      throw FormatError("load: " + file.path().string() + " has no " + whole +
+      throw FormatError("load: ", file.path().string(), " has no ", whole,
                         ", expected the state of a torch.nn.Transformer or of one of its stacks under that prefix");
     return file.info(whole).shape;
   };
   const auto check = [&](index_t layer, const std::string& name, bool fits, const std::string& expected) {
     if (!fits)
-      throw FormatError("load: " + file.path().string() + ": " + prefix + "layers." + std::to_string(layer) + "." + name +
-                        " has shape " + shape_of(layer, name).text() + ", expected " + expected);
+      throw FormatError("load: ", file.path().string(), ": ", prefix, "layers.", layer, ".", name, " has shape ",
+                        shape_of(layer, name).text(), ", expected ", expected);
   };
   const auto check_is = [&](index_t layer, const std::string& name, const Shape& expected) {
     check(layer, name, shape_of(layer, name) == expected, expected.text());

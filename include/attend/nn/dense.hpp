@@ -13,7 +13,7 @@ namespace attend::nn {
 /// How many tokens of each sentence a mask [batch, length] leaves: 1 where a token counts, 0 where it is padding. Padding must
 /// follow the tokens. Throws ShapeError, and ValueError for any other mask.
 inline std::vector<index_t> key_lengths(const Tensor<std::uint8_t>& mask) {
-  if (mask.rank() != 2) throw ShapeError("key_lengths: the mask has shape " + mask.shape().text() + ", expected [batch, length]");
+  if (mask.rank() != 2) throw ShapeError("key_lengths: the mask has shape ", mask.shape().text(), ", expected [batch, length]");
   const index_t batch = mask.dim(0), length = mask.dim(1);
   std::vector<index_t> lengths;
   for (index_t i = 0; i < batch; ++i) {
@@ -21,9 +21,8 @@ inline std::vector<index_t> key_lengths(const Tensor<std::uint8_t>& mask) {
     index_t n = 0;
     while (n < length && row[n] != 0) ++n;
     for (index_t j = n; j < length; ++j)
-      check_value(row[j] == 0, "key_lengths",
-                  "sentence " + std::to_string(i) + " has a token at " + std::to_string(j) + " after padding at " +
-                      std::to_string(n) + "; padding must come last (an attention's bias takes masks of any shape)");
+      check_value(row[j] == 0, "key_lengths", "sentence ", i, " has a token at ", j, " after padding at ", n,
+                  "; padding must come last (an attention's bias takes masks of any shape)");
     lengths.push_back(n);
   }
   return lengths;
@@ -41,7 +40,7 @@ inline Segments dense_segments(index_t batch, index_t length, const Tensor<std::
 /// Throws ShapeError.
 template <class T>
 Tensor<T> drop_padding(const Tensor<T>& x, const Segments& segments) {
-  if (x.rank() < 2) throw ShapeError("drop_padding: x has shape " + x.shape().text() + ", expected [batch, length, ...]");
+  if (x.rank() < 2) throw ShapeError("drop_padding: x has shape ", x.shape().text(), ", expected [batch, length, ...]");
   segments.check_rows("drop_padding", "x", x.dim(0) * x.dim(1));
   index_t rows = 0;
   for (index_t i = 0; i < segments.count(); ++i) rows += segments.keys(i);
@@ -58,15 +57,14 @@ Tensor<T> drop_padding(const Tensor<T>& x, const Segments& segments) {
 }
 
 /// The way back: x [rows, ...] of ragged `segments` -> [batch, length, ...], `padding` beyond the end of each sentence.
-/// `length` 0 stands for the longest. Throws ShapeError where a sentence is longer.
+/// `length` 0 stands for the longest. Throws ShapeError if a sentence is longer.
 template <class T>
 Tensor<T> add_padding(const Tensor<T>& x, const Segments& segments, T padding = T(0), index_t length = 0) {
   if (x.rank() < 1) throw ShapeError("add_padding: x is a scalar, expected [rows, ...]");
   segments.check_rows("add_padding", "x", x.dim(0));
   if (length == 0) length = segments.longest();
   if (length < segments.longest())
-    throw ShapeError("add_padding: a sentence of " + std::to_string(segments.longest()) + " rows is longer than " +
-                     std::to_string(length));
+    throw ShapeError("add_padding: a sentence of ", segments.longest(), " rows is longer than ", length);
   std::vector<index_t> dims{segments.count(), length};
   dims.insert(dims.end(), x.shape().begin() + 1, x.shape().end());
   const Tensor<T> dense(Shape(dims), padding);
@@ -91,11 +89,9 @@ namespace detail {
 inline void check_dense(const DenseBatch& d) {
   for (const auto& [name, tokens] : {std::pair{"source", &d.source}, std::pair{"target", &d.target}})
     if (tokens->rank() != 2)
-      throw ShapeError(std::string("DenseBatch: ") + name + " has shape " + tokens->shape().text() +
-                       ", expected [batch, length]");
+      throw ShapeError("DenseBatch: ", name, " has shape ", tokens->shape().text(), ", expected [batch, length]");
   if (d.source.dim(0) != d.target.dim(0))
-    throw ShapeError("DenseBatch: " + std::to_string(d.source.dim(0)) + " sources and " + std::to_string(d.target.dim(0)) +
-                     " targets");
+    throw ShapeError("DenseBatch: ", d.source.dim(0), " sources and ", d.target.dim(0), " targets");
   if (!d.labels.empty()) check_shape("DenseBatch", "labels", d.labels.shape(), d.target.shape());
 }
 

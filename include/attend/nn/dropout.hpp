@@ -16,7 +16,7 @@ Var<T, D> apply(const Dropout& d, const Var<T, D>& x) {
 
 /// A dropout of rate p. Throws ValueError unless 0 <= p < 1.
 inline Dropout make_dropout(const char* name, double p) {
-  check_value(p >= 0 && p < 1, "Dropout", std::string(name) + " is " + std::to_string(p) + ", outside [0, 1)");
+  check_value(p >= 0 && p < 1, "Dropout", name, " is ", p, ", outside [0, 1)");
   return {p};
 }
 

@@ -23,8 +23,7 @@ struct Embedding {
   /// Drawn from a normal distribution whose deviation makes what comes out about 1 in size: 1 / sqrt(width) where scaled.
   Embedding(index_t vocabulary, index_t width, const EmbeddingOptions& o = {})
       : scale(o.scaled ? std::sqrt(static_cast<double>(width)) : 1) {
-    check_value(vocabulary > 0 && width > 0, "Embedding",
-                "vocabulary " + std::to_string(vocabulary) + " and width " + std::to_string(width) + " must be positive");
+    check_value(vocabulary > 0 && width > 0, "Embedding", "vocabulary ", vocabulary, " and width ", width, " must be positive");
     weight = constant_parameter<T, D>({vocabulary, width}, 0);
     normal(weight.value(), 1 / scale);
   }

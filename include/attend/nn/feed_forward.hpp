@@ -23,15 +23,17 @@ struct FeedForward {
   Activation activation;
   Dropout dropout;  // between the two
 
-  /// Throws ValueError where a width is not positive, or the dropout is outside [0, 1).
+  /// Throws ValueError if a width is not positive, or the dropout is outside [0, 1).
   FeedForward(index_t d_model, index_t d_ff, const FeedForwardOptions& o = {})
       : fc1(d_model, d_ff, {.gain = o.initial.gain(MatrixRole::inner, d_model, d_ff)}),
         fc2(d_ff, d_model, {.gain = o.initial.gain(MatrixRole::outer, d_ff, d_model)}),
         activation(o.activation),
         dropout(make_dropout("activation dropout", o.dropout)) {}
   Var<T, D> operator()(const Var<T, D>& x) const {
-    if (rate(dropout) == 0) return feed_forward(x, fc1.weight, *fc1.bias, fc2.weight, *fc2.bias, activation);
-    return fc2(activate_dropout(fc1(x), activation, rate(dropout)));
+    if (rate(dropout) > 0) return fc2(activate_dropout(fc1(x), activation, rate(dropout)));
+    if constexpr (attend::detail::ActivatingProducts<T, D>)
+      return feed_forward(x, fc1.weight, *fc1.bias, fc2.weight, *fc2.bias, activation);
+    else return fc2(activate(fc1(x), activation));
   }
   template <class F>
   void fields(F&& field) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -74,6 +75,21 @@ void for_each_field(const std::string& name, P& part, F&& visit) {
   }
 }
 
+/// Hands `packed` to every part of a model that multiplies by a matrix, null to have the matrices themselves again. Its
+/// parameters stay shared with the models that it was copied from, which go on multiplying by them.
+template <class P, class W>
+void use(P& part, const std::shared_ptr<const W>& packed) {
+  using X = std::remove_const_t<P>;
+  if constexpr (detail::is_vector<X>::value) {
+    for (auto& p : part) use(p, packed);
+  } else if constexpr (detail::is_optional<X>::value) {
+    if (part) use(*part, packed);
+  } else if constexpr (!detail::is_var<X>::value && !detail::is_rows<X>::value && !std::is_same_v<X, Dropout>) {
+    if constexpr (requires { part.packed = packed; }) part.packed = packed;
+    part.fields([&](const std::string&, auto&& value) { use(value, packed); });
+  }
+}
+
 /// A stored tensor of a model: its name, its value, and the parameter that it is a part of.
 template <class T, Device D>
 struct NamedTensor {
@@ -83,9 +99,9 @@ struct NamedTensor {
   index_t first_row;  // of `value` in the parameter
   index_t heads = 0;  // where this is q, k or v of a packed projection: how many heads share its rows
 
-  /// The same part of the parameter's gradient. Throws Error where there is none yet.
+  /// The same part of the parameter's gradient. Throws Error if there is none yet.
   [[nodiscard]] Tensor<T, D> grad() const {
-    if (parameter.grad().empty()) throw Error("grad: " + name + " has no gradient");
+    if (parameter.grad().empty()) throw Error("grad: ", name, " has no gradient");
     return value.rank() == 0 ? parameter.grad() : parameter.grad().rows(first_row, value.dim(0));
   }
 };
@@ -189,8 +205,7 @@ class EvaluationScope {
 template <class M>
 void copy_parameters(const M& from, const M& to) {
   const auto source = parameters(from), target = parameters(to);
-  if (source.size() != target.size())
-    throw ShapeError("copy_parameters: " + std::to_string(source.size()) + " parameters into " + std::to_string(target.size()));
+  if (source.size() != target.size()) throw ShapeError("copy_parameters: ", source.size(), " parameters into ", target.size());
   for (std::size_t i = 0; i < source.size(); ++i) target[i].value().assign(source[i].value());
 }
 

@@ -59,16 +59,16 @@ Frozen set_frozen(const char* operation, const M& model, std::string_view patter
       for (const auto& [first, last] : f.rows)
         if (first <= end) end = std::max(end, last);
       if (end != f.parameter.dim(0))
-        throw ValueError(std::string(operation) + ": " + f.inside.front() + " is a part of one parameter with " +
-                         f.outside.front() + ", which `" + std::string(pattern) + "` leaves out; choose both or neither");
+        throw ValueError(operation, ": ", f.inside.front(), " is a part of one parameter with ", f.outside.front(), ", which `",
+                         pattern, "` leaves out; choose both or neither");
     }
     ++result.parameters;
     result.values += f.parameter.size();
     result.shared.insert(result.shared.end(), f.outside.begin(), f.outside.end());
   }
   if (result.parameters == 0)
-    throw ValueError(std::string(operation) + ": none of " + std::to_string(named.size()) + " names matches `" +
-                     std::string(pattern) + "`" + (named.empty() ? "" : "; the first of them is " + named.front().name));
+    throw ValueError(operation, ": none of ", named.size(), " names matches `", pattern, "`",
+                     (named.empty() ? "" : "; the first of them is " + named.front().name));
   for (const Found& f : all)
     if (f.chosen) f.parameter.set_requires_grad(!frozen);
   return result;

@@ -15,7 +15,7 @@ namespace attend::nn {
 /// U(-a, a) with a = gain * sqrt(6 / (in + out)) for a matrix [out, in]. Source: Glorot and Bengio 2010, eq. 16.
 template <class T, Device D>
 void xavier_uniform(const Tensor<T, D>& weight, double gain = 1) {
-  check_value(weight.rank() == 2, "xavier_uniform", "shape " + weight.shape().text() + " is not a matrix");
+  check_value(weight.rank() == 2, "xavier_uniform", "shape ", weight.shape().text(), " is not a matrix");
   const double bound = gain * std::sqrt(6.0 / static_cast<double>(std::max<index_t>(1, weight.dim(0) + weight.dim(1))));
   const auto random = default_generator().next();
   const Tensor<T, Cpu> host(weight.shape());

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string>
-#include <string_view>
-#include <utility>
 
-#include "attend/core/error.hpp"
+#include "attend/core/options.hpp"
 #include "attend/core/types.hpp"
 
 namespace attend::nn {
@@ -41,33 +38,16 @@ enum class Initialisation {
   deepnorm
 };
 
-/// The values of `Initialisation` and what they are called.
-inline constexpr std::array<std::pair<Initialisation, const char*>, 8> initialisations{{
-    {Initialisation::residual_scaled, "residual_scaled"},
-    {Initialisation::xavier, "xavier"},
-    {Initialisation::torch, "torch"},
-    {Initialisation::fairseq, "fairseq"},
-    {Initialisation::depth_scaled, "depth_scaled"},
-    {Initialisation::admin, "admin"},
-    {Initialisation::t_fixup, "t_fixup"},
-    {Initialisation::deepnorm, "deepnorm"},
-}};
-
-/// `torch` for Initialisation::torch.
-inline std::string initialisation_name(Initialisation kind) {
-  for (const auto& [value, name] : initialisations)
-    if (value == kind) return name;
-  return "";
-}
-
-/// The kind of that name. Throws ValueError that lists the names.
-inline Initialisation initialisation_from_name(std::string_view text) {
-  std::string expected;
-  for (const auto& [value, name] : initialisations) {
-    if (text == name) return value;
-    expected += (expected.empty() ? "" : ", ") + std::string(name);
-  }
-  throw ValueError("initialisation: got \"" + std::string(text) + "\", expected one of " + expected);
+constexpr auto names_of(Initialisation) {
+  using enum Initialisation;
+  return std::to_array<Named<Initialisation>>({{residual_scaled, "residual_scaled"},
+                                               {xavier, "xavier"},
+                                               {torch, "torch"},
+                                               {fairseq, "fairseq"},
+                                               {depth_scaled, "depth_scaled"},
+                                               {admin, "admin"},
+                                               {t_fixup, "t_fixup"},
+                                               {deepnorm, "deepnorm"}});
 }
 
 /// What a matrix is for.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "attend/nn/init.hpp"
@@ -19,17 +20,18 @@ struct Linear {
   using value_type = T;
   using device_type = D;
   static constexpr bool maps_vectors = true;
-  Var<T, D> weight;               // [out, in]
-  std::optional<Var<T, D>> bias;  // [out]
+  Var<T, D> weight;                                   // [out, in]
+  std::optional<Var<T, D>> bias;                      // [out]
+  std::shared_ptr<const PackedWeights<T, D>> packed;  // what to multiply by where no gradients are recorded; see nn::use
 
-  /// Throws ValueError where a width is not positive.
+  /// Throws ValueError if a width is not positive.
   Linear(index_t in, index_t out, const LinearOptions& o = {}) {
-    check_value(in > 0 && out > 0, "Linear", "widths " + std::to_string(in) + " to " + std::to_string(out) + " are not positive");
+    check_value(in > 0 && out > 0, "Linear", "widths ", in, " to ", out, " are not positive");
     weight = constant_parameter<T, D>({out, in}, 0);
     xavier_uniform(weight.value(), o.gain);
     if (o.bias) bias = constant_parameter<T, D>({out}, 0);
   }
-  Var<T, D> operator()(const Var<T, D>& x) const { return bias ? linear(x, weight, *bias) : linear(x, weight); }
+  Var<T, D> operator()(const Var<T, D>& x) const { return linear(x, weight, bias, packed.get()); }
   template <class F>
   void fields(F&& field) {
     field("weight", weight);

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <cmath>
 #include <optional>
 
+#include "attend/nn/attention_keys.hpp"
 #include "attend/nn/dropout.hpp"
 #include "attend/nn/initialisation.hpp"
 #include "attend/nn/linear.hpp"
-#include "attend/ops/attention.hpp"
 
 namespace attend::nn {
 
@@ -19,14 +20,6 @@ struct MultiHeadAttentionOptions {
   bool out_bias = true;
   double dropout = 0;          ///< on the attention weights
   InitialValues initial = {};  ///< how the weights begin, and in which place of which stack this is
-};
-
-/// What one call of an attention may ask for besides its inputs.
-template <class T, Device D = Cpu>
-struct AttentionCall {
-  bool causal = false;
-  std::optional<Var<T, D>> bias = {};         ///< added to the scores; see attend::AttentionOptions
-  AttentionWeights<T, D>* weights = nullptr;  ///< where given, receives the weights
 };
 
 /// Multi-head attention, for self-, masked and cross-attention: concat(head_1 ... head_h) W_out,
@@ -46,8 +39,9 @@ struct MultiHeadAttention {
   std::optional<Var<T, D>> memory_bias;    // as many
   Linear<T, D> out_proj;                   // [d_model, heads * d_v]
   Dropout dropout;
+  std::shared_ptr<const PackedWeights<T, D>> packed;  // as a Linear has it
 
-  /// Throws ValueError where a size is not positive, or d_model is no multiple of heads and d_k is not given.
+  /// Throws ValueError if a size is not positive, or d_model is no multiple of heads and d_k is not given.
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& o)
       : heads(o.heads),
         d_k(head_width(o)),
@@ -72,28 +66,38 @@ struct MultiHeadAttention {
     }
   }
 
-  /// Self-attention over the sentences of x, [rows, d_model].
-  Var<T, D> operator()(const Var<T, D>& x, const Segments& segments, const AttentionCall<T, D>& call = {}) const {
-    if (memory_weight)
-      throw ShapeError("MultiHeadAttention: keys are made from a memory of width " + std::to_string(memory_weight->dim(1)) +
-                       "; pass it");
-    const auto qkv = bias ? linear(x, weight, *bias) : linear(x, weight);  // [rows, heads * (2 d_k + d_v)]
-    return out_proj(self_attention(qkv, d_k, d_v, segments, options(call)));
+  /// What x [rows, d_model] sees of `keys`: an OwnKeys, a MemoryKeys or others that `attend`. -> [rows, d_model]
+  template <class Keys>
+  Var<T, D> operator()(const Var<T, D>& x, const Keys& keys) const {
+    return out_proj(keys.attend(*this, x));
   }
-  /// Attention of x [query rows, d_model] to memory [key rows, d_memory].
-  Var<T, D> operator()(const Var<T, D>& x, const Segments& queries, const Var<T, D>& memory, const Segments& keys,
-                       const AttentionCall<T, D>& call = {}) const {
-    return out_proj(cross_attention(project_q(x), project_kv(memory), d_k, d_v, queries, keys, options(call)));
-  }
+  // So that braces do: attention(x, {.segments = segments, .causal = true}).
+  Var<T, D> operator()(const Var<T, D>& x, const OwnKeys<T, D>& keys) const { return out_proj(keys.attend(*this, x)); }
+  Var<T, D> operator()(const Var<T, D>& x, const MemoryKeys<T, D>& keys) const { return out_proj(keys.attend(*this, x)); }
 
+  /// The queries, keys and values of x side by side, [rows, heads * (2 d_k + d_v)]. Throws ShapeError if keys are made from a
+  /// memory of a width of its own.
+  [[nodiscard]] Var<T, D> project(const Var<T, D>& x) const {
+    if (memory_weight)
+      throw ShapeError("MultiHeadAttention: keys are made from a memory of width ", memory_weight->dim(1), "; pass it");
+    return linear(x, weight, bias, packed.get());
+  }
   /// The queries of x, [rows, heads * d_k].
   [[nodiscard]] Var<T, D> project_q(const Var<T, D>& x) const {
-    return linear_rows(x, weight, bias ? &*bias : nullptr, 0, heads * d_k);
+    return linear_rows(x, weight, bias, 0, heads * d_k, packed.get());
   }
   /// The keys and values of a memory side by side, [rows, heads * (d_k + d_v)].
   [[nodiscard]] Var<T, D> project_kv(const Var<T, D>& memory) const {
-    if (memory_weight) return memory_bias ? linear(memory, *memory_weight, *memory_bias) : linear(memory, *memory_weight);
-    return linear_rows(memory, weight, bias ? &*bias : nullptr, heads * d_k, heads * (d_k + d_v));
+    if (memory_weight) return linear(memory, *memory_weight, memory_bias, packed.get());
+    return linear_rows(memory, weight, bias, heads * d_k, heads * (d_k + d_v), packed.get());
+  }
+
+  /// What scores are multiplied by, 1 / sqrt(d_k).
+  [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(d_k)); }
+  /// How its heads look.
+  [[nodiscard]] AttentionOptions<T, D> options(bool causal, const std::optional<Var<T, D>>& scores_bias,
+                                               AttentionWeights<T, D>* weights) const {
+    return {.heads = heads, .causal = causal, .dropout = rate(dropout), .bias = scores_bias, .weights = weights};
   }
 
   template <class F>
@@ -113,8 +117,8 @@ struct MultiHeadAttention {
     check_value(o.d_model > 0 && o.heads > 0 && o.d_k >= 0 && o.d_v >= 0, "MultiHeadAttention",
                 "d_model and heads must be positive");
     if (o.d_k) return o.d_k;
-    check_value(o.d_model % o.heads == 0, "MultiHeadAttention",
-                "d_model " + std::to_string(o.d_model) + " is no multiple of " + std::to_string(o.heads) + " heads; give d_k");
+    check_value(o.d_model % o.heads == 0, "MultiHeadAttention", "d_model ", o.d_model, " is no multiple of ", o.heads,
+                " heads; give d_k");
     return o.d_model / o.heads;
   }
   /// Where the rows of q (0), k (1) or v (2) stand.
@@ -126,13 +130,6 @@ struct MultiHeadAttention {
   }
   [[nodiscard]] Rows<T, D> weight_rows(int part) const { return part_rows(weight, memory_weight, part); }
   [[nodiscard]] Rows<T, D> bias_rows(int part) const { return part_rows(*bias, memory_bias, part); }
-  [[nodiscard]] AttentionOptions<T, D> options(const AttentionCall<T, D>& call) const {
-    return {.heads = heads,
-            .causal = call.causal,
-            .dropout = dropout.training ? dropout.p : 0,
-            .bias = call.bias,
-            .weights = call.weights};
-  }
 };
 
 }  // namespace attend::nn

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <optional>
+#include <array>
 #include <string>
-#include <utility>
 
+#include "attend/core/options.hpp"
 #include "attend/nn/initialisation.hpp"
-#include "attend/nn/layer_norm.hpp"
 #include "attend/nn/multi_head_attention.hpp"
+#include "attend/nn/norm.hpp"
 #include "attend/nn/positions.hpp"
 #include "attend/ops/activations.hpp"
 
@@ -14,6 +14,13 @@ namespace attend::nn {
 
 /// post: norm(x + f(x)), as in the paper. pre: x + f(norm(x)).
 enum class NormOrder { post, pre };
+constexpr auto names_of(NormOrder) {
+  return std::to_array<Named<NormOrder>>({{NormOrder::post, "post"}, {NormOrder::pre, "pre"}});
+}
+
+/// The largest size that a stack may be given: beyond any model, and small enough that no product of two overflows. It keeps a
+/// damaged file from asking for more memory than there is.
+inline constexpr index_t largest_size = index_t{1} << 28;
 
 /// Where values are dropped in training, each with its rate.
 struct DropoutRates {
@@ -24,6 +31,17 @@ struct DropoutRates {
   double residual = 0;      ///< on each sublayer before it is added
   double norm = 0;          ///< on each norm's output
   double block = 0;         ///< on each block's output
+
+  template <class F>
+  static void fields(F&& field) {
+    field("embedding", &DropoutRates::embedding, less_than_1());
+    field("attention", &DropoutRates::attention, less_than_1());
+    field("activation", &DropoutRates::activation, less_than_1());
+    field("feed_forward", &DropoutRates::feed_forward, less_than_1());
+    field("residual", &DropoutRates::residual, less_than_1());
+    field("norm", &DropoutRates::norm, less_than_1());
+    field("block", &DropoutRates::block, less_than_1());
+  }
 };
 
 /// An encoder or a decoder stack.
@@ -45,16 +63,47 @@ struct StackOptions {
   double position_base = 10000;  ///< of the sinusoids
   index_t max_length = 1024;     ///< the longest sentence, in tokens
   DropoutRates dropout = {};
-  index_t cross_attentions = -1;                         ///< of a decoder layer, one for each source; -1 stands for 1. An
-                                                         ///< encoder has none
-  index_t d_memory = 0;                                  ///< width of what a decoder attends to; 0 stands for d_model
-  int causal = -1;                                       ///< 1: a token sees itself and those before it; 0: all of its
-                                                         ///< sentence; -1 stands for 1 in a decoder, 0 in an encoder
+  index_t cross_attentions = -1;  ///< of a decoder layer, one for each source; -1 stands for 1. An
+                                  ///< encoder has none
+  index_t d_memory = 0;           ///< width of what a decoder attends to; 0 stands for d_model
+  int causal = -1;  ///< 1: a token sees itself and those before it; 0: all of its sentence; -1: as a decoder, or as an encoder
   Initialisation initialisation = InitialValues{}.kind;  ///< how the weights begin
+
+  template <class F>
+  static void fields(F&& field) {
+    using O = StackOptions;
+    field("vocabulary", &O::vocabulary, between(0, largest_size));
+    field("d_model", &O::d_model, between(1, largest_size));
+    field("heads", &O::heads, between(1, largest_size));
+    field("d_k", &O::d_k, between(0, largest_size));
+    field("d_v", &O::d_v, between(0, largest_size));
+    field("d_ff", &O::d_ff, between(1, largest_size));
+    field("layers", &O::layers, between(0, largest_size));
+    field("activation", &O::activation);
+    field("norm_order", &O::norm_order);
+    field("norm", &O::norm);
+    field("final_norm", &O::final_norm);
+    field("attention_bias", &O::attention_bias);
+    field("scale_embedding", &O::scale_embedding);
+    field("positions", &O::positions);
+    field("position_base", &O::position_base, more_than(0));
+    field("max_length", &O::max_length, between(1, largest_size));
+    field("dropout", &O::dropout);
+    field("cross_attentions", &O::cross_attentions, between(0, largest_size));
+    field("d_memory", &O::d_memory, between(0, largest_size));
+    field("causal", &O::causal, between(0, 1), AsTruth{});
+    // Files older than this option hold models that began with Xavier's values.
+    field("initialisation", &O::initialisation, IfAbsent{Initialisation::xavier, true});
+  }
 };
 
 /// What the head of a model gives.
 enum class Output { logits, log_probabilities, probabilities };
+constexpr auto names_of(Output) {
+  using enum Output;
+  return std::to_array<Named<Output>>(
+      {{logits, "logits"}, {log_probabilities, "log_probabilities"}, {probabilities, "probabilities"}});
+}
 
 /// What a stack is: what its options leave open depends on it.
 enum class StackKind { encoder, decoder };
@@ -70,33 +119,15 @@ inline StackOptions resolved(StackOptions o, StackKind kind) {
 /// Throws ValueError, which begins with `stack`, where a stack of that kind cannot be built from these.
 inline void check(const StackOptions& given, StackKind kind, const char* stack) {
   const StackOptions o = resolved(given, kind);
-  // Beyond any model, and small enough that no product of two sizes overflows.
-  constexpr index_t bound = index_t{1} << 28;
-  const auto between = [&](index_t least, index_t value, const char* name) {
-    check_value(value >= least && value <= bound, stack,
-                std::string(name) + " is " + std::to_string(value) + ", expected " +
-                    (least > 0 ? "a positive number" : "0 or more") + ", at most " + std::to_string(bound));
-  };
-  between(1, o.d_model, "d_model"), between(1, o.heads, "heads"), between(1, o.d_ff, "d_ff");
-  between(1, o.max_length, "max_length"), between(0, o.layers, "layers"), between(0, o.vocabulary, "vocabulary");
-  between(0, o.d_k, "d_k"), between(0, o.d_v, "d_v"), between(0, o.d_memory, "d_memory");
-  between(0, o.cross_attentions, "cross_attentions");
-  check_value(o.causal == 0 || o.causal == 1, stack, "causal is " + std::to_string(o.causal) + ", expected true or false");
+  check_fields(stack, o);
   if (kind == StackKind::encoder) {
-    check_value(o.cross_attentions == 0, stack,
-                "cross_attentions is " + std::to_string(o.cross_attentions) + ", and an encoder has none");
-    check_value(o.d_memory == 0, stack,
-                "d_memory is " + std::to_string(o.d_memory) + ", and an encoder attends to nothing but its sentences");
+    check_value(o.cross_attentions == 0, stack, "cross_attentions is ", o.cross_attentions, ", and an encoder has none");
+    check_value(o.d_memory == 0, stack, "d_memory is ", o.d_memory, ", and an encoder attends to nothing but its sentences");
   }
-  for (const auto& [rate, name] :
-       {std::pair{o.dropout.embedding, "embedding"}, std::pair{o.dropout.attention, "attention"},
-        std::pair{o.dropout.activation, "activation"}, std::pair{o.dropout.feed_forward, "feed-forward"},
-        std::pair{o.dropout.residual, "residual"}, std::pair{o.dropout.norm, "norm"}, std::pair{o.dropout.block, "block"}})
-    check_value(rate >= 0 && rate < 1, stack, std::string(name) + " dropout is " + std::to_string(rate) + ", outside [0, 1)");
-  check_value(o.norm.eps >= 0, stack, "the norm's eps is " + std::to_string(o.norm.eps) + ", expected 0 or more");
-  check_value(o.position_base > 0, stack, "position_base is " + std::to_string(o.position_base) + ", expected a positive number");
-  check_value(o.d_k > 0 || o.d_model % o.heads == 0, stack,
-              "d_model " + std::to_string(o.d_model) + " is no multiple of " + std::to_string(o.heads) + " heads; give d_k");
+  check_value(!o.norm.sample_deviation || o.norm.kind == NormKind::layer, stack,
+              "the norm's sample_deviation is true, and a root mean square norm has none");
+  check_value(o.d_k > 0 || o.d_model % o.heads == 0, stack, "d_model ", o.d_model, " is no multiple of ", o.heads,
+              " heads; give d_k");
 }
 
 namespace detail {

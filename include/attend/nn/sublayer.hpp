@@ -19,13 +19,13 @@ struct ResidualStream {
 
   [[nodiscard]] Var<T, D> value() const { return branch ? add_dropout(x, *branch, p) : x; }
   /// norm(value()).
-  [[nodiscard]] Var<T, D> normed(const LayerNorm<T, D>& norm) const {
-    return branch ? add_dropout_norm(x, *branch, p, norm.weight, norm.bias, norm.options) : norm(x);
+  [[nodiscard]] Var<T, D> normed(const Norm<T, D>& norm) const {
+    return branch ? add_dropout_norm(x, *branch, p, norm.parameters()) : norm(x);
   }
   /// value() and its norm.
-  [[nodiscard]] SumAndNorm<T, D> with_norm(const LayerNorm<T, D>& norm) const {
+  [[nodiscard]] SumAndNorm<T, D> with_norm(const Norm<T, D>& norm) const {
     if (!branch) return {x, norm(x)};
-    return add_dropout_and_norm(x, *branch, p, norm.weight, norm.bias, norm.options);
+    return add_dropout_and_norm(x, *branch, p, norm.parameters());
   }
 };
 
@@ -42,7 +42,7 @@ template <class T, Device D = Cpu>
 struct Sublayer {
   using value_type = T;
   using device_type = D;
-  LayerNorm<T, D> norm;
+  Norm<T, D> norm;
   NormOrder order;
   Dropout residual_dropout, norm_dropout;
 
@@ -52,13 +52,9 @@ struct Sublayer {
         residual_dropout(make_dropout("residual dropout", o.dropout.residual)),
         norm_dropout(make_dropout("norm dropout", o.dropout.norm)) {}
 
+  /// f on what another sublayer has left.
   template <class F>
-  Var<T, D> operator()(const Var<T, D>& x, F&& f) const {
-    return run({x}, f).value();
-  }
-  /// The same on what another sublayer has left.
-  template <class F>
-  ResidualStream<T, D> run(ResidualStream<T, D> stream, F&& f) const {
+  ResidualStream<T, D> operator()(ResidualStream<T, D> stream, F&& f) const {
     if (order == NormOrder::pre) {
       auto [sum, y] = stream.with_norm(norm);
       stream = {sum};
@@ -66,7 +62,7 @@ struct Sublayer {
       return stream;
     }
     const auto x = stream.value();
-    return {apply(norm_dropout, add_dropout_norm(x, f(x), rate(residual_dropout), norm.weight, norm.bias, norm.options))};
+    return {apply(norm_dropout, add_dropout_norm(x, f(x), rate(residual_dropout), norm.parameters()))};
   }
   template <class F>
   void fields(F&& field) {

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "attend/nn/batch.hpp"
-#include "attend/nn/decoder.hpp"
-#include "attend/nn/encoder.hpp"
+#include "attend/nn/stack.hpp"
 #include "attend/nn/transformer_options.hpp"
 #include "attend/ops/cross_entropy.hpp"
 #include "attend/ops/softmax.hpp"
@@ -22,11 +21,12 @@ struct Transformer {
   ModelOptions options;
   Encoder<T, D> encoder;
   Decoder<T, D> decoder;
-  std::optional<Var<T, D>> head_weight;  // [target vocabulary, d_model]; absent where it is the decoder's embedding
-  std::optional<Var<T, D>> head_bias;    // [target vocabulary]
+  std::optional<Var<T, D>> head_weight;               // [target vocabulary, d_model]; absent where it is the decoder's embedding
+  std::optional<Var<T, D>> head_bias;                 // [target vocabulary]
+  std::shared_ptr<const PackedWeights<T, D>> packed;  // of the head, as a Linear has it
 
   explicit Transformer(const TransformerOptions& o) : Transformer(model_options(o)) {}
-  /// Encoder and decoder that differ. Throws ValueError where the two do not fit together.
+  /// Encoder and decoder that differ. Throws ValueError if the two do not fit together.
   explicit Transformer(const ModelOptions& o);
 
   /// The encoder's view of the sources: tokens [rows] -> [rows, d_model].
@@ -36,13 +36,12 @@ struct Transformer {
   }
   /// The decoder's last layer for targets that attend to `memory`: tokens [rows] -> [rows, d_model].
   [[nodiscard]] Var<T, D> decode(const Tensor<token_t, D>& target, const Segments& segments, const Memory<T, D>& memory,
-                                 const StackCall<T, D>& call = {}) const {
-    return decoder(target, segments, std::span<const Memory<T, D>>(&memory, 1), call);
+                                 StackCall<T, D> call = {}) const {
+    call.memories = {&memory, 1};
+    return decoder(target, segments, call);
   }
   /// [rows, d_model] -> logits [rows, target vocabulary].
-  [[nodiscard]] Var<T, D> logits(const Var<T, D>& x) const {
-    return head_bias ? linear(x, output_weight(), *head_bias) : linear(x, output_weight());
-  }
+  [[nodiscard]] Var<T, D> logits(const Var<T, D>& x) const { return linear(x, output_weight(), head_bias, packed.get()); }
   /// What `options.output` asks for, at every row of the targets: [target rows, target vocabulary].
   Var<T, D> operator()(const Batch<D>& batch, const StackCall<T, D>& call = {}) const {
     const auto memory = encode(batch.source, batch.source_segments);

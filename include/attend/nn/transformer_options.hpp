@@ -11,6 +11,16 @@ struct ModelOptions {
   bool tie_head = false;          ///< the head's matrix is the decoder's embedding
   bool head_bias = true;
   Output output = Output::logits;
+
+  template <class F>
+  static void fields(F&& field) {
+    field("encoder", &ModelOptions::encoder);
+    field("decoder", &ModelOptions::decoder);
+    field("share_embeddings", &ModelOptions::share_embeddings);
+    field("tie_head", &ModelOptions::tie_head);
+    field("head_bias", &ModelOptions::head_bias);
+    field("output", &ModelOptions::output);
+  }
 };
 
 /// A whole encoder-decoder whose stacks are alike but for what is given apart. The defaults are the paper's base model.
@@ -44,6 +54,49 @@ struct TransformerOptions {
   bool head_bias = true;
   Output output = Output::logits;
   Initialisation initialisation = InitialValues{}.kind;  ///< how the weights begin
+
+  template <class F>
+  static void fields(F&& field) {
+    using O = TransformerOptions;
+    field("vocabulary", &O::vocabulary, between(0, largest_size));
+    field("source_vocabulary", &O::source_vocabulary, between(0, largest_size));
+    field("target_vocabulary", &O::target_vocabulary, between(0, largest_size));
+    field("d_model", &O::d_model, between(1, largest_size), Flag{.text = "Width of the model", .within = between(1, 65536)});
+    field("heads", &O::heads, between(1, largest_size),
+          Flag{.text = "Attention heads, a divisor of the width", .within = between(1, 4096)});
+    field("d_k", &O::d_k, between(0, largest_size));
+    field("d_v", &O::d_v, between(0, largest_size));
+    field("layers", &O::layers, between(0, largest_size),
+          Flag{.text = "Layers of encoder and decoder each", .within = between(1, 1000)});
+    field("encoder_layers", &O::encoder_layers, between(-1, largest_size),
+          Flag{.text = "Layers of the encoder", .within = between(1, 1000)});
+    field("decoder_layers", &O::decoder_layers, between(-1, largest_size),
+          Flag{.text = "Layers of the decoder", .within = between(1, 1000)});
+    field("encoder_heads", &O::encoder_heads, between(0, largest_size));
+    field("decoder_heads", &O::decoder_heads, between(0, largest_size));
+    field("d_ff", &O::d_ff, between(0, largest_size),
+          Flag{.text = "Width within the feed-forward", .within = between(1, 1 << 18)});
+    field("encoder_d_ff", &O::encoder_d_ff, between(0, largest_size));
+    field("decoder_d_ff", &O::decoder_d_ff, between(0, largest_size));
+    field("dropout", &O::dropout, less_than_1(), Flag{"Dropout on embeddings and sublayers"});
+    field("attention_dropout", &O::attention_dropout, less_than_1(), Flag{"Dropout on attention weights"});
+    field("activation_dropout", &O::activation_dropout, less_than_1(), Flag{"Dropout within the feed-forward"});
+    field("activation", &O::activation, Flag{"Of the feed-forward"});
+    field("norm_order", &O::norm_order, Flag{"Norm after each sublayer (post) or before it (pre, with a final norm)", "--norm"});
+    field("norm", &O::norm);
+    field("final_norm", &O::final_norm);
+    field("attention_bias", &O::attention_bias);
+    field("scale_embedding", &O::scale_embedding);
+    field("positions", &O::positions);
+    field("position_base", &O::position_base, more_than(0));
+    field("max_length", &O::max_length, between(1, largest_size),
+          Flag{.text = "The longest sentence, in tokens", .within = between(2, 65536)});
+    field("share_embeddings", &O::share_embeddings);
+    field("tie_head", &O::tie_head);
+    field("head_bias", &O::head_bias);
+    field("output", &O::output);
+    field("initialisation", &O::initialisation, Flag{"How the weights begin"});
+  }
 
   /// 4 + 4 layers, 128 / 256, 4 heads: for some ten thousand sentence pairs. Source: Wu et al. 2021, "Good for Misconceived
   /// Reasons", table 1.
@@ -123,19 +176,17 @@ inline ModelOptions model_options(const TransformerOptions& o) {
                                .output = o.output});
 }
 
-/// Throws ValueError where encoder, decoder and head do not fit together.
+/// Throws ValueError if encoder, decoder and head do not fit together.
 inline void check(const ModelOptions& o) {
   check(o.encoder, StackKind::encoder, "Transformer encoder");
   check(o.decoder, StackKind::decoder, "Transformer decoder");
-  check_value(o.encoder.vocabulary > 0 && o.decoder.vocabulary > 0, "Transformer",
-              "vocabularies are " + std::to_string(o.encoder.vocabulary) + " and " + std::to_string(o.decoder.vocabulary) +
-                  ", expected positive numbers");
+  check_value(o.encoder.vocabulary > 0 && o.decoder.vocabulary > 0, "Transformer", "vocabularies are ", o.encoder.vocabulary,
+              " and ", o.decoder.vocabulary, ", expected positive numbers");
   check_value(resolved(o.decoder, StackKind::decoder).cross_attentions == 1, "Transformer",
               "the decoder must have one cross-attention, for the one encoder");
   const index_t memory = o.decoder.d_memory ? o.decoder.d_memory : o.decoder.d_model;
-  check_value(
-      memory == o.encoder.d_model, "Transformer",
-      "the encoder's d_model is " + std::to_string(o.encoder.d_model) + ", the decoder attends to " + std::to_string(memory));
+  check_value(memory == o.encoder.d_model, "Transformer", "the encoder's d_model is ", o.encoder.d_model,
+              ", the decoder attends to ", memory);
   if (o.share_embeddings)
     check_value(o.encoder.vocabulary == o.decoder.vocabulary && o.encoder.d_model == o.decoder.d_model, "Transformer",
                 "a shared embedding needs equal vocabularies and widths");

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <string>
-#include <string_view>
+#include <array>
 
-#include "attend/core/error.hpp"
+#include "attend/core/options.hpp"
 #include "attend/ops/map_dropout.hpp"
 
 namespace attend {
@@ -117,6 +116,14 @@ Var<T, D> sigmoid(const Var<T, D>& x) {
 
 /// The activations that a model's options choose from.
 enum class Activation { relu, gelu, gelu_tanh, silu, tanh, identity };
+constexpr auto names_of(Activation) {
+  return std::to_array<Named<Activation>>({{Activation::relu, "relu"},
+                                           {Activation::gelu, "gelu"},
+                                           {Activation::gelu_tanh, "gelu_tanh"},
+                                           {Activation::silu, "silu"},
+                                           {Activation::tanh, "tanh"},
+                                           {Activation::identity, "identity"}});
+}
 
 /// y = activation(x); the identity gives x itself.
 template <class T, Device D>
@@ -135,7 +142,7 @@ Var<T, D> activate(const Var<T, D>& x, Activation activation) {
     case Activation::identity:
       return x;
   }
-  throw ValueError("activate: unknown activation " + std::to_string(static_cast<int>(activation)));
+  throw ValueError("activate: unknown activation ", static_cast<int>(activation));
 }
 
 /// y = dropout(activation(x), p), keeping no more for the backward than the activation alone would.
@@ -155,33 +162,6 @@ Var<T, D> activate_dropout(const Var<T, D>& x, Activation activation, double p, 
     default:
       return dropout(activate(x, activation), p, generator);
   }
-}
-
-/// The name that stands in a model's configuration: "relu", "gelu", "gelu_tanh", "silu", "tanh", "identity".
-inline std::string activation_name(Activation activation) {
-  switch (activation) {
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu:
-      return "gelu";
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::silu:
-      return "silu";
-    case Activation::tanh:
-      return "tanh";
-    case Activation::identity:
-      return "identity";
-  }
-  throw ValueError("activation_name: unknown activation " + std::to_string(static_cast<int>(activation)));
-}
-
-/// The activation of that name. Throws ValueError.
-inline Activation activation_from_name(std::string_view name) {
-  for (const auto activation :
-       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh, Activation::identity})
-    if (activation_name(activation) == name) return activation;
-  throw ValueError("activation: got \"" + std::string(name) + "\", expected relu, gelu, gelu_tanh, silu, tanh or identity");
 }
 
 }  // namespace attend

@@ -10,7 +10,7 @@ namespace attend {
 /// ds = w * (dw - sum_j(w dw)),  dw = dy v^T,  dv = w^T dy; with e = tanh(q_i + k_j): dscore = sum ds e,
 /// dq_i = sum_j ds_ij score * (1 - e^2), dk_j = sum_i of the same.
 /// Shapes: q [query rows, a], k [key rows, a], score [a] or [1, a], v [key rows, d_v], y [query rows, d_v]. A query with nothing
-/// to attend to gets zeros. `weights`, where given, receives the weights. Throws ShapeError.
+/// to attend to gets zeros. `weights`, if given, receives the weights. Throws ShapeError.
 /// Source: Bahdanau et al. 2015, appendix A.1.2.
 template <class T, Device D>
 Var<T, D> additive_attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T, D>& score, const Var<T, D>& v,
@@ -20,11 +20,10 @@ Var<T, D> additive_attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T
   keys.check_rows("additive_attention", "k", rows_and_width(k.shape()).rows);
   keys.check_rows("additive_attention", "v", rows_and_width(v.shape()).rows);
   if (k.dim(-1) != width || score.size() != width)
-    throw ShapeError("additive_attention: q " + q.shape().text() + ", k " + k.shape().text() + " and score " +
-                     score.shape().text() + " differ in width");
+    throw ShapeError("additive_attention: q ", q.shape().text(), ", k ", k.shape().text(), " and score ", score.shape().text(),
+                     " differ in width");
   if (queries.count() != keys.count())
-    throw ShapeError("additive_attention: queries of " + std::to_string(queries.count()) + " sentences, keys of " +
-                     std::to_string(keys.count()));
+    throw ShapeError("additive_attention: queries of ", queries.count(), " sentences, keys of ", keys.count());
   AttentionLayout a;
   a.queries = queries, a.keys = keys, a.d_k = width, a.d_v = v.dim(-1);
   Tensor<T, D> weights({a.lay_out_weights()}), out(q.shape().with(-1, a.d_v));

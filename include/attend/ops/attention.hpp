@@ -23,8 +23,8 @@ class AttentionWeights {
   /// room (Segments::room), whose lengths only the device knows.
   [[nodiscard]] Tensor<T, D> matrix(index_t sentence, index_t head) const {
     if (sentence < 0 || sentence >= sentences() || head < 0 || head >= heads())
-      throw IndexError("attention weights: sentence " + std::to_string(sentence) + ", head " + std::to_string(head) + " of " +
-                       std::to_string(sentences()) + " sentences with " + std::to_string(heads()) + " heads");
+      throw IndexError("attention weights: sentence ", sentence, ", head ", head, " of ", sentences(), " sentences with ",
+                       heads(), " heads");
     check_value(!layout_.queries.is_room() && !layout_.keys.is_room(), "attention weights",
                 "the sentences are in a room, of their lengths the host knows only the most");
     const index_t queries = layout_.queries.length(sentence), keys = layout_.keys.keys(sentence), n = queries * keys;
@@ -58,7 +58,7 @@ struct AttentionOptions {
   double dropout = 0;                         ///< the chance that a weight is dropped, in [0, 1)
   std::optional<Var<T, D>> bias = {};         ///< added before the softmax: [queries, keys], [heads, queries, keys] or
                                               ///< [sentences, heads, queries, keys], at least as large as the longest sentence
-  AttentionWeights<T, D>* weights = nullptr;  ///< where given, receives the weights (before dropout)
+  AttentionWeights<T, D>* weights = nullptr;  ///< if given, receives the weights (before dropout)
 };
 
 namespace detail {
@@ -70,7 +70,7 @@ struct Columns {
   index_t first;
   [[nodiscard]] index_t stride() const { return x.dim(-1); }
   [[nodiscard]] const T* data() const { return at(x.value()); }
-  /// The same columns of a tensor like x; null where it is empty.
+  /// The same columns of a tensor like x; null if it is empty.
   [[nodiscard]] T* at(const Tensor<T, D>& tensor) const { return tensor.empty() ? nullptr : tensor.data() + first; }
 };
 
@@ -86,9 +86,8 @@ void set_bias_strides(AttentionLayout& a, const Shape& bias) {
   const bool fits = bias.rank() >= 2 && bias.rank() <= 4 && bias[-1] >= keys && bias[-2] >= queries &&
                     (bias.rank() < 3 || bias[-3] == a.heads) && (bias.rank() < 4 || bias[0] == a.queries.count());
   if (!fits)
-    throw ShapeError("attention: bias has shape " + bias.text() + ", expected [" + std::to_string(queries) + ", " +
-                     std::to_string(keys) + "], with " + std::to_string(a.heads) + " heads and " +
-                     std::to_string(a.queries.count()) + " sentences before it or without");
+    throw ShapeError("attention: bias has shape ", bias.text(), ", expected [", queries, ", ", keys, "], with ", a.heads,
+                     " heads and ", a.queries.count(), " sentences before it or without");
   a.bias_query = bias[-1];
   a.bias_head = bias.rank() >= 3 ? bias[-1] * bias[-2] : 0;
   a.bias_sentence = bias.rank() == 4 ? bias[0] == 0 ? 0 : bias.size() / bias[0] : 0;
@@ -97,14 +96,12 @@ void set_bias_strides(AttentionLayout& a, const Shape& bias) {
 template <class T, Device D>
 Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Columns<T, D>& v, index_t d_k, index_t d_v,
                     const Segments& queries, const Segments& keys, const AttentionOptions<T, D>& options) {
-  check_value(options.dropout >= 0 && options.dropout < 1, "attention",
-              "dropout " + std::to_string(options.dropout) + " is outside [0, 1)");
+  check_value(options.dropout >= 0 && options.dropout < 1, "attention", "dropout ", options.dropout, " is outside [0, 1)");
   queries.check_rows("attention", "q", rows_and_width(q.x.shape()).rows);
   keys.check_rows("attention", "k", rows_and_width(k.x.shape()).rows);
   keys.check_rows("attention", "v", rows_and_width(v.x.shape()).rows);
   if (queries.count() != keys.count())
-    throw ShapeError("attention: queries of " + std::to_string(queries.count()) + " sentences, keys of " +
-                     std::to_string(keys.count()));
+    throw ShapeError("attention: queries of ", queries.count(), " sentences, keys of ", keys.count());
 
   AttentionLayout a;
   a.queries = queries, a.keys = keys, a.heads = options.heads, a.d_k = d_k, a.d_v = d_v;
@@ -147,8 +144,8 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
       return one.x.id() == other.x.id() && one.first == other.first;
     };
     const bool aliased = same(q, k) || same(k, v) || same(q, v);
-    bool all_keys = true;
-    for (index_t s = 0; s < keys.count(); ++s) all_keys = all_keys && keys.keys(s) == keys.length(s);
+    bool all_keys = true;  // all rows of sentences are keys, as in any room
+    for (index_t s = 0; !keys.is_room() && s < keys.count(); ++s) all_keys = all_keys && keys.keys(s) == keys.length(s);
     Tensor<T, D> ds;
     if (bias && bias->requires_grad()) ds = Tensor<T, D>({a.weight_offset.back()});
     T* ds_out = bias && bias->requires_grad() ? ds.data() : nullptr;
@@ -175,10 +172,8 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
 }
 
 inline index_t head_width(const char* name, index_t width, index_t heads) {
-  check_value(heads > 0, "attention", "heads is " + std::to_string(heads));
-  if (width % heads != 0)
-    throw ShapeError(std::string("attention: ") + name + " has " + std::to_string(width) + " columns, not a multiple of " +
-                     std::to_string(heads) + " heads");
+  check_value(heads > 0, "attention", "heads is ", heads);
+  if (width % heads != 0) throw ShapeError("attention: ", name, " has ", width, " columns, not a multiple of ", heads, " heads");
   return width / heads;
 }
 
@@ -194,8 +189,7 @@ template <class T, Device D>
 Var<T, D> attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T, D>& v, const Segments& queries, const Segments& keys,
                     const AttentionOptions<T, D>& options = {}) {
   const index_t d_k = detail::head_width("q", q.dim(-1), options.heads), d_v = detail::head_width("v", v.dim(-1), options.heads);
-  if (k.dim(-1) != q.dim(-1))
-    throw ShapeError("attention: k has shape " + k.shape().text() + ", expected [..., " + std::to_string(q.dim(-1)) + "]");
+  if (k.dim(-1) != q.dim(-1)) throw ShapeError("attention: k has shape ", k.shape().text(), ", expected [..., ", q.dim(-1), "]");
   return detail::attention<T, D>({q, 0}, {k, 0}, {v, 0}, d_k, d_v, queries, keys, options);
 }
 
@@ -206,8 +200,7 @@ Var<T, D> self_attention(const Var<T, D>& qkv, index_t d_k, index_t d_v, const S
                          const AttentionOptions<T, D>& options) {
   const index_t h = options.heads;
   if (qkv.dim(-1) != h * (2 * d_k + d_v))
-    throw ShapeError("self_attention: qkv has shape " + qkv.shape().text() + ", expected [..., " +
-                     std::to_string(h * (2 * d_k + d_v)) + "]");
+    throw ShapeError("self_attention: qkv has shape ", qkv.shape().text(), ", expected [..., ", h * (2 * d_k + d_v), "]");
   return detail::attention<T, D>({qkv, 0}, {qkv, h * d_k}, {qkv, 2 * h * d_k}, d_k, d_v, segments, segments, options);
 }
 
@@ -217,10 +210,9 @@ Var<T, D> cross_attention(const Var<T, D>& q, const Var<T, D>& kv, index_t d_k, 
                           const Segments& keys, const AttentionOptions<T, D>& options) {
   const index_t h = options.heads;
   if (q.dim(-1) != h * d_k)
-    throw ShapeError("cross_attention: q has shape " + q.shape().text() + ", expected [..., " + std::to_string(h * d_k) + "]");
+    throw ShapeError("cross_attention: q has shape ", q.shape().text(), ", expected [..., ", h * d_k, "]");
   if (kv.dim(-1) != h * (d_k + d_v))
-    throw ShapeError("cross_attention: kv has shape " + kv.shape().text() + ", expected [..., " +
-                     std::to_string(h * (d_k + d_v)) + "]");
+    throw ShapeError("cross_attention: kv has shape ", kv.shape().text(), ", expected [..., ", h * (d_k + d_v), "]");
   return detail::attention<T, D>({q, 0}, {kv, 0}, {kv, h * d_k}, d_k, d_v, queries, keys, options);
 }
 

@@ -19,20 +19,17 @@ template <class W, Device D>
 Tensor<W, D> checked_scale(const char* operation, const Tensor<token_t, D>& labels, index_t rows, index_t classes,
                            const CrossEntropyOptions& options) {
   if (labels.size() != rows)
-    throw ShapeError(std::string(operation) + ": labels have shape " + labels.shape().text() + ", expected " +
-                     std::to_string(rows) + " of them");
-  check_value(options.smoothing >= 0 && options.smoothing < 1, operation,
-              "smoothing " + std::to_string(options.smoothing) + " is outside [0, 1)");
-  check_value(options.r_drop >= 0, operation, "r_drop is " + std::to_string(options.r_drop) + ", expected 0 or more");
-  check_value(options.r_drop == 0 || rows % 2 == 0, operation,
-              "R-Drop takes two rows for each token, got " + std::to_string(rows) + " rows");
+    throw ShapeError(operation, ": labels have shape ", labels.shape().text(), ", expected ", rows, " of them");
+  check_value(options.smoothing >= 0 && options.smoothing < 1, operation, "smoothing ", options.smoothing, " is outside [0, 1)");
+  check_value(options.r_drop >= 0, operation, "r_drop is ", options.r_drop, ", expected 0 or more");
+  check_value(options.r_drop == 0 || rows % 2 == 0, operation, "R-Drop takes two rows for each token, got ", rows, " rows");
   if constexpr (std::same_as<D, Cpu>)
     check_value(options.r_drop == 0 || std::equal(labels.data(), labels.data() + rows / 2, labels.data() + rows / 2), operation,
                 "R-Drop takes the same labels for row r and row r + rows / 2");
   const index_t bad = find_bad_label(D{}, rows, classes, options.ignore_index, labels.data());
   if (bad >= 0)
-    throw IndexError(std::string(operation) + ": label " + std::to_string(labels.values()[static_cast<std::size_t>(bad)]) +
-                     " at position " + std::to_string(bad) + " is outside [0, " + std::to_string(classes) + ")");
+    throw IndexError(operation, ": label ", labels.values()[static_cast<std::size_t>(bad)], " at position ", bad,
+                     " is outside [0, ", classes, ")");
   Tensor<W, D> scale({1});
   loss_scale(D{}, rows, classes, options, labels.data(), scale.data());
   return scale;

@@ -12,7 +12,7 @@ namespace attend {
 /// The least random word that keeps an element: an element is dropped with probability p = threshold / 2^32.
 /// Throws ValueError unless 0 <= p < 1.
 inline std::uint32_t dropout_threshold(double p) {
-  check_value(p >= 0 && p < 1, "dropout", "p is " + std::to_string(p) + ", expected a probability in [0, 1)");
+  check_value(p >= 0 && p < 1, "dropout", "p is ", p, ", expected a probability in [0, 1)");
   return static_cast<std::uint32_t>(p * 0x1p32);
 }
 
@@ -27,7 +27,7 @@ inline DropoutMask next_mask(double p, Generator& generator) {
 
 }  // namespace detail
 
-/// y = mask * x / (1 - p),  dx = mask * dy / (1 - p); the mask is 0 with probability p, else 1. It is made anew for the
+/// y = mask * x / (1 - p),  dx = mask * dy / (1 - p); the mask is 0 with probability p, otherwise 1. It is made anew for the
 /// backward from its random stream, not kept. Element i draws word i of a stream of its own, so that the mask is the same on
 /// every device and with any number of threads. With p = 0 this is x itself and nothing is drawn.
 /// Shapes: x, y any. Throws ValueError unless 0 <= p < 1. Source: Srivastava et al. 2014.

@@ -14,8 +14,8 @@ template <Device D>
 void check_tokens(const char* operation, const Tensor<token_t, D>& tokens, index_t vocabulary) {
   const index_t n = tokens.size(), at = find_invalid_token(D{}, n, vocabulary, tokens.data());
   if (at < n)
-    throw IndexError(std::string(operation) + ": token " + std::to_string(tokens.reshape({n}).rows(at, 1).item()) +
-                     " at position " + std::to_string(at) + " is outside the vocabulary of " + std::to_string(vocabulary));
+    throw IndexError(operation, ": token ", tokens.reshape({n}).rows(at, 1).item(), " at position ", at,
+                     " is outside the vocabulary of ", vocabulary);
 }
 
 /// y[i] = scale * table[tokens[i]].  dtable[t] = scale * the sum of dy[i] over all i with tokens[i] = t, in the order of i.
@@ -25,7 +25,7 @@ void check_tokens(const char* operation, const Tensor<token_t, D>& tokens, index
 template <class T, Device D>
 Var<T, D> embedding(const Var<T, D>& table, const Tensor<token_t, D>& tokens, double scale = 1) {
   if (table.shape().rank() != 2)
-    throw ShapeError("embedding: table has shape " + table.shape().text() + ", expected [vocabulary, width]");
+    throw ShapeError("embedding: table has shape ", table.shape().text(), ", expected [vocabulary, width]");
   const index_t n = tokens.size(), vocabulary = table.dim(0), width = table.dim(1);
   check_tokens("embedding", tokens, vocabulary);
   std::vector<index_t> dims(tokens.shape().begin(), tokens.shape().end());

@@ -21,7 +21,7 @@ concept ActivatingProducts = requires(index_t n, const T* in, bool gelu, T* out,
   { linear_activation_forward(D{}, n, n, n, in, in, in, gelu, out, aux) } -> std::same_as<bool>;
 };
 
-/// feed_forward where the device's products take the activation along; nothing where they do not after all.
+/// feed_forward where the device's products take the activation along; nothing if they do not after all.
 template <class T, Device D>
 std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>& w1, const Var<T, D>& b1, const Var<T, D>& w2,
                                             const Var<T, D>& b2, bool gelu) {
@@ -59,8 +59,7 @@ Var<T, D> feed_forward(const Var<T, D>& x, const Var<T, D>& w1, const Var<T, D>&
     if (activation == Activation::relu || activation == Activation::gelu_tanh) {
       detail::linear_shape("feed_forward", x, w1, &b1);
       if (w2.shape().rank() != 2 || w2.dim(1) != w1.dim(0))
-        throw ShapeError("feed_forward: w2 has shape " + w2.shape().text() + ", expected [out, " + std::to_string(w1.dim(0)) +
-                         "]");
+        throw ShapeError("feed_forward: w2 has shape ", w2.shape().text(), ", expected [out, ", w1.dim(0), "]");
       check_shape("feed_forward", "b2", b2.shape(), {w2.dim(0)});
       if (auto y = detail::fused_feed_forward(x, w1, b1, w2, b2, activation == Activation::gelu_tanh)) return *y;
     }

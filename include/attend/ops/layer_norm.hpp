@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <type_traits>
 
 #include "attend/autograd/var.hpp"
 #include "attend/cpu/layer_norm.hpp"
@@ -14,56 +16,88 @@ struct LayerNormOptions {
   bool sample_deviation = false;
 };
 
+/// A norm as operations are given it: what xhat is multiplied by, what is added if anything is, and what xhat is.
+template <class T, Device D = Cpu>
+struct NormParameters {
+  Var<T, D> gamma;
+  std::optional<Var<T, D>> beta = {};
+  LayerNormOptions options = {};
+  NormKind kind = NormKind::layer;
+
+  /// Null if there is none.
+  [[nodiscard]] const T* beta_data() const { return beta ? beta->data() : nullptr; }
+  /// x and these: what a norm of x is made from.
+  [[nodiscard]] std::vector<Var<T, D>> inputs(const Var<T, D>& x) const {
+    std::vector<Var<T, D>> list{x, gamma};
+    if (beta) list.push_back(*beta);
+    return list;
+  }
+};
+
 namespace detail {
 
-/// Checks what a layer norm is given, and says over what it goes.
+/// Checks what a norm is given, and says over what it goes.
 template <class T, Device D>
-LayerNormLayout layer_norm_layout(const char* operation, const Shape& shape, const Var<T, D>& gamma, const Var<T, D>& beta,
-                                  const LayerNormOptions& options) {
-  const Shape& affine = gamma.shape();
-  check_shape(operation, "beta", beta.shape(), affine);
-  if (shape.rank() == 0) throw ShapeError(std::string(operation) + ": x is a scalar and has no dimension to normalise over");
-  LayerNormLayout norm{shape[-1], options.eps, options.sample_deviation, affine == Shape{1}};
+NormLayout norm_layout(const char* operation, const Shape& shape, const NormParameters<T, D>& of) {
+  const Shape& affine = of.gamma.shape();
+  const LayerNormOptions& options = of.options;
+  if (of.beta) check_shape(operation, "beta", of.beta->shape(), affine);
+  if (shape.rank() == 0) throw ShapeError(operation, ": x is a scalar and has no dimension to normalise over");
+  NormLayout norm{shape[-1], of.kind, options.eps, options.sample_deviation, affine == Shape{1}};
   if (!norm.scalar_affine) {
     const bool fits = affine.rank() >= 1 && affine.rank() <= shape.rank() &&
                       std::equal(affine.begin(), affine.end(), shape.end() - affine.rank());
     if (!fits)
-      throw ShapeError(std::string(operation) + ": gamma has shape " + affine.text() + ", expected the last dimensions of x " +
-                       shape.text() + " or [1]");
+      throw ShapeError(operation, ": gamma has shape ", affine.text(), ", expected the last dimensions of x ", shape.text(),
+                       " or [1]");
     norm.width = affine.size();
   }
   check_value(options.eps >= 0, operation, "eps is negative");
+  check_value(!options.sample_deviation || of.kind == NormKind::layer, operation,
+              "a root mean square norm has no sample deviation");
   check_value(!options.sample_deviation || norm.width > 1, operation, "the sample deviation of rows of one value does not exist");
   return norm;
 }
 
-/// Calls write(gamma_keep, dgamma, beta_keep, dbeta) once, with null for what requires no gradient.
-template <class T, Device D, class F>
-void accumulate_affine(const GradientSink<T, D>& gamma, const GradientSink<T, D>& beta, F&& write) {
-  const auto with_beta = [&](T gamma_keep, T* dgamma) {
-    if (!beta.requires_grad()) return write(gamma_keep, dgamma, T(0), static_cast<T*>(nullptr));
-    beta.accumulate_with([&](T* dbeta, T beta_keep) { write(gamma_keep, dgamma, beta_keep, dbeta); });
-  };
-  if (!gamma.requires_grad()) return with_beta(T(0), nullptr);
-  gamma.accumulate_with([&](T* dgamma, T gamma_keep) { with_beta(gamma_keep, dgamma); });
-}
+/// Hands a norm's gradients on: write(gamma_keep, dgamma, beta_keep, dbeta) is called once, with null for what requires none.
+template <class T, Device D>
+class AffineGradients {
+ public:
+  explicit AffineGradients(const NormParameters<T, D>& of) : gamma_(of.gamma.sink()) {
+    if (of.beta) beta_ = of.beta->sink();
+  }
+  template <class F>
+  void accumulate_with(F&& write) const {
+    const auto with_beta = [&](T gamma_keep, T* dgamma) {
+      if (!beta_ || !beta_->requires_grad()) return write(gamma_keep, dgamma, T(0), static_cast<T*>(nullptr));
+      beta_->accumulate_with([&](T* dbeta, T beta_keep) { write(gamma_keep, dgamma, beta_keep, dbeta); });
+    };
+    if (!gamma_.requires_grad()) return with_beta(T(0), nullptr);
+    gamma_.accumulate_with([&](T* dgamma, T gamma_keep) { with_beta(gamma_keep, dgamma); });
+  }
+
+ private:
+  GradientSink<T, D> gamma_;
+  std::optional<GradientSink<T, D>> beta_;
+};
 
 }  // namespace detail
 
-/// y = gamma * xhat + beta,  xhat = (x - mean) / sqrt(var + eps), over the trailing dimensions that gamma has.
-/// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)),  g = dy * gamma.
-/// Shapes: x, y [..., n] and gamma, beta [n]; x [..., a, b] and gamma, beta [a, b]; or gamma, beta [1]: one scalar for all
-/// values of the last dimension. Throws ShapeError, ValueError. Source: Ba et al. 2016, eq. 3.
+/// y = gamma * xhat + beta over the trailing dimensions that gamma has: see `layer_norm` and `rms_norm`, which are its two kinds.
+/// Without a beta nothing is added.
+/// Throws ShapeError, ValueError.
 template <class T, Device D>
-Var<T, D> layer_norm(const Var<T, D>& x, const Var<T, D>& gamma, const Var<T, D>& beta, const LayerNormOptions& options = {}) {
-  const LayerNormLayout norm = detail::layer_norm_layout("layer_norm", x.shape(), gamma, beta, options);
+Var<T, D> normalize(const Var<T, D>& x, const std::type_identity_t<NormParameters<T, D>>& of,
+                    const char* operation = "normalize") {
+  const NormLayout norm = detail::norm_layout(operation, x.shape(), of);
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
   Tensor<T, D> y(x.shape());
   Tensor<Wide<T>, D> mean({rows}), rstd({rows});
-  layer_norm_forward(D{}, norm, rows, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), rstd.data());
-  return record(std::move(y), {x, gamma, beta}, [=](const Tensor<T, D>& dy) {
+  layer_norm_forward(D{}, norm, rows, x.data(), of.gamma.data(), of.beta_data(), y.data(), mean.data(), rstd.data());
+  const detail::AffineGradients<T, D> affine(of);
+  return record(std::move(y), of.inputs(x), [=, gamma = of.gamma](const Tensor<T, D>& dy) {
     // Everything in one pass over dy.
-    detail::accumulate_affine(gamma.sink(), beta.sink(), [&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
+    affine.accumulate_with([&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
       const auto write = [&](T* dx, T keep) {
         layer_norm_backward(D{}, norm, rows, dy.data(), x.data(), gamma.data(), mean.data(), rstd.data(), keep, dx, gamma_keep,
                             dgamma, beta_keep, dbeta);
@@ -72,6 +106,23 @@ Var<T, D> layer_norm(const Var<T, D>& x, const Var<T, D>& gamma, const Var<T, D>
       else write(nullptr, T(0));
     });
   });
+}
+
+/// y = gamma * xhat + beta,  xhat = (x - mean) / sqrt(var + eps), over the trailing dimensions that gamma has.
+/// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)),  g = dy * gamma.
+/// Shapes: x, y [..., n] and gamma, beta [n]; x [..., a, b] and gamma, beta [a, b]; or gamma, beta [1]: one scalar for all
+/// values of the last dimension. Throws ShapeError, ValueError. Source: Ba et al. 2016, eq. 3.
+template <class T, Device D>
+Var<T, D> layer_norm(const Var<T, D>& x, const Var<T, D>& gamma, const Var<T, D>& beta, const LayerNormOptions& options = {}) {
+  return normalize(x, {gamma, beta, options}, "layer_norm");
+}
+
+/// y = gamma * x / sqrt(mean(x^2) + eps), over the trailing dimensions that gamma has, of the same shapes as in `layer_norm`.
+/// dx = rstd * (g - xhat * mean(g * xhat)),  g = dy * gamma. Throws ShapeError, ValueError.
+/// Source: Zhang and Sennrich 2019, "Root mean square layer normalization", eq. 4.
+template <class T, Device D>
+Var<T, D> rms_norm(const Var<T, D>& x, const Var<T, D>& gamma, double eps = 1e-5) {
+  return normalize(x, {gamma, {}, {.eps = eps}, NormKind::rms}, "rms_norm");
 }
 
 }  // namespace attend

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <type_traits>
+
 #include "attend/autograd/var.hpp"
 #include "attend/cpu/linear.hpp"
 #include "attend/ops/packed_weights.hpp"
@@ -11,10 +14,9 @@ namespace detail {
 template <class T, Device D>
 Shape linear_shape(const char* operation, const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias) {
   if (weight.shape().rank() != 2)
-    throw ShapeError(std::string(operation) + ": weight has shape " + weight.shape().text() + ", expected [out, in]");
+    throw ShapeError(operation, ": weight has shape ", weight.shape().text(), ", expected [out, in]");
   if (x.shape().rank() == 0 || x.dim(-1) != weight.dim(1))
-    throw ShapeError(std::string(operation) + ": x has shape " + x.shape().text() + ", expected [..., " +
-                     std::to_string(weight.dim(1)) + "]");
+    throw ShapeError(operation, ": x has shape ", x.shape().text(), ", expected [..., ", weight.dim(1), "]");
   if (bias) check_shape(operation, "bias", bias->shape(), {weight.dim(0)});
   return x.shape().with(-1, weight.dim(0));
 }
@@ -49,50 +51,41 @@ void accumulate_parameters(const Tensor<T, D>& dy, const Tensor<T, D>& x, const 
   });
 }
 
-/// The product with rows `first` to `first + out` of weight and bias.
+}  // namespace detail
+
+/// The columns `first` to `first + count` of linear(x, weight, bias) alone: a part of a packed projection. Throws ShapeError,
+/// IndexError.
 template <class T, Device D>
-Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias, index_t first, index_t out) {
-  const Shape shape = linear_shape("linear", x, weight, bias);
-  if (first < 0 || out < 0 || first > weight.dim(0) - out)
-    throw IndexError("linear: " + std::to_string(out) + " rows from " + std::to_string(first) + " of weight " +
-                     weight.shape().text());
-  Tensor<T, D> y(shape.with(-1, out));
+Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const std::type_identity_t<std::optional<Var<T, D>>>& bias,
+                      index_t first, index_t count, const PackedWeights<T, D>* packed = nullptr) {
+  const Shape shape = detail::linear_shape("linear", x, weight, bias ? &*bias : nullptr);
+  if (first < 0 || count < 0 || first > weight.dim(0) - count)
+    throw IndexError("linear: ", count, " rows from ", first, " of weight ", weight.shape().text());
+  Tensor<T, D> y(shape.with(-1, count));
   const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1);
+  const T* const bias_data = bias ? bias->data() + first : nullptr;
   if constexpr (std::same_as<D, Cpu>)
-    if (const auto* packed = grad_enabled() || in == 0 ? nullptr : PackedWeights<T, D>::current()) {
-      packed->linear(rows, in, out, x.data(), weight.value(), first, bias ? bias->data() + first : nullptr, y.data());
+    if (packed && !grad_enabled() && in > 0) {
+      packed->linear(rows, in, count, x.data(), weight.value(), first, bias_data, y.data());
       return Var<T, D>(std::move(y));
     }
-  linear_forward(D{}, rows, in, out, x.data(), weight.data() + first * in, bias ? bias->data() + first : nullptr, y.data());
+  linear_forward(D{}, rows, in, count, x.data(), weight.data() + first * in, bias_data, y.data());
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   return record(std::move(y), inputs, [=](const Tensor<T, D>& dy) {
     x.accumulate_with(
-        [&](T* dx, T keep) { linear_backward_input(D{}, rows, in, out, dy.data(), weight.data() + first * in, keep, dx); });
-    accumulate_parameters(dy, x.value(), inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr, first);
+        [&](T* dx, T keep) { linear_backward_input(D{}, rows, in, count, dy.data(), weight.data() + first * in, keep, dx); });
+    detail::accumulate_parameters(dy, x.value(), inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr, first);
   });
 }
 
-}  // namespace detail
-
-/// y = x W^T + b.  dx = dy W,  dW = dy^T x,  db = the sum of dy's rows.
-/// Shapes: x [..., in], weight [out, in], bias [out], y [..., out]. Throws ShapeError.
+/// y = x W^T + b, or without b.  dx = dy W,  dW = dy^T x,  db = the sum of dy's rows. Where no gradients are recorded, the
+/// product is made with what `packed` has in the weight's place, if it is given. Shapes: x [..., in], weight [out, in], bias
+/// [out], y [..., out]. Throws ShapeError.
 template <class T, Device D>
-Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>& bias) {
-  return detail::linear(x, weight, &bias, 0, weight.shape().rank() > 0 ? weight.dim(0) : 0);
-}
-
-/// y = x W^T.
-template <class T, Device D>
-Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight) {
-  return detail::linear<T, D>(x, weight, nullptr, 0, weight.shape().rank() > 0 ? weight.dim(0) : 0);
-}
-
-/// The columns `first` to `first + count` of linear(x, weight, bias) alone: a part of a packed projection.
-/// `bias` may be null. Throws ShapeError, IndexError.
-template <class T, Device D>
-Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias, index_t first, index_t count) {
-  return detail::linear(x, weight, bias, first, count);
+Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const std::type_identity_t<std::optional<Var<T, D>>>& bias = {},
+                 const PackedWeights<T, D>* packed = nullptr) {
+  return linear_rows(x, weight, bias, 0, weight.shape().rank() > 0 ? weight.dim(0) : 0, packed);
 }
 
 }  // namespace attend

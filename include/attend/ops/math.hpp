@@ -29,6 +29,12 @@ ATTEND_MATH_FUNCTION(log, std)
 ATTEND_MATH_FUNCTION(sqrt, std)
 #undef ATTEND_MATH_FUNCTION
 
+/// 1, 0 or -1.
+template <class T>
+ATTEND_FUNCTOR T sign(T x) {
+  return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0);
+}
+
 /// condition ? a : b, without a branch where a loop is to become vector instructions.
 template <class T>
 ATTEND_FUNCTOR T select(bool condition, T a, T b) {

@@ -73,8 +73,8 @@ Var<T, D> matmul(const Var<T, D>& a, const Var<T, D>& b, const MatmulOptions& op
   const bool ta = options.transpose_a, tb = options.transpose_b;
   const auto expect = [&](bool good, const char* what) {
     if (!good)
-      throw ShapeError("matmul: a has shape " + a.shape().text() + (ta ? ", transposed," : "") + " and b " + b.shape().text() +
-                       (tb ? ", transposed" : "") + "; expected " + what);
+      throw ShapeError("matmul: a has shape ", a.shape().text(), (ta ? ", transposed," : ""), " and b ", b.shape().text(),
+                       (tb ? ", transposed" : ""), "; expected ", what);
   };
   expect(a.shape().rank() >= 2 && b.shape().rank() >= 2, "two dimensions or more of each");
   const index_t m = a.dim(ta ? -1 : -2), k = a.dim(ta ? -2 : -1), n = b.dim(tb ? -2 : -1);

@@ -58,9 +58,9 @@ namespace attend {
 enum class Precision { full, int8 };
 
 /// The matrices of a model in the order in which products read them, for those who multiply by the same weights again and again.
-/// While a `Use` of it stands in scope, and no gradients are recorded, `linear` multiplies by these. A matrix is copied when it
-/// is first used; `refresh` forgets them all where weights have changed. Between two calls of it weights are taken to stay as
-/// they are. Several threads may use one.
+/// `linear` multiplies by these where it is handed them and records no gradients; so do modules that were told to by `use`. A
+/// matrix is copied when it is first used; `refresh` forgets them all where weights have changed. Between two calls of it weights
+/// are taken to stay as they are. Several threads may use one.
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
@@ -89,20 +89,6 @@ class PackedWeights {
       std::erase_if(matrices_, [](const auto& entry) { return entry.second->whole.unique(); });
     }
   }
-
-  /// Makes `linear` in this thread use `weights`, as long as it stands in scope.
-  class Use {
-   public:
-    explicit Use(const PackedWeights& weights) : before_(std::exchange(slot(), &weights)) {}
-    ~Use() { slot() = before_; }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-
-   private:
-    const PackedWeights* before_;
-  };
-  /// What stands in scope in this thread; null where nothing does.
-  static const PackedWeights* current() { return slot(); }
 
   /// y [rows, out] = x [rows, in] * weight^T + bias, `weight` being `out` rows of the matrix `whole` from row `first` on.
   void linear(index_t rows, index_t in, index_t out, const T* x, const Tensor<T, D>& whole, index_t first, const T* bias,
@@ -141,10 +127,6 @@ class PackedWeights {
     matrices_.emplace(std::pair{begin, out}, matrix);
     return matrix;
   }
-  static const PackedWeights*& slot() {
-    thread_local const PackedWeights* value = nullptr;
-    return value;
-  }
 
   Precision precision_;
   // Asked once: files of a program that are compiled otherwise than others would say otherwise, and then all would be made again
@@ -165,10 +147,6 @@ class PackedWeights<T, Cuda> {
   }
   [[nodiscard]] Precision precision() const { return Precision::full; }
   void refresh() const {}
-  class Use {
-   public:
-    explicit Use(const PackedWeights&) {}
-  };
 };
 
 }  // namespace attend

@@ -26,8 +26,8 @@ constexpr index_t interleaved_column(index_t column, index_t width, SinusoidOrde
 /// Throws ValueError. Source: Vaswani et al. 2017, section 3.5.
 template <class T>
 Tensor<T, Cpu> sinusoid(index_t length, index_t width, double base = 10000, SinusoidOrder order = SinusoidOrder::interleaved) {
-  check_value(length >= 0 && width > 0, "sinusoid", "length " + std::to_string(length) + ", width " + std::to_string(width));
-  check_value(base > 0, "sinusoid", "base " + std::to_string(base) + " is not positive");
+  check_value(length >= 0 && width > 0, "sinusoid", "length ", length, ", width ", width);
+  check_value(base > 0, "sinusoid", "base ", base, " is not positive");
   Tensor<T, Cpu> table({length, width});
   for (index_t pos = 0; pos < length; ++pos)
     for (index_t column = 0; column < width; ++column) {
@@ -46,11 +46,10 @@ Var<T, D> add_positions(const Var<T, D>& x, const Var<T, D>& table, const Segmen
   const index_t width = width_of_rows;
   segments.check_rows("add_positions", "x", rows);
   if (table.shape().rank() != 2 || table.dim(1) != width)
-    throw ShapeError("add_positions: table has shape " + table.shape().text() + ", expected [positions, " +
-                     std::to_string(width) + "]");
+    throw ShapeError("add_positions: table has shape ", table.shape().text(), ", expected [positions, ", width, "]");
   if (segments.longest() > table.dim(0))
-    throw ShapeError("add_positions: a sentence of " + std::to_string(segments.longest()) + " tokens is longer than the " +
-                     std::to_string(table.dim(0)) + " positions of the model");
+    throw ShapeError("add_positions: a sentence of ", segments.longest(), " tokens is longer than the ", table.dim(0),
+                     " positions of the model");
   Tensor<T, D> y(x.shape());
   add_positions_forward(D{}, segments, width, x.data(), table.data(), y.data());
   return record(std::move(y), {x, table}, [=, x = x.sink()](const Tensor<T, D>& dy) {

@@ -19,7 +19,7 @@ namespace detail {
 /// `axis` counted from 0. Throws IndexError.
 inline index_t checked_axis(const char* operation, const Shape& shape, index_t axis) {
   if (axis < -shape.rank() || axis >= shape.rank())
-    throw IndexError(std::string(operation) + ": axis " + std::to_string(axis) + " of x " + shape.text() + " does not exist");
+    throw IndexError(operation, ": axis ", axis, " of x ", shape.text(), " does not exist");
   return axis < 0 ? axis + shape.rank() : axis;
 }
 
@@ -70,8 +70,7 @@ Var<T, D> permute(const Var<T, D>& x, std::span<const index_t> axes) {
   if (!good) {
     std::string text;
     for (const index_t axis : axes) text += (text.empty() ? "" : ", ") + std::to_string(axis);
-    throw ShapeError("permute: axes {" + text + "} do not name each of the " + std::to_string(rank) + " dimensions of x " +
-                     shape.text() + " once");
+    throw ShapeError("permute: axes {", text, "} do not name each of the ", rank, " dimensions of x ", shape.text(), " once");
   }
   Tensor<T, D> y{Shape(dims)};
   permute_copy(D{}, detail::permute_strides(shape, order), x.data(), T(0), y.data());
@@ -103,8 +102,7 @@ Var<T, D> slice(const Var<T, D>& x, index_t axis, index_t first, index_t count) 
   const index_t at = detail::checked_axis("slice", x.shape(), axis);
   const detail::AroundAxis size(x.shape(), at);
   if (first < 0 || count < 0 || first > size.n - count)
-    throw IndexError("slice: " + std::to_string(count) + " from " + std::to_string(first) + " along axis " +
-                     std::to_string(axis) + " of x " + x.shape().text());
+    throw IndexError("slice: ", count, " from ", first, " along axis ", axis, " of x ", x.shape().text());
   const Shape shape = x.shape().with(at, count);
   const index_t step = size.n * size.inner, length = count * size.inner, offset = first * size.inner;
   Tensor<T, D> y;
@@ -136,8 +134,8 @@ Var<T, D> concatenate(std::span<const Var<T, D>> parts, index_t axis) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Shape& shape = parts[i].shape();
     if (shape.rank() != first.rank() || !(shape.with(at, 0) == first.with(at, 0)))
-      throw ShapeError("concatenate: part " + std::to_string(i) + " has shape " + shape.text() + ", part 0 has " + first.text() +
-                       "; they may differ only along axis " + std::to_string(axis));
+      throw ShapeError("concatenate: part ", i, " has shape ", shape.text(), ", part 0 has ", first.text(),
+                       "; they may differ only along axis ", axis);
     n += shape[at];
   }
   Tensor<T, D> y(first.with(at, n));

@@ -22,7 +22,7 @@ template <class T, Device D>
 Shape reduced_shape(const char* operation, const Var<T, D>& x, index_t axis) {
   const Shape& shape = x.shape();
   if (axis < -shape.rank() || axis >= shape.rank())
-    throw IndexError(std::string(operation) + ": axis " + std::to_string(axis) + " of x " + shape.text() + " does not exist");
+    throw IndexError(operation, ": axis ", axis, " of x ", shape.text(), " does not exist");
   return shape.with(axis, 1);
 }
 
@@ -48,7 +48,7 @@ Var<T, D> divided_sum(const Var<T, D>& x, index_t divisor, const Shape& kept, co
 
 }  // namespace detail
 
-/// y = the sum of all values of x, 0 where there are none.  dx = dy. Shapes: x any, y a scalar [].
+/// y = the sum of all values of x, 0 if there are none.  dx = dy. Shapes: x any, y a scalar [].
 template <class T, Device D>
 Var<T, D> sum(const Var<T, D>& x) {
   return detail::divided_sum(x, 1, Shape{}, Shape{});
@@ -62,10 +62,10 @@ Var<T, D> sum(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {
   return detail::divided_sum(x, 1, kept, options.keep ? kept : detail::without_axis(kept, axis));
 }
 
-/// y = the mean of all values of x.  dx = dy / size. Shapes: x any, y []. Throws ShapeError where x is empty.
+/// y = the mean of all values of x.  dx = dy / size. Shapes: x any, y []. Throws ShapeError if x is empty.
 template <class T, Device D>
 Var<T, D> mean(const Var<T, D>& x) {
-  if (x.size() == 0) throw ShapeError("mean: x has shape " + x.shape().text() + " and holds no value");
+  if (x.size() == 0) throw ShapeError("mean: x has shape ", x.shape().text(), " and holds no value");
   return detail::divided_sum(x, x.size(), Shape{}, Shape{});
 }
 
@@ -74,7 +74,7 @@ template <class T, Device D>
 Var<T, D> mean(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {}) {
   const Shape kept = detail::reduced_shape("mean", x, axis);
   const index_t n = x.dim(axis);
-  if (n == 0) throw ShapeError("mean: axis " + std::to_string(axis) + " of x " + x.shape().text() + " holds no value");
+  if (n == 0) throw ShapeError("mean: axis ", axis, " of x ", x.shape().text(), " holds no value");
   return detail::divided_sum(x, n, kept, options.keep ? kept : detail::without_axis(kept, axis));
 }
 
@@ -84,7 +84,7 @@ template <class T, Device D>
 Var<T, D> max(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {}) {
   const Shape kept = detail::reduced_shape("max", x, axis);
   const index_t n = x.dim(axis);
-  if (n == 0) throw ShapeError("max: axis " + std::to_string(axis) + " of x " + x.shape().text() + " holds no value");
+  if (n == 0) throw ShapeError("max: axis ", axis, " of x ", x.shape().text(), " holds no value");
   index_t outer = 1, inner = 1;
   for (index_t i = 0; i < x.shape().rank(); ++i) {
     if (i < x.shape().axis(axis)) outer *= x.dim(i);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <utility>
 
 #include "attend/cpu/residual.hpp"
@@ -24,7 +23,7 @@ void accumulate_masked(const DropoutMask& mask, const Tensor<T, D>& dsum, const 
 
 /// True where the device adds a norm's gradient to that of the sum and masks it for the branch in one pass.
 template <class T, class D>
-concept AddsNormGradient = requires(const LayerNormLayout& norm, index_t n, const DropoutMask& mask, const T* in,
+concept AddsNormGradient = requires(const NormLayout& norm, index_t n, const DropoutMask& mask, const T* in,
                                     const Wide<T>* statistics, T keep, T* out) {
   add_dropout_norm_backward(D{}, norm, n, mask, in, in, in, statistics, statistics, keep, out, out, keep, out, keep, out);
 };
@@ -45,26 +44,29 @@ Var<T, D> add_dropout(const Var<T, D>& x, const Var<T, D>& branch, double p, Gen
   });
 }
 
-/// y = layer_norm(x + dropout(branch), gamma, beta): of what stands between, only the sum is kept, which the norm's backward
-/// reads. Shapes: x, branch, y alike; gamma, beta as for layer_norm. Throws ShapeError; ValueError, also unless 0 <= p < 1.
+/// y = normalize(x + dropout(branch), of): of what stands between, only the sum is kept, which the norm's backward
+/// reads. Shapes: x, branch, y alike; what `of` has, as for normalize. Throws ShapeError; ValueError, also unless 0 <= p < 1.
 template <class T, Device D>
-Var<T, D> add_dropout_norm(const Var<T, D>& x, const Var<T, D>& branch, double p, const Var<T, D>& gamma, const Var<T, D>& beta,
-                           const LayerNormOptions& options = {}, Generator& generator = default_generator()) {
+Var<T, D> add_dropout_norm(const Var<T, D>& x, const Var<T, D>& branch, double p,
+                           const std::type_identity_t<NormParameters<T, D>>& of, Generator& generator = default_generator()) {
   check_shape("add_dropout_norm", "branch", branch.shape(), x.shape());
-  const LayerNormLayout norm = detail::layer_norm_layout("add_dropout_norm", x.shape(), gamma, beta, options);
+  const NormLayout norm = detail::norm_layout("add_dropout_norm", x.shape(), of);
   const DropoutMask mask = detail::next_mask(p, generator);
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
   Tensor<T, D> sum(x.shape()), y(x.shape());
   Tensor<Wide<T>, D> mean({rows}), rstd({rows});
-  add_dropout_norm_forward(D{}, norm, rows, mask, x.data(), branch.data(), gamma.data(), beta.data(), sum.data(), y.data(),
+  add_dropout_norm_forward(D{}, norm, rows, mask, x.data(), branch.data(), of.gamma.data(), of.beta_data(), sum.data(), y.data(),
                            mean.data(), rstd.data());
-  return record(std::move(y), {x, branch, gamma, beta}, [=, x = x.sink(), branch = branch.sink()](const Tensor<T, D>& dy) {
+  auto inputs = of.inputs(x);
+  inputs.insert(inputs.begin() + 1, branch);
+  const detail::AffineGradients<T, D> affine(of);
+  return record(std::move(y), inputs, [=, gamma = of.gamma, x = x.sink(), branch = branch.sink()](const Tensor<T, D>& dy) {
     const bool below = x.requires_grad() || branch.requires_grad();
     const bool masked = branch.requires_grad() && mask.threshold != 0;
     Tensor<T, D> dsum, dbranch;
     if (below) dsum = Tensor<T, D>(dy.shape());
     if (masked) dbranch = Tensor<T, D>(dy.shape());
-    detail::accumulate_affine(gamma.sink(), beta.sink(), [&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
+    affine.accumulate_with([&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
       add_dropout_norm_backward(D{}, norm, rows, mask, dy.data(), sum.data(), gamma.data(), mean.data(), rstd.data(),
                                 below ? dsum.data() : nullptr, masked ? dbranch.data() : nullptr, gamma_keep, dgamma, beta_keep,
                                 dbeta);
@@ -80,51 +82,48 @@ struct SumAndNorm {
   Var<T, D> sum, norm;
 };
 
-/// sum = x + dropout(branch) and norm = layer_norm(sum, gamma, beta), for Transformers that normalise what enters a sublayer.
+/// sum = x + dropout(branch) and norm = normalize(sum, of), for Transformers that normalise what enters a sublayer.
 /// dsum = dsum from elsewhere + that of the norm,  dx = dsum,  dbranch = mask * dsum / (1 - p).
-/// Shapes: x, branch, sum, norm alike; gamma, beta as for layer_norm. Throws ShapeError; ValueError, also unless 0 <= p < 1.
+/// Shapes: x, branch, sum, norm alike; what `of` has, as for normalize. Throws ShapeError; ValueError, also unless 0 <= p < 1.
 template <class T, Device D>
-SumAndNorm<T, D> add_dropout_and_norm(const Var<T, D>& x, const Var<T, D>& branch, double p, const Var<T, D>& gamma,
-                                      const Var<T, D>& beta, const LayerNormOptions& options = {},
+SumAndNorm<T, D> add_dropout_and_norm(const Var<T, D>& x, const Var<T, D>& branch, double p,
+                                      const std::type_identity_t<NormParameters<T, D>>& of,
                                       Generator& generator = default_generator()) {
   check_shape("add_dropout_and_norm", "branch", branch.shape(), x.shape());
-  const LayerNormLayout norm = detail::layer_norm_layout("add_dropout_and_norm", x.shape(), gamma, beta, options);
+  const NormLayout norm = detail::norm_layout("add_dropout_and_norm", x.shape(), of);
   const DropoutMask mask = detail::next_mask(p, generator);
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
   Tensor<T, D> total(x.shape()), y(x.shape());
   Tensor<Wide<T>, D> mean({rows}), rstd({rows});
-  add_dropout_norm_forward(D{}, norm, rows, mask, x.data(), branch.data(), gamma.data(), beta.data(), total.data(), y.data(),
-                           mean.data(), rstd.data());
-  // All that reads the sum is younger than the norm. So when the norm's backward runs, the sum's gradient lacks nothing but what
-  // it adds itself, and it can pass the branch its share.
-  const auto passed_on = std::make_shared<bool>(false);
-  const auto below = branch.sink();
-  const Var<T, D> sum = record(total, {x, branch}, [mask, passed_on, x = x.sink(), below](const Tensor<T, D>& dsum) {
-    x.accumulate(dsum);
-    if (!*passed_on) detail::accumulate_masked(mask, dsum, below);
-  });
-  const auto sink = sum.sink();
-  return {sum, record(std::move(y), {sum, gamma, beta}, [=](const Tensor<T, D>& dy) {
-            Tensor<T, D> dbranch;
-            if (detail::AddsNormGradient<T, D> && below.requires_grad() && mask.threshold != 0)
-              dbranch = Tensor<T, D>(dy.shape());
-            detail::accumulate_affine(gamma.sink(), beta.sink(), [&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
-              const auto write = [&](T* dsum, T keep) {
-                if constexpr (detail::AddsNormGradient<T, D>)
-                  add_dropout_norm_backward(D{}, norm, rows, mask, dy.data(), total.data(), gamma.data(), mean.data(),
-                                            rstd.data(), keep, dsum, dbranch.empty() ? nullptr : dbranch.data(), gamma_keep,
-                                            dgamma, beta_keep, dbeta);
-                else
-                  layer_norm_backward(D{}, norm, rows, dy.data(), total.data(), gamma.data(), mean.data(), rstd.data(), keep,
-                                      dsum, gamma_keep, dgamma, beta_keep, dbeta);
-              };
-              if (sink.requires_grad()) sink.accumulate_with(write);
-              else write(nullptr, T(0));
-            });
-            if (dbranch.empty()) return;
-            below.accumulate(std::move(dbranch));
-            *passed_on = true;
-          })};
+  add_dropout_norm_forward(D{}, norm, rows, mask, x.data(), branch.data(), of.gamma.data(), of.beta_data(), total.data(),
+                           y.data(), mean.data(), rstd.data());
+  std::vector<Var<T, D>> affine_inputs{of.gamma};
+  if (of.beta) affine_inputs.push_back(*of.beta);
+  const detail::AffineGradients<T, D> affine(of);
+  auto [sum, normed] =
+      record_pair(total, {x, branch}, std::move(y), std::move(affine_inputs),
+                  [=, gamma = of.gamma, x = x.sink(), branch = branch.sink()](const Tensor<T, D>& dsum, const Tensor<T, D>& dy) {
+                    Tensor<T, D> dbranch;
+                    if (!dy.empty()) {
+                      if (detail::AddsNormGradient<T, D> && branch.requires_grad() && mask.threshold != 0)
+                        dbranch = Tensor<T, D>(dy.shape());
+                      T* const dtotal = dsum.empty() ? nullptr : dsum.data();
+                      affine.accumulate_with([&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
+                        if constexpr (detail::AddsNormGradient<T, D>)
+                          add_dropout_norm_backward(D{}, norm, rows, mask, dy.data(), total.data(), gamma.data(), mean.data(),
+                                                    rstd.data(), T(1), dtotal, dbranch.empty() ? nullptr : dbranch.data(),
+                                                    gamma_keep, dgamma, beta_keep, dbeta);
+                        else
+                          layer_norm_backward(D{}, norm, rows, dy.data(), total.data(), gamma.data(), mean.data(), rstd.data(),
+                                              T(1), dtotal, gamma_keep, dgamma, beta_keep, dbeta);
+                      });
+                    }
+                    if (dsum.empty()) return;
+                    if (dbranch.empty()) detail::accumulate_masked(mask, dsum, branch);
+                    else branch.accumulate(std::move(dbranch));
+                    x.accumulate(dsum);
+                  });
+  return {std::move(sum), std::move(normed)};
 }
 
 }  // namespace attend

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attend/cpu/optimizer.hpp"
+#include "attend/ops/math.hpp"
 #include "attend/optim/optimizer.hpp"
 
 namespace attend::optim {
@@ -12,8 +13,16 @@ namespace attend::optim {
 struct AdamOptions {
   double learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;  ///< decay of the first and the second moment, in [0, 1)
-  double eps = 1e-8;                  ///< more than 0: a weight that never had a gradient would else become 0 / 0
+  double eps = 1e-8;                  ///< more than 0: a weight that never had a gradient would otherwise become 0 / 0
   double weight_decay = 0;            ///< this times the weight is added to its gradient
+
+  template <class F>
+  static void fields(F&& field) {
+    field("beta1", &AdamOptions::beta1, less_than_1());
+    field("beta2", &AdamOptions::beta2, less_than_1());
+    field("eps", &AdamOptions::eps, more_than(0));
+    field("weight_decay", &AdamOptions::weight_decay, at_least(0));
+  }
 };
 
 struct AdamWOptions {
@@ -21,6 +30,51 @@ struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999;  ///< decay of the first and the second moment, in [0, 1)
   double eps = 1e-8;                  ///< more than 0
   double weight_decay = 1e-2;         ///< learning_rate times this times the weight is taken off the weight
+
+  template <class F>
+  static void fields(F&& field) {
+    field("beta1", &AdamWOptions::beta1, less_than_1());
+    field("beta2", &AdamWOptions::beta2, less_than_1());
+    field("eps", &AdamWOptions::eps, more_than(0));
+    field("weight_decay", &AdamWOptions::weight_decay, at_least(0));
+  }
+};
+
+/// g = gradient_scale * gradient + l2 * p,  m = beta1 * m + (1 - beta1) * g,  v = beta2 * v + (1 - beta2) * g^2,
+/// p = shrink * p - learning_rate / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps),  t = the updates so far.
+struct AdamRule {
+  static constexpr int memories = 2;
+  double learning_rate;
+  double l2;            ///< this times the value is added to the gradient (Adam's weight decay)
+  double shrink;        ///< what the value is multiplied by first (AdamW's weight decay)
+  double beta1, beta2;  ///< decay of the two moments
+  double eps;
+
+  template <class W>
+  struct Update {
+    W scale, l2, shrink, beta1, rest1, beta2, rest2, step_size, second_scale, eps;
+
+    ATTEND_FUNCTOR void operator()(W gradient, W& p, W& m, W& v) const {
+      const W g = scale * gradient + l2 * p;
+      m = beta1 * m + rest1 * g;
+      v = beta2 * v + rest2 * (g * g);
+      p = shrink * p - step_size * m / (math::sqrt(v) * second_scale + eps);
+    }
+  };
+  template <class W>
+  ATTEND_FUNCTOR Update<W> prepare(const UpdateRecord& record) const {
+    const auto t = static_cast<double>(record.steps);
+    return {static_cast<W>(record.gradient_scale),
+            static_cast<W>(l2),
+            static_cast<W>(shrink),
+            static_cast<W>(beta1),
+            static_cast<W>(1 - beta1),
+            static_cast<W>(beta2),
+            static_cast<W>(1 - beta2),
+            static_cast<W>(learning_rate / (1 - ::pow(beta1, t))),
+            static_cast<W>(1 / ::sqrt(1 - ::pow(beta2, t))),
+            static_cast<W>(eps)};
+  }
 };
 
 /// What Adam and AdamW share: Adam with either kind of weight decay.
@@ -35,24 +89,18 @@ class AdamBase : public OptimizerBase<T, D> {
         beta2_(o.beta2),
         eps_(o.eps),
         weight_decay_(o.weight_decay) {
-    check_value(beta1_ >= 0 && beta1_ < 1, name, "beta1 is " + std::to_string(beta1_) + ", expected [0, 1)");
-    check_value(beta2_ >= 0 && beta2_ < 1, name, "beta2 is " + std::to_string(beta2_) + ", expected [0, 1)");
-    check_value(static_cast<Wide<T>>(eps_) > 0 && std::isfinite(eps_), name,
-                "eps is " + std::to_string(eps_) + ", expected more than 0");
-    check_value(weight_decay_ >= 0 && std::isfinite(weight_decay_), name,
-                "weight_decay is " + std::to_string(weight_decay_) + ", expected 0 or more");
+    check_fields(name, o);
+    check_value(static_cast<Wide<T>>(eps_) > 0, name, "eps is ", eps_, ", which is 0 in the parameters' type");
   }
 
  private:
   void apply(double learning_rate) override {
-    const AdamStep step{.learning_rate = learning_rate,
-                        .l2 = decoupled_ ? 0.0 : weight_decay_,
-                        .shrink = decoupled_ ? 1 - learning_rate * weight_decay_ : 1.0,
-                        .beta1 = beta1_,
-                        .beta2 = beta2_,
-                        .eps = eps_};
-    adam_step(D{}, this->parameters().size(), step, this->record().data(), this->gradients(), this->values(), this->memory(0),
-              this->memory(1), this->rounded());
+    this->move_by(AdamRule{.learning_rate = learning_rate,
+                           .l2 = decoupled_ ? 0.0 : weight_decay_,
+                           .shrink = decoupled_ ? 1 - learning_rate * weight_decay_ : 1.0,
+                           .beta1 = beta1_,
+                           .beta2 = beta2_,
+                           .eps = eps_});
   }
 
   bool decoupled_;

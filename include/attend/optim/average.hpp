@@ -18,7 +18,7 @@ class WeightAverage {
   /// Throws ValueError unless 0 < decay < 1.
   WeightAverage(FlatParameters<T, D> parameters, double decay)
       : parameters_(std::move(parameters)), average_({parameters_.size()}), decay_(decay) {
-    check_value(decay > 0 && decay < 1, "WeightAverage", "decay is " + std::to_string(decay) + ", outside (0, 1)");
+    check_value(decay > 0 && decay < 1, "WeightAverage", "decay is ", decay, ", outside (0, 1)");
     convert(D{}, parameters_.size(), parameters_.values().data(), average_.data());
   }
 
@@ -42,7 +42,7 @@ class WeightAverage {
       parameters_.values().assign(std::exchange(weights_, {}));
     }
   }
-  /// While one stands in scope, the model has the average; where it is null, what it has.
+  /// While one stands in scope, the model has the average; if it is null, what it has.
   class Scope {
    public:
     explicit Scope(const WeightAverage* average) : average_(average) {

@@ -9,6 +9,7 @@
 
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/muon.hpp"
+#include "attend/optim/adam.hpp"
 #include "attend/optim/optimizer.hpp"
 
 namespace attend::optim {
@@ -22,6 +23,17 @@ struct MuonOptions {
   double weight_decay = 0.2;            ///< the rate times this times the weight is taken off the weight, everywhere
   bool cautious = true;                 ///< no step moves a number of a matrix uphill, see Muon
   static constexpr int iterations = 5;  ///< of Newton and Schulz
+
+  template <class F>
+  static void fields(F&& field) {
+    using O = MuonOptions;
+    field("matrix_rate", &O::matrix_rate, more_than(0));
+    field("momentum", &O::momentum, less_than_1());
+    field("beta1", &O::beta1, less_than_1());
+    field("beta2", &O::beta2, less_than_1());
+    field("eps", &O::eps, more_than(0));
+    field("weight_decay", &O::weight_decay, at_least(0));
+  }
 };
 
 /// Muon for the hidden matrices (see `FlatParameters::matrices`, `nn::hidden_matrices`), Adam for all else. A matrix W [out, in]
@@ -45,16 +57,8 @@ class Muon : public OptimizerBase<T, D> {
  public:
   explicit Muon(FlatParameters<T, D> parameters, const MuonOptions& options = {})
       : OptimizerBase<T, D>(std::move(parameters), options.learning_rate, {"momentum", "second_moment"}), o_(options) {
-    const auto share = [](double value, const char* name) {
-      check_value(value >= 0 && value < 1, "Muon", std::string(name) + " is " + std::to_string(value) + ", expected [0, 1)");
-    };
-    check_value(o_.matrix_rate > 0 && std::isfinite(o_.matrix_rate), "Muon",
-                "matrix_rate is " + std::to_string(o_.matrix_rate) + ", expected more than 0");
-    share(o_.momentum, "momentum"), share(o_.beta1, "beta1"), share(o_.beta2, "beta2");
-    check_value(static_cast<Wide<T>>(o_.eps) > 0 && std::isfinite(o_.eps), "Muon",
-                "eps is " + std::to_string(o_.eps) + ", expected more than 0");
-    check_value(o_.weight_decay >= 0 && std::isfinite(o_.weight_decay), "Muon",
-                "weight_decay is " + std::to_string(o_.weight_decay) + ", expected 0 or more");
+    check_fields("Muon", o_);
+    check_value(static_cast<Wide<T>>(o_.eps) > 0, "Muon", "eps is ", o_.eps, ", which is 0 in the parameters' type");
     check_value(!this->parameters().matrices().empty(), "Muon",
                 "no hidden matrix is known: build the FlatParameters with nn::hidden_matrices(model)");
     for (const auto& matrix : this->parameters().matrices()) shapes_[{matrix.rows, matrix.columns}].push_back(matrix.begin);
@@ -71,15 +75,13 @@ class Muon : public OptimizerBase<T, D> {
   void apply(double learning_rate) override {
     if constexpr (std::same_as<D, Cpu>)
       if (!this->record().data()->taken) return;
-    const AdamStep step{.learning_rate = learning_rate,
+    const AdamRule adam{.learning_rate = learning_rate,
                         .l2 = 0,
                         .shrink = 1 - learning_rate * o_.weight_decay,
                         .beta1 = o_.beta1,
                         .beta2 = o_.beta2,
                         .eps = o_.eps};
-    for (const auto& [begin, size] : this->parameters().others())
-      adam_step(D{}, size, step, this->record().data(), this->gradients() + begin, this->values() + begin,
-                this->memory(0) + begin, this->memory(1) + begin, this->rounded() ? this->rounded() + begin : nullptr);
+    for (const auto& [begin, size] : this->parameters().others()) this->move_by(adam, begin, size);
     for (const auto& [shape, begins] : shapes_) {
       const auto at_once = static_cast<std::size_t>(std::max<index_t>(1, most_at_once / (shape.first * shape.second)));
       for (std::size_t i = 0; i < begins.size(); i += at_once)

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/options.hpp"
 #include "attend/core/weights_version.hpp"
 #include "attend/cpu/optimizer.hpp"
 #include "attend/optim/parameters.hpp"
@@ -52,8 +53,8 @@ class OptimizerBase {
   /// that is negative and a scale that is not positive, or not finite.
   bool step(double learning_rate, double gradient_scale = 1) {
     set_learning_rate(learning_rate);
-    check_value(gradient_scale > 0 && std::isfinite(gradient_scale), "optimizer",
-                "gradient_scale is " + std::to_string(gradient_scale) + ", expected more than 0");
+    check_value(gradient_scale > 0 && std::isfinite(gradient_scale), "optimizer", "gradient_scale is ", gradient_scale,
+                ", expected more than 0");
     const bool begun = begin([&] { begin_update_scaled(D{}, parameters_.size(), gradients(), gradient_scale, record_.data()); });
     if (!begun || !record_.item().taken) return false;
     move(learning_rate);
@@ -63,8 +64,7 @@ class OptimizerBase {
   /// Waits for no device: what came of it stands in `record()`. Throws ValueError.
   void update(double learning_rate, double max_norm = 0) {
     set_learning_rate(learning_rate);
-    check_value(max_norm >= 0 && std::isfinite(max_norm), "optimizer",
-                "max_norm is " + std::to_string(max_norm) + ", expected 0 or more");
+    check_value(max_norm >= 0 && std::isfinite(max_norm), "optimizer", "max_norm is ", max_norm, ", expected 0 or more");
     if (begin([&] { begin_update(D{}, parameters_.size(), gradients(), max_norm, record_.data()); })) move(learning_rate);
   }
 
@@ -72,10 +72,9 @@ class OptimizerBase {
   [[nodiscard]] const FlatParameters<T, D>& parameters() const { return parameters_; }
 
   [[nodiscard]] double learning_rate() const { return learning_rate_; }
-  /// Throws ValueError where it is negative or not finite.
+  /// Throws ValueError if it is negative or not finite.
   void set_learning_rate(double value) {
-    check_value(value >= 0 && std::isfinite(value), "optimizer",
-                "learning_rate is " + std::to_string(value) + ", expected 0 or more");
+    check_value(value >= 0 && std::isfinite(value), "optimizer", "learning_rate is ", value, ", expected 0 or more");
     learning_rate_ = value;
   }
   /// Steps taken. On a GPU this and the next wait for it.
@@ -96,12 +95,12 @@ class OptimizerBase {
   /// Throws ValueError for the memory of another kind, ShapeError for that of other parameters; then nothing has changed.
   void restore(const OptimizerState<T, D>& state) {
     check_value(state.steps >= 0 && state.skipped >= 0, "optimizer", "a count in the state is negative");
-    check_value(state.entries.size() == memory_.size(), "optimizer",
-                "the state has " + std::to_string(state.entries.size()) + " entries, expected " + std::to_string(memory_.size()));
+    check_value(state.entries.size() == memory_.size(), "optimizer", "the state has ", state.entries.size(),
+                " entries, expected ", memory_.size());
     for (std::size_t i = 0; i < memory_.size(); ++i) {
       const auto& entry = state.entries[i];
-      check_value(entry.name == memory_[i].name, "optimizer",
-                  "the state has `" + entry.name + "`, expected `" + memory_[i].name + "`");
+      check_value(entry.name == memory_[i].name, "optimizer", "the state has `", entry.name, "`, expected `", memory_[i].name,
+                  "`");
       check_shape("optimizer", entry.name.c_str(), entry.values.shape(), memory_[i].values.shape());
     }
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i].values.assign(state.entries[i].values);
@@ -130,13 +129,27 @@ class OptimizerBase {
   }
 
   [[nodiscard]] T* gradients() const { return parameters_.gradients().data(); }
-  /// What the update works on, and its copy in the model's type where that is another.
+  /// What the update works on, and its copy in the model's type if that is another.
   [[nodiscard]] Wide<T>* values() const {
     if constexpr (own_values) return memory_.back().values.data();
     else return parameters_.values().data();
   }
   [[nodiscard]] T* rounded() const { return own_values ? parameters_.values().data() : nullptr; }
   [[nodiscard]] Wide<T>* memory(std::size_t i) const { return memory_[i].values.data(); }
+  /// Moves `size` numbers from `begin` on by a rule, whose memory is the first that there is. See `UpdateRule`.
+  template <UpdateRule Rule>
+  void move_by(const Rule& rule, index_t begin, index_t size) const {
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      update_by(D{}, size, rule, record_.data(), gradients() + begin, values() + begin, rounded() ? rounded() + begin : nullptr,
+                (memory(i) + begin)...);
+    }
+    (std::make_index_sequence<Rule::memories>());
+  }
+  /// The same of all.
+  template <UpdateRule Rule>
+  void move_by(const Rule& rule) const {
+    move_by(rule, 0, parameters_.size());
+  }
 
  private:
   static constexpr bool own_values = !std::same_as<T, Wide<T>>;

@@ -33,20 +33,20 @@ class FlatParameters {
   };
 
   /// `matrices` are views of those parameters, or of rows of them, that an optimizer may treat as matrices: see
-  /// `nn::hidden_matrices`. Throws ValueError where nothing is left to train, where a Var is the result of a computation and no
+  /// `nn::hidden_matrices`. Throws ValueError if nothing is left to train, where a Var is the result of a computation and no
   /// parameter, and where a parameter is made of matrices in part.
   explicit FlatParameters(const std::vector<Var<T, D>>& parameters, const std::vector<Tensor<T, D>>& matrices = {})
       : state_(std::make_shared<State>()) {
     State& s = *state_;
     for (const auto& p : parameters) {
-      check_value(p.is_leaf(), "FlatParameters", "a Var of shape " + p.shape().text() + " was computed and is no parameter");
+      check_value(p.is_leaf(), "FlatParameters", "a Var of shape ", p.shape().text(), " was computed and is no parameter");
       const bool known = std::any_of(s.slots.begin(), s.slots.end(), [&](const Slot& slot) { return slot.var.id() == p.id(); });
       if (known || !p.requires_grad()) continue;
       s.slots.push_back({p, s.size});
       s.size += (p.size() + unit - 1) / unit * unit;
       s.count += p.size();
     }
-    check_value(!s.slots.empty(), "FlatParameters", "none of " + std::to_string(parameters.size()) + " parameters is trainable");
+    check_value(!s.slots.empty(), "FlatParameters", "none of ", parameters.size(), " parameters is trainable");
     for (const Slot& slot : s.slots) find_matrices(slot, matrices);
     s.values = Tensor<T, D>({s.size}, T(0));
     s.gradients = Tensor<T, D>({s.size}, T(0));
@@ -83,7 +83,7 @@ class FlatParameters {
 
   /// Takes parameters whose value or gradient was replaced meanwhile (a model was loaded into them, another optimizer took
   /// them over) back into the buffers, with what they hold now. Whoever works on the buffers calls it first; it costs nothing
-  /// where nothing was replaced.
+  /// if nothing was replaced.
   void gather() const {
     const State& s = *state_;
     for (const Slot& slot : s.slots) {
@@ -139,8 +139,8 @@ class FlatParameters {
       const bool end_to_end = std::all_of(found.begin(), found.end(),
                                           [&](const Range& r) { return std::exchange(covered, covered + r.size) == r.begin; });
       check_value(end_to_end && covered == slot.var.size(), "FlatParameters",
-                  "matrices must make up the whole of a parameter, each number once: that of shape " + slot.var.shape().text() +
-                      " is not");
+                  "matrices must make up the whole of a parameter, each number once: that of shape ", slot.var.shape().text(),
+                  " is not");
       return;
     }
     const index_t size = (slot.var.size() + unit - 1) / unit * unit;

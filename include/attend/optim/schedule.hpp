@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "attend/core/number_text.hpp"
+#include "attend/core/options.hpp"
 #include "attend/core/printable.hpp"
 #include "attend/core/shape.hpp"
 #include "attend/core/types.hpp"
@@ -15,6 +16,11 @@
 namespace attend::optim {
 
 enum class ScheduleKind { constant, linear, cosine, inverse_sqrt, noam };
+constexpr auto names_of(ScheduleKind) {
+  using enum ScheduleKind;
+  return std::to_array<Named<ScheduleKind>>(
+      {{constant, "constant"}, {linear, "linear"}, {cosine, "cosine"}, {inverse_sqrt, "inverse_sqrt"}, {noam, "noam"}});
+}
 
 /// How the learning rate moves in training. A kind takes what its line names and ignores the rest.
 struct ScheduleOptions {
@@ -25,6 +31,17 @@ struct ScheduleOptions {
   double final_rate = 0;        ///< the rate from then on (linear, cosine)
   index_t d_model = 512;        ///< the model's width (noam)
   double factor = 1;            ///< what its rate is multiplied by (noam)
+
+  template <class F>
+  static void fields(F&& field) {
+    using O = ScheduleOptions;
+    field("learning_rate", &O::learning_rate, at_least(0));
+    field("warmup", &O::warmup, at_least(0));
+    field("steps", &O::steps, at_least(0));
+    field("final_rate", &O::final_rate, at_least(0));
+    field("d_model", &O::d_model, at_least(1));
+    field("factor", &O::factor, at_least(0));
+  }
 };
 
 /// The learning rate of each step. Steps count from 1. Within the warm-up (step < warmup) the rate is rate(warmup) *
@@ -41,28 +58,18 @@ class Schedule {
  public:
   /// Throws ValueError for a rate that is negative or not finite, a negative count, a fall that ends within the warm-up.
   Schedule(const ScheduleOptions& options = {}) : o_(options) {  // NOLINT(google-explicit-constructor): options are a schedule
-    const auto rate = [](double value, const char* name) {
-      check_value(value >= 0 && std::isfinite(value), "schedule",
-                  std::string(name) + " is " + number_text(value) + ", expected 0 or more");
-    };
-    rate(o_.learning_rate, "learning_rate");
-    rate(o_.final_rate, "final_rate");
-    rate(o_.factor, "factor");
-    check_value(o_.warmup >= 0, "schedule", "warmup is " + std::to_string(o_.warmup) + ", expected 0 or more");
-    check_value(o_.d_model > 0, "schedule", "d_model is " + std::to_string(o_.d_model) + ", expected 1 or more");
-    check_value(o_.steps >= 0, "schedule", "steps is " + std::to_string(o_.steps) + ", expected 0 or more");
-    check_value(!falls() || o_.steps == 0 || o_.steps > o_.warmup, "schedule",
-                std::string(name(o_.kind)) + " ends at step " + std::to_string(o_.steps) + ", expected more than its warmup of " +
-                    std::to_string(o_.warmup));
+    check_fields("schedule", o_);
+    check_value(!falls() || o_.steps == 0 || o_.steps > o_.warmup, "schedule", name_of(o_.kind), " ends at step ", o_.steps,
+                ", expected more than its warmup of ", o_.warmup);
   }
 
   [[nodiscard]] const ScheduleOptions& options() const { return o_; }
 
   /// True where the rate falls to an end that is not set yet.
   [[nodiscard]] bool open() const { return falls() && o_.steps == 0; }
-  /// The same with the fall, where there is one, ending at that step. Throws ValueError where that is within the warm-up.
+  /// The same with the fall, if there is one, ending at that step. Throws ValueError if that is within the warm-up.
   [[nodiscard]] Schedule ending_at(index_t steps) const {
-    check_value(steps >= 1, "schedule", "it cannot end at step " + std::to_string(steps));
+    check_value(steps >= 1, "schedule", "it cannot end at step ", steps);
     ScheduleOptions options = o_;
     options.steps = steps;
     return Schedule(options);
@@ -70,7 +77,7 @@ class Schedule {
 
   /// The learning rate of that step, counted from 1. Throws ValueError for a step before the first, and while `open`.
   [[nodiscard]] double at(index_t step) const {
-    check_value(!open(), "schedule", std::string(name(o_.kind)) + " has no steps, expected the step at which it ends");
+    check_value(!open(), "schedule", name_of(o_.kind), " has no steps, expected the step at which it ends");
     check_step(step);
     const auto s = static_cast<double>(step), warmup = static_cast<double>(o_.warmup);
     if (step < o_.warmup) return after_warmup(warmup) * s / warmup;
@@ -93,11 +100,11 @@ class Schedule {
 
   /// `cosine:learning_rate=0.001,warmup=4000,steps=100000,final_rate=0`: what `parse` reads back to an equal schedule.
   [[nodiscard]] std::string text() const {
-    std::string s(name(o_.kind));
+    std::string s = name_of(o_.kind);
     char separator = ':';
-    for_fields(o_, [&](std::string_view key, const auto& value) {
+    ScheduleOptions::fields([&](std::string_view key, auto member, const auto&...) {
       if (!takes(o_.kind, key)) return;
-      s += separator + std::string(key) + "=" + number_text(value);
+      s += separator + std::string(key) + "=" + number_text(o_.*member);
       separator = ',';
     });
     return s;
@@ -107,10 +114,10 @@ class Schedule {
   /// Throws ValueError that names what cannot be read.
   static Schedule parse(std::string_view text, ScheduleOptions defaults = {}) {
     const auto fail = [&](const std::string& message) {
-      throw ValueError("schedule: `" + attend::detail::printable(text) + "`: " + message);
+      throw ValueError("schedule: `", attend::detail::printable(text), "`: ", message);
     };
     const std::size_t colon = text.find(':');
-    defaults.kind = kind(text.substr(0, colon));
+    defaults.kind = from_name<ScheduleKind>("schedule", text.substr(0, colon));
     std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
     while (!rest.empty()) {
       const std::string_view item = rest.substr(0, rest.find(','));
@@ -119,37 +126,23 @@ class Schedule {
       if (equals == std::string_view::npos) fail("`" + attend::detail::printable(item) + "` is not of the form name=value");
       const std::string_view key = item.substr(0, equals), value = item.substr(equals + 1);
       bool known = false;
-      for_fields(defaults, [&](std::string_view field, auto& target) {
+      ScheduleOptions::fields([&](std::string_view field, auto member, const auto&...) {
         if (field != key || !takes(defaults.kind, key)) return;
         known = true;
-        if (!parse_number(value, target))
+        if (!parse_number(value, defaults.*member))
           fail("`" + attend::detail::printable(value) + "` is not a number for " + std::string(key));
       });
-      if (!known) fail(std::string(name(defaults.kind)) + " has no `" + attend::detail::printable(key) + "`");
+      if (!known) fail(name_of(defaults.kind) + " has no `" + attend::detail::printable(key) + "`");
     }
     return Schedule(defaults);
-  }
-
-  /// `cosine` for ScheduleKind::cosine.
-  static std::string_view name(ScheduleKind kind) { return names[static_cast<std::size_t>(kind)]; }
-  /// The kind of that name. Throws ValueError that lists the names.
-  static ScheduleKind kind(std::string_view name) {
-    for (std::size_t i = 0; i < names.size(); ++i)
-      if (names[i] == name) return static_cast<ScheduleKind>(i);
-    throw ValueError("schedule: `" + attend::detail::printable(name) +
-                     "` is none of constant, linear, cosine, inverse_sqrt, noam");
   }
 
   friend bool operator==(const Schedule& a, const Schedule& b) { return a.text() == b.text(); }
 
  private:
-  static constexpr std::array<std::string_view, 5> names = {"constant", "linear", "cosine", "inverse_sqrt", "noam"};
-
   [[nodiscard]] bool falls() const { return o_.kind == ScheduleKind::linear || o_.kind == ScheduleKind::cosine; }
 
-  static void check_step(index_t step) {
-    check_value(step >= 1, "schedule", "step is " + std::to_string(step) + ", expected 1 or more");
-  }
+  static void check_step(index_t step) { check_value(step >= 1, "schedule", "step is ", step, ", expected 1 or more"); }
 
   /// p of the table, of a fall whose end is set.
   [[nodiscard]] double progress(double step) const {
@@ -178,15 +171,6 @@ class Schedule {
     return 0;
   }
 
-  template <class Options, class F>
-  static void for_fields(Options& o, F&& field) {
-    field("learning_rate", o.learning_rate);
-    field("warmup", o.warmup);
-    field("steps", o.steps);
-    field("final_rate", o.final_rate);
-    field("d_model", o.d_model);
-    field("factor", o.factor);
-  }
   static bool takes(ScheduleKind kind, std::string_view field) {
     if (field == "warmup") return true;
     const bool noam = kind == ScheduleKind::noam;

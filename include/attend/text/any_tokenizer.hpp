@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "attend/text/tokenizer.hpp"
+#include "attend/core/tokenizer.hpp"
 
 namespace attend::text {
 
@@ -46,7 +46,7 @@ class AnyTokenizer {
   /// Writes what `load` needs to have it again. Throws IoError.
   void save_files(const std::filesystem::path& folder) const { held_->save_files(folder); }
 
-  /// The tokenizer itself where it is an `X`, else a null pointer.
+  /// The tokenizer itself where it is an `X`, otherwise a null pointer.
   template <class X>
   [[nodiscard]] const X* as() const {
     return held_->type() == &tag<X> ? &static_cast<const Held<X>&>(*held_).tokenizer : nullptr;

@@ -117,7 +117,7 @@ namespace attend::text {
 /// BLEU of a whole corpus: the geometric mean of clipped 1- to 4-gram precisions, times the brevity penalty
 /// exp(1 - reference length / hypothesis length) where the hypotheses are the shorter. Equals sacreBLEU's `corpus_bleu` with
 /// its default exponential smoothing. `hypotheses[i]` is compared with `references[i]`.
-/// Throws ValueError where the lists are empty or differ in length. Bytes that are no UTF-8 count as part of their word.
+/// Throws ValueError if the lists are empty or differ in length. Bytes that are no UTF-8 count as part of their word.
 /// Source: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores".
 inline BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::string> references,
                       const BleuOptions& options = {}) {

@@ -73,7 +73,7 @@ struct ChrfSentence {
   }
 
  private:
-  /// A punctuation mark at the end of a word is a word of its own; one at its beginning only where there is none at its end.
+  /// A punctuation mark at the end of a word is a word of its own; one at its beginning only if there is none at its end.
   static void add_word(std::string_view word, WordNumbers& numbers, std::vector<std::uint32_t>& words) {
     const auto is_mark = [](char c) {
       return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
@@ -94,9 +94,8 @@ inline text::ChrfScore chrf(std::span<const std::string> hypotheses, std::span<c
   check_score_input("chrf", hypotheses, references);
   const auto in_range = [](index_t value, index_t least) { return value >= least && value <= 100; };
   if (!in_range(options.character_order, 1) || !in_range(options.word_order, 0) || !in_range(options.beta, 1))
-    throw ValueError("chrf: got character_order " + std::to_string(options.character_order) + ", word_order " +
-                     std::to_string(options.word_order) + " and beta " + std::to_string(options.beta) +
-                     ", expected at least 1, 0 and 1, and at most 100");
+    throw ValueError("chrf: got character_order ", options.character_order, ", word_order ", options.word_order, " and beta ",
+                     options.beta, ", expected at least 1, 0 and 1, and at most 100");
   const auto orders = static_cast<std::size_t>(options.character_order + options.word_order);
   std::vector<ChrfCounts> totals(orders), counts(orders), best(orders);
   WordNumbers numbers;
@@ -140,7 +139,7 @@ namespace attend::text {
 /// chrF of a whole corpus: the F-score, with recall counting `beta` times as much as precision, of n-grams of characters
 /// (white space left out) and, on request, of words. Counts are summed over all sentences first; of several references each
 /// sentence takes the one that it agrees with best. Equals sacreBLEU's `corpus_chrf`.
-/// Throws ValueError where the lists are empty or differ in length, or an option is out of range. Bytes that are no UTF-8
+/// Throws ValueError if the lists are empty or differ in length, or an option is out of range. Bytes that are no UTF-8
 /// count as U+FFFD. Source: Popović 2015, "chrF: character n-gram F-score"; Popović 2017, "chrF++".
 inline ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::string> references,
                       const ChrfOptions& options = {}) {

@@ -34,7 +34,7 @@ struct CorpusReport {
   index_t malformed = 0;        ///< left out: no tab in the line
   index_t invalid_utf8 = 0;     ///< left out on request: not UTF-8
   index_t duplicates = 0;       ///< left out on request: the same pair stood in an earlier line
-  index_t first_malformed = 0;  ///< number of the first line without a tab, counted from 1; 0 where there is none
+  index_t first_malformed = 0;  ///< number of the first line without a tab, counted from 1; 0 if there is none
 
   /// `1000 lines, 990 pairs; left out: 7 empty, 3 too long`.
   [[nodiscard]] std::string text() const {
@@ -101,8 +101,7 @@ class PairCollector {
  public:
   PairCollector(const char* operation, const text::ReadOptions& options) : options_(options) {
     if (options.max_characters < 1)
-      throw ValueError(std::string(operation) + ": max_characters is " + std::to_string(options.max_characters) +
-                       ", expected 1 or more");
+      throw ValueError(operation, ": max_characters is ", options.max_characters, ", expected 1 or more");
   }
 
   void reserve(std::size_t lines) { corpus_.pairs.reserve(lines); }
@@ -147,7 +146,7 @@ namespace attend::text {
 
 /// Reads pairs from a file of lines `source<TAB>target`. Further columns are ignored: collections such as Tatoeba's name the
 /// authors there. White space at the ends of a sentence is dropped and runs inside become one plain space.
-/// Throws IoError where the file cannot be read, FormatError where a line is not UTF-8 or no line has a tab, ValueError for
+/// Throws IoError if the file cannot be read, FormatError where a line is not UTF-8 or no line has a tab, ValueError for
 /// an option out of range. All else that is wrong with a line is counted in the corpus' `report`.
 inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& options = {}) {
   detail::PairCollector pairs("read_tsv", options);
@@ -171,7 +170,7 @@ inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& opt
   Corpus corpus = pairs.finish();
   const CorpusReport& report = corpus.report;
   if (report.malformed > 0 && report.malformed + report.empty == report.lines)
-    throw FormatError("read_tsv: " + path.string() + " has " + std::to_string(report.lines) +
+    throw FormatError("read_tsv: ", path.string(), " has ", report.lines,
                       " lines and a tab in none of them, expected lines `source<TAB>target`");
   return corpus;
 }
@@ -183,8 +182,8 @@ inline Corpus read_aligned(const std::filesystem::path& source_path, const std::
   detail::PairCollector pairs("read_aligned", options);
   const detail::TextFile source(source_path), target(target_path);
   if (source.lines.size() != target.lines.size())
-    throw FormatError("read_aligned: " + source_path.string() + " has " + std::to_string(source.lines.size()) + " lines and " +
-                      target_path.string() + " has " + std::to_string(target.lines.size()) + ", expected as many in both");
+    throw FormatError("read_aligned: ", source_path.string(), " has ", source.lines.size(), " lines and ", target_path.string(),
+                      " has ", target.lines.size(), ", expected as many in both");
   pairs.reserve(source.lines.size());
   for (std::size_t i = 0; i < source.lines.size(); ++i) {
     if (!options.skip_invalid_utf8) {
@@ -213,14 +212,14 @@ struct SplitOptions {
 /// Divides a corpus at random so that all pairs of one source sentence go to the same part: a translation that was seen in
 /// training tells nothing when it is tested. The parts are shuffled (corpora come sorted by length), and depend on the corpus,
 /// the counts and the seed alone. Validation and test get the number of pairs asked for, or a few less where the last sources
-/// to choose from have too many translations each. Throws ValueError for a negative count, or where nothing is left to train on.
+/// to choose from have too many translations each. Throws ValueError for a negative count, or if nothing is left to train on.
 inline Split split_by_source(Corpus corpus, const SplitOptions& options = {}) {
   if (options.validation < 0 || options.test < 0)
-    throw ValueError("split_by_source: got " + std::to_string(options.validation) + " validation and " +
-                     std::to_string(options.test) + " test pairs, expected 0 or more");
+    throw ValueError("split_by_source: got ", options.validation, " validation and ", options.test,
+                     " test pairs, expected 0 or more");
   if (options.validation >= corpus.size() || options.test >= corpus.size() - options.validation)
-    throw ValueError("split_by_source: the corpus has " + std::to_string(corpus.size()) + " pairs, expected more than the " +
-                     std::to_string(options.validation) + " for validation and " + std::to_string(options.test) + " for test");
+    throw ValueError("split_by_source: the corpus has ", corpus.size(), " pairs, expected more than the ", options.validation,
+                     " for validation and ", options.test, " for test");
 
   std::vector<std::vector<std::size_t>> groups;  // pairs of one source sentence, by their places in the corpus
   std::unordered_map<std::string_view, std::size_t> group_of;

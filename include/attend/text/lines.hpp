@@ -37,12 +37,12 @@ struct TextFile {
     }
   }
 
-  /// Throws FormatError where line `i`, counted from 0, is not UTF-8.
+  /// Throws FormatError if line `i`, counted from 0, is not UTF-8.
   void check_utf8(const char* operation, std::size_t i) const {
     const std::size_t at = text::find_invalid_utf8(lines[i]);
     if (at == std::string_view::npos) return;
-    throw FormatError(std::string(operation) + ": " + path.string() + ", line " + std::to_string(i + 1) + ": byte " +
-                      std::to_string(at + 1) + " of the line is 0x" + text::hexadecimal(lines[i][at]) + ", expected UTF-8");
+    throw FormatError(operation, ": ", path.string(), ", line ", i + 1, ": byte ", at + 1, " of the line is 0x",
+                      text::hexadecimal(lines[i][at]), ", expected UTF-8");
   }
 };
 
@@ -51,7 +51,7 @@ struct TextFile {
 namespace attend::text {
 
 /// The lines of a text file, without their ends (LF or CRLF) and without a byte order mark, and otherwise as they are. A last
-/// line need not have an end. Throws IoError where the file cannot be read, FormatError (with the line) where it is not UTF-8.
+/// line need not have an end. Throws IoError if the file cannot be read, FormatError (with the line) where it is not UTF-8.
 inline std::vector<std::string> read_lines(const std::filesystem::path& path) {
   const detail::TextFile file(path);
   std::vector<std::string> lines;

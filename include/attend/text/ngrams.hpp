@@ -116,12 +116,11 @@ inline index_t clipped_matches(const Ngrams& hypothesis, std::span<const Ngrams>
 inline void check_score_input(const char* metric, std::span<const std::string> hypotheses,
                               std::span<const std::span<const std::string>> references) {
   const std::string name(metric);
-  if (hypotheses.empty()) throw ValueError(name + ": got no hypotheses, expected at least one");
-  if (references.empty()) throw ValueError(name + ": got no references, expected at least one set");
+  if (hypotheses.empty()) throw ValueError(name, ": got no hypotheses, expected at least one");
+  if (references.empty()) throw ValueError(name, ": got no references, expected at least one set");
   for (std::size_t i = 0; i < references.size(); ++i)
     if (references[i].size() != hypotheses.size())
-      throw ValueError(name + ": got " + std::to_string(hypotheses.size()) + " hypotheses and " +
-                       std::to_string(references[i].size()) + " references in set " + std::to_string(i + 1) +
+      throw ValueError(name, ": got ", hypotheses.size(), " hypotheses and ", references[i].size(), " references in set ", i + 1,
                        ", expected as many of both");
 }
 

@@ -19,11 +19,11 @@
 
 #include "attend/core/error.hpp"
 #include "attend/core/printable.hpp"
+#include "attend/core/tokenizer.hpp"
 #include "attend/core/types.hpp"
 #include "attend/io/file.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/sentencepiece_model.hpp"
-#include "attend/text/tokenizer.hpp"
 #include "attend/text/utf8.hpp"
 
 namespace attend::text {
@@ -70,7 +70,7 @@ class SentencePiece {
     return train_on(std::move(pointers), options);
   }
 
-  /// Reads a model file of any SentencePiece program. Throws IoError where it cannot be read, FormatError where it is damaged.
+  /// Reads a model file of any SentencePiece program. Throws IoError if it cannot be read, FormatError where it is damaged.
   static SentencePiece load(const std::filesystem::path& path) { return parse(path.string(), io::read_file(path)); }
   /// The same from the bytes of such a file.
   static SentencePiece from_serialized(std::string_view bytes) { return parse("the model", bytes); }
@@ -106,7 +106,7 @@ class SentencePiece {
     check_token("piece", token, "");
     return processor_->IdToPiece(token);
   }
-  /// The token of a piece; `unk()` where there is no such piece.
+  /// The token of a piece; `unk()` if there is no such piece.
   [[nodiscard]] token_t token(std::string_view piece) const { return processor_->PieceToId(piece); }
 
   /// Tokens are 0 to size() - 1.
@@ -129,8 +129,7 @@ class SentencePiece {
   [[nodiscard]] std::vector<T> encode_as(std::string_view text) const {
     constexpr std::size_t most = std::size_t{1} << 26;  // SentencePiece counts in int, and takes some 50 bytes for each
     if (text.size() > most)
-      throw ValueError("SentencePiece::encode: the text has " + std::to_string(text.size()) + " bytes, expected at most " +
-                       std::to_string(most));
+      throw ValueError("SentencePiece::encode: the text has ", text.size(), " bytes, expected at most ", most);
     check_utf8("SentencePiece::encode", text);
     std::vector<T> out;
     check("encode", processor_->Encode(text, &out));
@@ -139,12 +138,11 @@ class SentencePiece {
 
   void check_token(const char* operation, token_t token, const std::string& where) const {
     if (token < 0 || token >= size())
-      throw IndexError(std::string("SentencePiece::") + operation + ": token " + std::to_string(token) + where +
-                       ", expected 0 to " + std::to_string(size() - 1));
+      throw IndexError("SentencePiece::", operation, ": token ", token, where, ", expected 0 to ", size() - 1);
   }
 
   static void check(const char* operation, const sentencepiece::util::Status& status) {
-    if (!status.ok()) throw Error(std::string("SentencePiece::") + operation + ": " + status.message());
+    if (!status.ok()) throw Error("SentencePiece::", operation, ": ", status.message());
   }
 
   std::shared_ptr<const Processor> processor_;
@@ -211,9 +209,9 @@ inline SentencePiece SentencePiece::parse(const std::string& name, std::string_v
   try {
     detail::check_sentencepiece_model(bytes);
     if (const auto status = processor->LoadFromSerializedProto(bytes); !status.ok())
-      throw FormatError("is no SentencePiece model: " + detail::sentencepiece_message(status, "it cannot be parsed"));
+      throw FormatError("is no SentencePiece model: ", detail::sentencepiece_message(status, "it cannot be parsed"));
   } catch (const std::exception& error) {  // SentencePiece's trie has exceptions of its own
-    throw FormatError("SentencePiece: " + name + ' ' + error.what());
+    throw FormatError("SentencePiece: ", name, ' ', error.what());
   }
   return SentencePiece(std::move(processor));
 }
@@ -222,18 +220,18 @@ inline SentencePiece SentencePiece::train_on(std::vector<const std::string*> sen
   const std::string operation = "SentencePiece::train: ";
   constexpr index_t largest = 1'000'000, fewest = 100;
   if (options.vocabulary < 5 || options.vocabulary > largest)
-    throw ValueError(operation + "vocabulary is " + std::to_string(options.vocabulary) + ", expected 5 to 1000000");
+    throw ValueError(operation, "vocabulary is ", options.vocabulary, ", expected 5 to 1000000");
   if (!(options.character_coverage >= 0.98 && options.character_coverage <= 1))
-    throw ValueError(operation + "character_coverage is " + std::to_string(options.character_coverage) + ", expected 0.98 to 1");
+    throw ValueError(operation, "character_coverage is ", options.character_coverage, ", expected 0.98 to 1");
   if (options.max_sentences < fewest)
-    throw ValueError(operation + "max_sentences is " + std::to_string(options.max_sentences) + ", expected 100 or more");
+    throw ValueError(operation, "max_sentences is ", options.max_sentences, ", expected 100 or more");
   constexpr std::array<std::string_view, 5> rules{"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
   if (std::find(rules.begin(), rules.end(), options.normalization) == rules.end())
-    throw ValueError(operation + "normalization is `" + options.normalization +
+    throw ValueError(operation, "normalization is `", options.normalization,
                      "`, expected nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity");
 
   std::erase_if(sentences, [](const std::string* line) { return !detail::has_text_for_sentencepiece(*line); });
-  if (sentences.empty()) throw ValueError(operation + "the corpus has no text");
+  if (sentences.empty()) throw ValueError(operation, "the corpus has no text");
   if (const auto most = static_cast<std::size_t>(options.max_sentences); sentences.size() > most) {
     for (std::size_t i = 0; i < most; ++i) sentences[i] = sentences[i * sentences.size() / most];
     sentences.resize(most);
@@ -264,12 +262,12 @@ inline SentencePiece SentencePiece::train_on(std::vector<const std::string*> sen
   std::string model;
   try {
     if (const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &input, &model); !status.ok())
-      throw ValueError(operation + "vocabulary " + std::to_string(options.vocabulary) + ": " +
+      throw ValueError(operation, "vocabulary ", options.vocabulary, ": ",
                        detail::sentencepiece_message(status, "the corpus gives no model"));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw ValueError(operation + error.what());
+    throw ValueError(operation, error.what());
   }
   return from_serialized(model);
 }

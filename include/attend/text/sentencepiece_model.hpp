@@ -21,7 +21,7 @@ class ProtoFields {
  public:
   explicit ProtoFields(std::string_view message) : rest_(message) {}
 
-  /// Moves to the next field; false at the end of the message. Throws FormatError where the bytes are no message.
+  /// Moves to the next field; false at the end of the message. Throws FormatError if the bytes are no message.
   bool next() {
     if (rest_.empty()) return false;
     const std::uint64_t tag = varint();
@@ -140,14 +140,14 @@ class NormalizationTable {
     return value;
   }
 
-  [[noreturn]] static void fail(const char* what) { throw FormatError(std::string("has a normalization table ") + what); }
+  [[noreturn]] static void fail(const char* what) { throw FormatError("has a normalization table ", what); }
 
   std::string_view table_, texts_;
   std::vector<int> values_;                           // below each unit, -1 for one that no walk has come by yet
   std::vector<std::uint32_t> first_child_, sibling_;  // by the place of child 0; by unit
 };
 
-/// Throws FormatError where more pieces than SentencePiece has room for are beginnings of one another.
+/// Throws FormatError if more pieces than SentencePiece has room for are beginnings of one another.
 inline void check_user_pieces(std::vector<std::string_view> pieces) {
   constexpr std::size_t most = 64;
   std::sort(pieces.begin(), pieces.end());

@@ -64,7 +64,7 @@ inline bool is_abbreviation(std::u32string_view word) {
 }
 
 /// Whether the period at `at` in `text` belongs to a short form or a number, as in `Dr. Who`, `J. Bach`, `z. B.`, `e.g. this`,
-/// `3. Oktober`. Where that cannot be told from a sentence's end, as in `the U.S. He`, it is taken for a short form: two
+/// `3. Oktober`. If that cannot be told from a sentence's end, as in `the U.S. He`, it is taken for a short form: two
 /// sentences in one are better than a part of one.
 inline bool is_short_form(std::u32string_view text, std::size_t at) {
   std::size_t begin = at;
@@ -128,7 +128,8 @@ inline void append_trimmed(std::string_view text, std::size_t begin, std::size_t
 }
 
 /// Where to cut a sentence that is too long, in bytes: after the clause mark nearest the middle, if one stands between the first
-/// and the last quarter; else in the white space nearest the middle; else between any two characters. 0: it is one character.
+/// and the last quarter; otherwise in the white space nearest the middle; else between any two characters. 0: it is one
+/// character.
 inline std::size_t middle_cut(std::string_view text) {
   constexpr std::size_t none = std::string_view::npos;
   std::size_t clause = none, space = none, any = none;
@@ -197,7 +198,7 @@ inline std::vector<std::string_view> split_sentences(std::string_view text) {
 
 /// Parts of a sentence for which `fits(std::string_view)` holds: the sentence itself, or else halves of it, cut at the clause
 /// mark nearest the middle, else at white space, else between two characters; and so on with each half. One character is a part
-/// even where it does not fit.
+/// even if it does not fit.
 template <class Fits>
 std::vector<std::string_view> split_to_fit(std::string_view sentence, Fits&& fits) {
   std::vector<std::string_view> parts, waiting;

@@ -66,7 +66,7 @@ namespace attend::text {
 
 /// What about these pairs makes it unlikely that a translator can be learnt from them: too few of them, sides that are equal, the
 /// same sentence again and again, a column of numbers, codes or notes on origin where a language should be. Each is a sentence
-/// for people; none where nothing is odd.
+/// for people; none if nothing is odd.
 template <class Corpus>
 std::vector<std::string> suspicions(const Corpus& corpus) {
   constexpr index_t few = 500;

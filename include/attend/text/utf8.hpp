@@ -78,7 +78,7 @@ inline std::string hexadecimal(char byte) {
 inline void check_utf8(const std::string& what, std::string_view text) {
   const std::size_t at = find_invalid_utf8(text);
   if (at == std::string_view::npos) return;
-  throw ValueError(what + ": byte " + std::to_string(at + 1) + " is 0x" + hexadecimal(text[at]) + ", expected UTF-8");
+  throw ValueError(what, ": byte ", at + 1, " is 0x", hexadecimal(text[at]), ", expected UTF-8");
 }
 
 /// Calls `visit(char32_t)` for each code point; what is not UTF-8 is visited as U+FFFD.

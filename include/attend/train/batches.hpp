@@ -10,8 +10,8 @@
 
 #include "attend/core/random.hpp"
 #include "attend/core/shape.hpp"
+#include "attend/core/tokenizer.hpp"
 #include "attend/nn/batch.hpp"
-#include "attend/text/tokenizer.hpp"
 
 namespace attend::train {
 
@@ -99,23 +99,20 @@ class Batches {
   Batches(EncodedPairs pairs, token_t bos, token_t eos, const BatchOptions& options = {})
       : pairs_(std::move(pairs)), bos_(bos), eos_(eos), options_(options) {
     const auto at_least = [](index_t value, index_t least, const char* name) {
-      check_value(value >= least, "Batches",
-                  std::string(name) + " is " + std::to_string(value) + ", expected " + std::to_string(least) + " or more");
+      check_value(value >= least, "Batches", name, " is ", value, ", expected ", least, " or more");
     };
     at_least(options.tokens_per_batch, 1, "tokens_per_batch");
     at_least(options.accumulate, 1, "accumulate");
     at_least(options.max_length, 1, "max_length");
     at_least(options.bucket_width, 0, "bucket_width");
     check_value(options.tokens_per_batch <= largest / options.accumulate, "Batches",
-                "tokens_per_batch * accumulate is more than " + std::to_string(largest));
+                "tokens_per_batch * accumulate is more than ", largest);
     check_value(pairs_.size() > 0, "Batches", "the corpus is empty, expected a sentence pair or more");
     const index_t longest = std::min(options.max_length, options.tokens_per_batch);
     for (index_t i = 0; i < pairs_.size(); ++i)
       if (length(i) <= longest) kept_.push_back(i);
-    check_value(
-        !kept_.empty(), "Batches",
-        "none of " + std::to_string(pairs_.size()) + " pairs has at most " + std::to_string(longest) + " tokens on each side");
-    check_value(size() <= largest, "Batches", "more than " + std::to_string(largest) + " pairs");
+    check_value(!kept_.empty(), "Batches", "none of ", pairs_.size(), " pairs has at most ", longest, " tokens on each side");
+    check_value(size() <= largest, "Batches", "more than ", largest, " pairs");
   }
 
   [[nodiscard]] const EncodedPairs& pairs() const { return pairs_; }

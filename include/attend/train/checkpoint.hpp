@@ -89,25 +89,24 @@ inline std::vector<ValidationPoint> validations_from(std::span<const double> tab
   return points;
 }
 
-/// A string of the file's metadata. Throws FormatError where there is none.
+/// A string of the file's metadata. Throws FormatError if there is none.
 inline const std::string& metadata(const io::SafetensorsFile& file, const std::string& key) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end())
-    throw FormatError("resume: " + file.path().string() + " has no `" + key + "`, expected a training state");
+    throw FormatError("resume: ", file.path().string(), " has no `", key, "`, expected a training state");
   return found->second;
 }
 template <class N>
 void read_number(const io::SafetensorsFile& file, const std::string& key, N& value) {
   const std::string& text = metadata(file, key);
   if (!parse_number(text, value))
-    throw FormatError("resume: " + file.path().string() + ": " + key + " is `" + attend::detail::printable(text) +
+    throw FormatError("resume: ", file.path().string(), ": ", key, " is `", attend::detail::printable(text),
                       "`, expected a number");
 }
 inline std::vector<double> read_table(const io::SafetensorsFile& file, const char* name, index_t columns) {
   const Shape shape = file.info(name).shape;
   if (shape.rank() != 2 || shape[1] != columns)
-    throw FormatError("resume: " + file.path().string() + ": " + name + " has shape " + shape.text() + ", expected [n, " +
-                      std::to_string(columns) + "]");
+    throw FormatError("resume: ", file.path().string(), ": ", name, " has shape ", shape.text(), ", expected [n, ", columns, "]");
   return file.read<double>(name);
 }
 
@@ -166,7 +165,7 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   const auto file = io::SafetensorsFile::open(path);
   const std::string& format = detail::metadata(file, "format");
   if (format != "attend training state 1")
-    throw FormatError("resume: " + path.string() + " has the format `" + attend::detail::printable(format) +
+    throw FormatError("resume: ", path.string(), " has the format `", attend::detail::printable(format),
                       "`, expected `attend training state 1`");
   std::string faults = detail::differences(file.metadata(), identity);
   const auto fault = [&](const std::string& text) { faults += (faults.empty() ? "" : ", ") + text; };
@@ -192,7 +191,7 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   if (misfits > 3) fault("and " + std::to_string(misfits - 3) + " tensors more");
   if (file.tensors().size() > wanted + 2) fault(std::to_string(file.tensors().size() - wanted - 2) + " tensors too many");
   if (faults.empty() && detail::metadata(file, "layout") != layout) fault("other parameters were trained (some are frozen?)");
-  if (!faults.empty()) throw ValueError("resume: " + path.string() + " is of another run: " + faults);
+  if (!faults.empty()) throw ValueError("resume: ", path.string(), " is of another run: ", faults);
 
   TrainingState state;
   detail::for_numbers(state, [&](const char* name, auto& value) {
@@ -209,8 +208,7 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
         std::pair("twentieths", state.twentieths), std::pair("since_best", state.since_best),
         std::pair("token_sum", state.sum.tokens), std::pair("step_sum", state.sum.steps)})
     if (value < 0 || value > most)
-      throw FormatError("resume: " + path.string() + ": " + name + " is " + std::to_string(value) + ", expected 0 to " +
-                        std::to_string(most));
+      throw FormatError("resume: ", path.string(), ": ", name, " is ", value, ", expected 0 to ", most);
   state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
   state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
   each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) { tensor.assign(io::read_tensor<V>(file, name)); });

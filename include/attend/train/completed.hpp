@@ -54,7 +54,7 @@ inline optim::AdamOptions automatic_adam(const RunFacts& facts) {
   return {.learning_rate = 0.004 * narrowness(facts), .beta2 = 0.98, .eps = 1e-9};
 }
 
-/// The optimizer where none is given: Muon where a batch has at least eight tokens for each channel of the model, so that what it
+/// The optimizer if none is given: Muon where a batch has at least eight tokens for each channel of the model, so that what it
 /// costs is little beside a step; else Adam.
 inline optim::OptimizerOptions automatic_optimizer(const RunFacts& facts, double tokens) {
   if (facts.matrices && tokens >= 8 * static_cast<double>(facts.width)) return automatic_muon(facts);

@@ -67,9 +67,9 @@ class CurveCsv {
     if (!std::filesystem::is_regular_file(path, ignored)) return;
     std::string line;
     std::getline(std::ifstream(path), line);
-    check_value(line.empty() || line + "\n" == header, "write",
-                path.string() + " is no curve of a training and would be lost: it begins with `" + line.substr(0, 40) +
-                    "`, expected `step,epoch,...`");
+    check_value(line.empty() || line + "\n" == header, "write", path.string(),
+                " is no curve of a training and would be lost: it begins with `", line.substr(0, 40),
+                "`, expected `step,epoch,...`");
   }
 
   /// Infinity as such: `inf`. NaN is what is not there.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/text/tokenizer.hpp"
+#include "attend/core/tokenizer.hpp"
 #include "attend/train/options.hpp"
 #include "attend/train/trainer.hpp"
 

@@ -17,7 +17,7 @@ namespace attend::train {
 ///     train::fit(model, corpus, tokenizer, {.output = "run", .stop = &interrupt.flag()});
 class StopOnInterrupt {
  public:
-  /// Throws Error where the system refuses.
+  /// Throws Error if the system refuses.
   StopOnInterrupt() {
     requested().store(false);
     struct sigaction action {};

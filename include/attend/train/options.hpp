@@ -10,11 +10,11 @@
 #include <system_error>
 #include <vector>
 
-#include "attend/core/number_text.hpp"
+#include "attend/core/options.hpp"
+#include "attend/core/tokenizer.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/schedule.hpp"
 #include "attend/text/corpus.hpp"
-#include "attend/text/tokenizer.hpp"
 #include "attend/train/progress.hpp"
 #include "attend/train/report.hpp"
 
@@ -26,6 +26,9 @@ namespace attend::train {
 
 /// For an option that is to follow from the corpus, the model and the other options: see `completed`.
 inline constexpr index_t automatic = std::numeric_limits<index_t>::min();
+
+/// The largest number of steps, tokens and their like: far beyond any run, and small enough that products of two do not overflow.
+inline constexpr index_t largest_count = index_t{1} << 31;
 
 /// What `fit` does. A limit of 0 is none; training ends at whichever limit comes first.
 struct FitOptions {
@@ -85,7 +88,7 @@ struct FitOptions {
   /// `io::average`; 0: none. They hold the weights themselves, not their moving average.
   index_t keep_checkpoints = 0;
   bool resume = false;     ///< go on from the last checkpoint in `output`
-  bool overwrite = false;  ///< begin anew where `output` holds another run's checkpoint, which is else refused
+  bool overwrite = false;  ///< begin anew where `output` holds another run's checkpoint, which is otherwise refused
 
   ProgressOptions progress = {};
   index_t curve_every = 10;  ///< steps that a point of the curve is the mean of
@@ -97,38 +100,54 @@ struct FitOptions {
   /// training goes on without it and says so; see `FitReport::warnings`.
   std::filesystem::path tensorboard = {};
   std::function<void(const CurvePoint&)> on_step = {};
-  /// Called after each validation, with the translations where there are some: one for each pair of `validation`, empty for one
+  /// Called after each validation, with the translations if there are some: one for each pair of `validation`, empty for one
   /// that was left out.
   std::function<void(const ValidationPoint&, const std::vector<std::string>& translations)> on_validation = {};
   /// Where this becomes true, training ends after the step under way, with a checkpoint. See `StopOnInterrupt`.
   const std::atomic<bool>* stop = nullptr;
+
+  template <class F>
+  static void fields(F&& field) {
+    using O = FitOptions;
+    constexpr Except if_automatic{automatic};
+    field("epochs", &O::epochs, between(0, largest_count), if_automatic,
+          Flag{"Passes over the pairs; 0: no limit. By the number of pairs (10 with --init) where nothing else ends it"});
+    field("max_steps", &O::max_steps, between(0, largest_count), Flag{"Updates; 0: no limit"});
+    field("max_seconds", &O::max_seconds, at_least(0), or_infinite());
+    field("tokens_per_batch", &O::tokens_per_batch, between(1, largest_count), if_automatic,
+          Flag{"The most tokens of a batch on either side, by the number of pairs"});
+    field("accumulate", &O::accumulate, between(1, largest_count), Flag{"Batches per update"});
+    field("max_length", &O::max_length, at_least(1));
+    field("bucket_width", &O::bucket_width, at_least(0));
+    field("label_smoothing", &O::label_smoothing, less_than_1(), Flag{"Share of the target spread over all words"});
+    field("r_drop", &O::r_drop, at_least(0),
+          Flag{"R-Drop: each batch passes twice, with dropout of its own, and the two outcomes are drawn together by this factor "
+               "(5 is usual); 0: off"});
+    field("average_decay", &O::average_decay, less_than_1(),
+          Flag{"Of a moving average of the weights, which is what is validated and saved as best; 0: none"});
+    field("clip_norm", &O::clip_norm, at_least(0), or_infinite(), Flag{"Gradients are clipped to this norm; 0: not at all"});
+    field("seed", &O::seed, Flag{"Of weights, order and dropout"});
+    field("validate_every", &O::validate_every, between(0, largest_count), if_automatic,
+          Flag{"Steps; 0: at the end of each epoch. Up to twenty times where not given"});
+    field("best_by", &O::best_by, Flag{"What the best model is best by, on the validation pairs"});
+    field("patience", &O::patience, between(0, largest_count),
+          Flag{"Stop after so many validations without a better one; 0: never"});
+    field("checkpoint_every", &O::checkpoint_every, between(0, largest_count),
+          Flag{"Steps between checkpoints, besides one every ten minutes; 0: those alone"});
+    field("checkpoint_seconds", &O::checkpoint_seconds, at_least(0), or_infinite());
+    field("keep_checkpoints", &O::keep_checkpoints, between(0, largest_count),
+          Flag{"Of --checkpoint-every, the last so many stay as models in --out, for translate average"});
+    field("curve_every", &O::curve_every, at_least(1));
+    field("csv", &O::csv, Flag{"Write the curve of the training to this file, a row for each ten steps and validation"});
+    field("tensorboard", &O::tensorboard, Flag{"The same and some translations for TensorBoard", nullptr, "FOLDER"});
+  }
 };
 
-/// Throws ValueError where options are out of range or do not fit each other.
+/// Throws ValueError if options are out of range or do not fit each other.
 inline const FitOptions& check(const FitOptions& o) {
-  const auto at_least_0 = [](double value, const char* name) {
-    check_value(value >= 0, "fit", std::string(name) + " is " + number_text(value) + ", expected 0 or more");
-  };
-  const auto at_least_0_or_automatic = [&](index_t value, const char* name) {
-    if (value != automatic) at_least_0(static_cast<double>(value), name);
-  };
-  at_least_0_or_automatic(o.epochs, "epochs");
-  at_least_0(static_cast<double>(o.max_steps), "max_steps");
-  at_least_0(o.max_seconds, "max_seconds");
-  at_least_0(o.clip_norm, "clip_norm");
-  at_least_0_or_automatic(o.validate_every, "validate_every");
-  at_least_0(static_cast<double>(o.patience), "patience");
-  at_least_0(static_cast<double>(o.checkpoint_every), "checkpoint_every");
-  at_least_0(o.checkpoint_seconds, "checkpoint_seconds");
-  at_least_0(static_cast<double>(o.keep_checkpoints), "keep_checkpoints");
+  check_fields("fit", o);
   check_value(o.keep_checkpoints == 0 || (o.checkpoint_every > 0 && !o.output.empty()), "fit",
               "keep_checkpoints needs checkpoint_every and an output folder");
-  check_value(o.curve_every >= 1, "fit", "curve_every is " + std::to_string(o.curve_every) + ", expected 1 or more");
-  check_value(o.label_smoothing >= 0 && o.label_smoothing < 1, "fit",
-              "label_smoothing is " + number_text(o.label_smoothing) + ", expected [0, 1)");
-  at_least_0(o.r_drop, "r_drop");
-  check_value(o.average_decay >= 0 && o.average_decay < 1, "fit",
-              "average_decay is " + number_text(o.average_decay) + ", expected [0, 1)");
   check_value(!o.schedule || !o.schedule_kind, "fit", "schedule and schedule_kind exclude each other");
   check_value(o.schedule_kind != optim::ScheduleKind::noam, "fit",
               "schedule_kind is noam, which wants a schedule with its d_model");
@@ -141,12 +160,12 @@ inline const FitOptions& check(const FitOptions& o) {
   check_value(o.epochs != 0 || o.max_steps > 0 || o.max_seconds > 0 || o.patience > 0 || o.stop != nullptr, "fit",
               "nothing would ever end it: give epochs, max_steps, max_seconds, patience or stop");
   std::error_code ignored;
-  check_value(o.csv.empty() || o.resume || o.overwrite || !std::filesystem::exists(o.csv, ignored), "fit",
-              o.csv.string() + " is there already: resume, overwrite it, or choose another csv");
+  check_value(o.csv.empty() || o.resume || o.overwrite || !std::filesystem::exists(o.csv, ignored), "fit", o.csv.string(),
+              " is there already: resume, overwrite it, or choose another csv");
   return o;
 }
 
-/// Throws ValueError where the tokenizer or a sentence of `longest` tokens does not fit the model, which would else be found
+/// Throws ValueError if the tokenizer or a sentence of `longest` tokens does not fit the model, which would otherwise be found
 /// out when the first such token or sentence comes, perhaps after an hour. The message on a sentence begins with `where`.
 template <class Model, class Tokenizer>
 void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest, const std::string& where = {}) {
@@ -154,12 +173,10 @@ void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest,
   if constexpr (requires { model.options.encoder.vocabulary, model.options.decoder.max_length; })
     for (const auto* stack : {&model.options.encoder, &model.options.decoder}) {
       const auto tokens = stack == &model.options.encoder ? static_cast<index_t>(tokenizer.size()) : text::target_size(tokenizer);
-      check_value(
-          tokens <= stack->vocabulary, "fit",
-          "the tokenizer has " + std::to_string(tokens) + " tokens, the model's vocabulary " + std::to_string(stack->vocabulary));
-      check_value(longest <= stack->max_length, "fit",
-                  where + "a sentence has " + std::to_string(longest) + " tokens, the model takes " +
-                      std::to_string(stack->max_length) + "; set max_length");
+      check_value(tokens <= stack->vocabulary, "fit", "the tokenizer has ", tokens, " tokens, the model's vocabulary ",
+                  stack->vocabulary);
+      check_value(longest <= stack->max_length, "fit", where, "a sentence has ", longest, " tokens, the model takes ",
+                  stack->max_length, "; set max_length");
     }
 }
 

@@ -105,7 +105,7 @@ inline std::string progress_bar_text(const ProgressState& s, int width) {
   return text;
 }
 
-/// How fast a count grows: over the last half to whole minute, or since the start where that is less.
+/// How fast a count grows: over the last half to whole minute, or since the start if that is less.
 class Speed {
  public:
   Speed(double now, double count) : older_{now, count}, newer_{older_} {}

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "attend/core/options.hpp"
 #include "attend/train/progress.hpp"
 
 namespace attend::train {
@@ -14,6 +16,7 @@ enum class Metric {
   loss,  ///< lower is better
   bleu,  ///< higher is better
 };
+constexpr auto names_of(Metric) { return std::to_array<Named<Metric>>({{Metric::bleu, "bleu"}, {Metric::loss, "loss"}}); }
 
 /// Why training ended.
 enum class StopReason { epochs, max_steps, max_seconds, patience, interrupted };
@@ -71,7 +74,7 @@ struct ValidationPoint {
   index_t step = 0;
   double seconds = 0;
   double loss = 0;                                         ///< cross-entropy per target token, without label smoothing
-  double bleu = std::numeric_limits<double>::quiet_NaN();  ///< 0 to 100; NaN where nothing was translated
+  double bleu = std::numeric_limits<double>::quiet_NaN();  ///< 0 to 100; NaN if nothing was translated
   bool best = false;                                       ///< better than all before, and in `best/` where there is an output
 
   /// `loss 2.345 (perplexity 10.43), BLEU 23.45, the best so far`.

@@ -15,7 +15,7 @@ class RunClock {
   void start(double before) { before_ = before, start_ = Clock::now(); }
   [[nodiscard]] double seconds() const { return before_ + std::chrono::duration<double>(Clock::now() - start_).count(); }
 
-  /// The part of the run that is done by the limit that is nearest, 0 to 1; negative where there is no limit.
+  /// The part of the run that is done by the limit that is nearest, 0 to 1; negative if there is no limit.
   [[nodiscard]] static double fraction(const FitOptions& o, double epochs, index_t step, double seconds) {
     double done = -1;
     if (o.epochs > 0) done = std::max(done, epochs / static_cast<double>(o.epochs));
@@ -23,7 +23,7 @@ class RunClock {
     if (o.max_seconds > 0) done = std::max(done, seconds / o.max_seconds);
     return std::min(done, 1.0);
   }
-  /// Seconds that are left when so much is done; negative where that is not known. Judged by this run's own speed.
+  /// Seconds that are left when so much is done; negative if that is not known. Judged by this run's own speed.
   [[nodiscard]] double seconds_left(double fraction_now, double seconds_now) {
     if (fraction_before_ < 0) fraction_before_ = std::max(fraction_now, 0.0), counted_from_ = seconds_now;
     const double done = fraction_now - fraction_before_;

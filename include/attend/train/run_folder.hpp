@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "attend/core/number_text.hpp"
+#include "attend/core/tokenizer.hpp"
 #include "attend/io/model.hpp"
 #include "attend/io/model_files.hpp"
-#include "attend/text/tokenizer.hpp"
 #include "attend/train/checkpoint.hpp"
 
 /// The folder of a training run: `best/` is the model of the best validation, `last/` that of the last checkpoint, both model
@@ -39,18 +39,18 @@ void stage_model(const std::filesystem::path& staging, const Model& model, const
 
 }  // namespace detail
 
-/// The model folder to use of `folder`: itself where it is one, else its `best/`, else its `last/`. Throws IoError where it has
-/// none of these.
+/// The model folder to use of `folder`: itself where it is one, otherwise its `best/`, otherwise its `last/`. Throws IoError if
+/// it has none of these.
 inline std::filesystem::path model_folder(const std::filesystem::path& folder) {
   for (const auto& candidate : {folder, folder / "best", folder / "last"}) {
     std::error_code ignored;
     if (std::filesystem::is_directory(candidate, ignored) && io::FolderReader(candidate).contains("model.safetensors"))
       return candidate;
   }
-  throw IoError("read: " + folder.string() + " is no model: it has neither model.safetensors nor best/ nor last/ with one");
+  throw IoError("read: ", folder.string(), " is no model: it has neither model.safetensors nor best/ nor last/ with one");
 }
 
-/// The checkpoints that a run kept in its folder, oldest first; none where it kept none, or where there is no such folder.
+/// The checkpoints that a run kept in its folder, oldest first; none where it kept none, or if there is no such folder.
 inline std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem::path& folder) {
   std::vector<std::pair<index_t, std::filesystem::path>> found;
   std::error_code ignored;
@@ -112,16 +112,16 @@ class RunFolder {
     const auto kept = kept_checkpoints(path_);
     for (std::size_t i = 0; i + static_cast<std::size_t>(count) < kept.size(); ++i) take_away(kept[i]);
   }
-  /// Calls read_state(path). Throws IoError where there is none.
+  /// Calls read_state(path). Throws IoError if there is none.
   template <class F>
   void load_last(F&& read_state) const {
-    if (!has_state()) throw IoError("fit: cannot resume: " + last().string() + " has no " + detail::state_name);
+    if (!has_state()) throw IoError("fit: cannot resume: ", last().string(), " has no ", detail::state_name);
     const io::FolderReader reader(last());
     read_state(reader.file(detail::state_name));
   }
 
  private:
-  /// Removes a run's files from a folder, and the folder where nothing else is in it.
+  /// Removes a run's files from a folder, and the folder if nothing else is in it.
   static void take_away(const std::filesystem::path& folder) {
     std::error_code ignored;
     if (!std::filesystem::is_directory(folder, ignored)) return;

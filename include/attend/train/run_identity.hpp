@@ -12,7 +12,7 @@
 namespace attend::train {
 
 /// All that must be the same in a run that goes on with another's state, but for what is frozen. `validation` are the pairs to
-/// validate with, none where it is null.
+/// validate with, none if it is null.
 template <class Tokenizer>
 RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const EncodedPairs& pairs,
                          const EncodedPairs* validation) {
@@ -29,7 +29,7 @@ RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const 
           {"average_decay", number_text(o.average_decay)},
           {"optimizer", std::string(optim::optimizer_name(o.optimizer.value()))},
           {"validation", validation ? number_text(validation->fingerprint()) : "none"},
-          {"best_by", o.best_by == Metric::loss ? "loss" : "bleu"}};
+          {"best_by", name_of(o.best_by)}};
 }
 
 /// A list of names as one short text: the only one of them, else how many there are and a number that changes with any (FNV-1a).

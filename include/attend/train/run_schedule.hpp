@@ -29,8 +29,8 @@ inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
   }
   const optim::Schedule result(schedule);
   if (!result.open() || o.max_seconds > 0) return result;
-  check_value(steps > 0, "fit",
-              "the schedule `" + result.text() + "` has no end; give its steps, or epochs, max_steps or max_seconds");
+  check_value(steps > 0, "fit", "the schedule `", result.text(),
+              "` has no end; give its steps, or epochs, max_steps or max_seconds");
   schedule.warmup = std::min(schedule.warmup, steps / 2);
   schedule.steps = steps + 1;  // so that the last step still moves the weights
   return optim::Schedule(schedule);

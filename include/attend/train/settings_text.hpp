@@ -14,7 +14,7 @@ inline std::string setting_line(const std::string& name, const std::string& valu
   return "  " + name + std::string(name.size() < 11 ? 11 - name.size() : 1, ' ') + value;
 }
 
-/// ` (3 left out: longer than 256 tokens)` of so many pairs; nothing where none is.
+/// ` (3 left out: longer than 256 tokens)` of so many pairs; nothing if none is.
 inline std::string dropped_text(index_t dropped, const FitOptions& o) {
   if (dropped == 0) return {};
   return " (" + std::to_string(dropped) + " left out: longer than " + std::to_string(std::min(o.max_length, o.tokens_per_batch)) +
@@ -43,7 +43,7 @@ inline std::vector<std::string> settings_text(const FitOptions& o, const optim::
       },
       *o.optimizer);
   if (s.warmup > 0) text += " after " + std::to_string(s.warmup) + " steps of warm-up";
-  if (!noam && s.kind != optim::ScheduleKind::constant) text += ", then " + std::string(optim::Schedule::name(s.kind));
+  if (!noam && s.kind != optim::ScheduleKind::constant) text += ", then " + name_of(s.kind);
   if (weight_decay > 0) text += ", weight decay " + number_text(weight_decay);
   if (o.clip_norm > 0) text += detail::formatted(", gradients clipped to norm %.3g", o.clip_norm);
   lines.push_back(setting_line("optimizer", text));

@@ -25,7 +25,8 @@ class StepRunner {
   using D = typename Model::device_type;
   using W = Wide<T>;
 
-  /// Updates whose outcome may still be under way while the next is prepared: on a device the host would else wait in every step.
+  /// Updates whose outcome may still be under way while the next is prepared: on a device the host would otherwise wait in every
+  /// step.
   static constexpr std::size_t most_under_way = std::same_as<D, Cpu> ? 0 : 1;
 
   /// The mean loss over the labels of these pairs, [1], to be read before the next call; the gradients are those of `share` times

@@ -77,7 +77,7 @@ class TensorBoard {
  public:
   using Scalar = std::pair<std::string_view, double>;  ///< `{"train/loss", 4.2}`
 
-  /// Begins a file in `folder`, which is made where it is missing, of a run that goes on from step `after`: what earlier files in
+  /// Begins a file in `folder`, which is made if it is missing, of a run that goes on from step `after`: what earlier files in
   /// the folder have of later steps is shown no more. Throws IoError.
   explicit TensorBoard(const std::filesystem::path& folder, index_t after = 0)
       : file_(folder / new_name(), io::AppendFile::Kind::fresh) {

@@ -94,8 +94,8 @@ class Trainer {
       return;
     }
     std::error_code ignored;
-    check_value(std::filesystem::equivalent(o_.lock->folder(), o_.output, ignored), "fit",
-                "lock is that of " + o_.lock->folder().string() + ", expected that of output, `" + o_.output.string() + "`");
+    check_value(std::filesystem::equivalent(o_.lock->folder(), o_.output, ignored), "fit", "lock is that of ",
+                o_.lock->folder().string(), ", expected that of output, `", o_.output.string(), "`");
   }
 
   [[nodiscard]] BatchOptions batch_options(index_t accumulate) const {
@@ -119,8 +119,8 @@ class Trainer {
     if (o_.resume) {
       load();
     } else {
-      check_value(o_.overwrite || !folder_.holds_run(), "fit",
-                  o_.output.string() + " holds another run: resume it, overwrite it, or choose another output");
+      check_value(o_.overwrite || !folder_.holds_run(), "fit", o_.output.string(),
+                  " holds another run: resume it, overwrite it, or choose another output");
       if (o_.overwrite) folder_.clear();
       default_generator().restore(o_.seed ^ 0x64726f706f7574, 0);  // a key of its own: not the numbers of the initial weights
     }
@@ -142,15 +142,15 @@ class Trainer {
       optimizer_.restore(memory);
       epoch_ = batches_.epoch(state_.epoch);
       if (state_.position >= epoch_.size())
-        throw FormatError("resume: " + path.string() + ": position is " + std::to_string(state_.position) + " in an epoch of " +
-                          std::to_string(epoch_.size()) + " batches");
+        throw FormatError("resume: ", path.string(), ": position is ", state_.position, " in an epoch of ", epoch_.size(),
+                          " batches");
       state_.twentieths = std::min(state_.twentieths, twentieths());  // of this run, which may be longer
     });
     default_generator().restore(state_.generator_seed, state_.generator_drawn);
     saved_step_ = state_.step;
   }
 
-  /// What the optimizer remembers, and last the average of the weights where there is one.
+  /// What the optimizer remembers, and last the average of the weights if there is one.
   [[nodiscard]] optim::OptimizerState<T, D> memory() const {
     auto memory = optimizer_.state();
     if (average_) memory.entries.push_back({"average", average_->values()});
@@ -195,8 +195,8 @@ class Trainer {
       nan_steps_ = outcome->taken ? 0 : nan_steps_ + 1;
       if (nan_steps_ >= most_skipped) {
         sound_ = false;
-        throw Error("fit: the gradient was not finite in the last " + std::to_string(nan_steps_) + " steps, to step " +
-                    std::to_string(outcome->point.step) + "; a lower learning rate or a longer warm-up may help");
+        throw Error("fit: the gradient was not finite in the last ", nan_steps_, " steps, to step ", outcome->point.step,
+                    "; a lower learning rate or a longer warm-up may help");
       }
       if (add(outcome->point, outcome->labels)) reporter_.point(state_.curve.back());
       reporter_.step(outcome->point, total_steps(), clock_);
@@ -230,7 +230,7 @@ class Trainer {
     if (!measured) return;  // interrupted; the run that resumes this one begins with this validation
     if (!std::isfinite(measured->loss)) {
       sound_ = false;
-      throw Error("fit: the validation loss is not finite at step " + std::to_string(state_.step) +
+      throw Error("fit: the validation loss is not finite at step ", state_.step,
                   "; a lower learning rate or a longer warm-up may help");
     }
     ValidationPoint point{.step = state_.step, .loss = measured->loss, .bleu = measured->bleu};
@@ -238,7 +238,7 @@ class Trainer {
     const bool better = !(value >= state_.best_value) && !std::isnan(value);
     point.seconds = state_.seconds = clock_.seconds();
     validation_end_ = point.seconds, validation_seconds_ = point.seconds - begin;
-    // Where it cannot be written, the best stays what best/ has, so that the next that is better than that is written.
+    // If it cannot be written, the best stays what best/ has, so that the next that is better than that is written.
     point.best = better && (!folder_.used() || attempt(tries_again, [&] { folder_.save_best(model_, tokenizer_); }));
     if (point.best) state_.best_value = value;
     state_.since_best = better ? 0 : state_.since_best + 1;

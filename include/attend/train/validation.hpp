@@ -34,14 +34,14 @@ class GeneratorScope {
 /// What a validation finds.
 struct Measured {
   double loss = 0;                                         ///< see `Validation::loss`; where it is not finite, there is no more
-  double bleu = std::numeric_limits<double>::quiet_NaN();  ///< NaN where nothing was translated
+  double bleu = std::numeric_limits<double>::quiet_NaN();  ///< NaN if nothing was translated
   std::vector<std::string> translations = {};              ///< one for each pair of the corpus: empty where it was left out
 };
 
 /// Measures a model on pairs that it was not trained on. Pairs that are too long are left out, as in training: see `batches()`.
 class Validation {
  public:
-  /// Throws ValueError where all pairs are too long for `options`.
+  /// Throws ValueError if all pairs are too long for `options`.
   template <class Tokenizer>
   Validation(const text::Corpus& corpus, const Tokenizer& tokenizer, const BatchOptions& options)
       : batches_(make_batches(corpus, tokenizer, options)), epoch_(batches_.in_order()) {
@@ -76,7 +76,7 @@ class Validation {
     const nn::EvaluationScope evaluation(model);
     return translate(sources_);
   }
-  /// The BLEU of these translations, 0 to 100. Throws ValueError where there are not as many as sources.
+  /// The BLEU of these translations, 0 to 100. Throws ValueError if there are not as many as sources.
   [[nodiscard]] double bleu(const std::vector<std::string>& translations) const {
     return text::bleu(translations, references_).score;
   }
@@ -106,7 +106,7 @@ class Validation {
     try {
       return Batches(encode_pairs(corpus, tokenizer), tokenizer.bos(), tokenizer.eos(), options);
     } catch (const ValueError& e) {
-      throw ValueError(std::string("fit: the validation pairs: ") + e.what());
+      throw ValueError("fit: the validation pairs: ", e.what());
     }
   }
 

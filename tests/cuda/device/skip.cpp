@@ -1,4 +1,4 @@
-// Where there is no device, the whole program says so and passes, before any test begins.
+// If there is no device, the whole program says so and passes, before any test begins.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #if __has_include(<catch2/reporters/catch_reporter_event_listener.hpp>)
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
@@ -11,7 +11,7 @@ using Listener = Catch::TestEventListenerBase;
 #include <cstdio>
 #include <cstdlib>
 
-#include "attend/cuda/runtime.cuh"
+#include "attend/cuda/device/runtime.cuh"
 
 namespace skip {
 

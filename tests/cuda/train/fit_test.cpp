@@ -1,7 +1,7 @@
 #include "attend/cuda.hpp"
-#include "attend/decode/translator.hpp"
 #include "attend/io/model.hpp"
 #include "attend/nn/transformer.hpp"
+#include "attend/translate/translator.hpp"
 #include "cuda/device.hpp"
 #include "train/toy.hpp"
 

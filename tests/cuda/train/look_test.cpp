@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "../../../examples/translate/attention.hpp"
+#include "../../../examples/translate/pages/attention.hpp"
 #include "attend/cuda.hpp"
 #include "cuda/device.hpp"
 

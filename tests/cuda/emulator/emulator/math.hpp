@@ -59,7 +59,7 @@ inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
 }
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __popcll(unsigned long long x) { return std::popcount(x); }
-/// The place of the lowest bit, from 1; 0 where there is none.
+/// The place of the lowest bit, from 1; 0 if there is none.
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 /// The zeros before the highest bit: 32 for 0.

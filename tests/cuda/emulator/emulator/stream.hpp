@@ -83,7 +83,7 @@ class Streams {
     return false;
   }
 
-  /// The stream behind a handle; null where there is none.
+  /// The stream behind a handle; null if there is none.
   std::shared_ptr<CUstream_st> find(cudaStream_t handle) const {
     if (handle == nullptr || handle == cudaStreamLegacy) return null_;
     for (const auto& stream : all_)

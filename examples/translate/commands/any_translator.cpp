@@ -1,0 +1,90 @@
+#include "any_translator.hpp"
+
+#include <string>
+#include <utility>
+
+#include "attend/load.hpp"
+#include "attend/translate/shortlist.hpp"
+#include "attend/translate/translator.hpp"
+
+namespace translate {
+
+namespace {
+
+using namespace attend;
+
+/// Whether two tokenizers give the same tokens the same meaning.
+bool are_alike(const text::AnyTokenizer& a, const text::AnyTokenizer& b) {
+  if (a.size() != b.size() || a.target_size() != b.target_size() || a.bos() != b.bos() || a.eos() != b.eos() ||
+      a.pad() != b.pad() || a.unk() != b.unk())
+    return false;
+  for (token_t t = 0; t < static_cast<token_t>(a.size()); ++t)
+    if (a.piece(t) != b.piece(t)) return false;
+  for (token_t t = 0; t < static_cast<token_t>(a.target_size()); ++t)
+    if (a.target_piece(t) != b.target_piece(t)) return false;
+  return true;
+}
+
+decode::Shortlist load_shortlist(const std::string& path, const text::AnyTokenizer& tokenizer) {
+  auto list = decode::Shortlist::load(path);
+  if (list.source_vocabulary() != tokenizer.size() || list.target_vocabulary() != tokenizer.target_size())
+    throw ValueError("--shortlist ", path, " is for vocabularies of ", list.source_vocabulary(), " and ",
+                     list.target_vocabulary(), ", the model's tokenizer has ", tokenizer.size(), " and ",
+                     tokenizer.target_size());
+  return list;
+}
+
+template <class T, Device D>
+class TranslatorOn final : public AnyTranslator {
+ public:
+  explicit TranslatorOn(decode::Translator<text::AnyTokenizer, T, D> translator) : translator_(std::move(translator)) {}
+  [[nodiscard]] Lists translate(Strings sentences, std::size_t before, Strings prefixes) const override {
+    return translator_.translate(sentences, before, prefixes);
+  }
+  [[nodiscard]] std::vector<decode::Translation> score(Strings sources, Strings targets, std::size_t before) const override {
+    return translator_.score(sources, targets, before);
+  }
+  [[nodiscard]] std::vector<decode::Translation> alternatives(const std::string& sentence, const std::string& prefix,
+                                                              index_t count, std::size_t before) const override {
+    return translator_.alternatives(sentence, prefix, count, before);
+  }
+  [[nodiscard]] std::vector<std::string> pieces(const decode::Translation& translation) const override {
+    auto names = translator_.pieces(translation.tokens);
+    if (translation.token_log_probabilities.size() > names.size())
+      names.push_back(translator_.tokenizer().target_piece(translation.end_token));
+    return names;
+  }
+
+ private:
+  decode::Translator<text::AnyTokenizer, T, D> translator_;
+};
+
+template <class T, Device D>
+std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags& search,
+                                    const std::function<void(decode::TranslatorOptions&)>& adjust) {
+  auto first = load<T, D>(flags.folders.front());
+  std::vector<nn::Transformer<T, D>> models{first.model};
+  for (std::size_t m = 1; m < flags.folders.size(); ++m) {
+    auto next = load<T, D>(flags.folders[m]);
+    if (!are_alike(first.tokenizer, next.tokenizer))
+      throw ValueError("--model ", flags.folders[m], " has another tokenizer than ", flags.folders.front(),
+                       ", and an ensemble needs the same");
+    models.push_back(std::move(next.model));
+  }
+  auto options = search.over(std::move(first.search));
+  options.precision = flags.place.decoding();
+  if (!flags.shortlist.empty()) options.shortlist = load_shortlist(flags.shortlist, first.tokenizer);
+  adjust(options);
+  return std::make_unique<TranslatorOn<T, D>>(
+      decode::Translator<text::AnyTokenizer, T, D>(models, std::move(first.tokenizer), options));
+}
+
+}  // namespace
+
+std::unique_ptr<AnyTranslator> make_translator(const ModelsFlags& models, const SearchFlags& search,
+                                               const std::function<void(decode::TranslatorOptions&)>& adjust) {
+  return models.place.with_types(
+      [&](auto types) { return make<typename decltype(types)::T, typename decltype(types)::D>(models, search, adjust); });
+}
+
+}  // namespace translate

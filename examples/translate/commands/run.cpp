@@ -1,0 +1,251 @@
+// translate run: from standard input to standard output, a line for a line.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "any_translator.hpp"
+#include "commands.hpp"
+#include "flags/search_flags.hpp"
+#include "output.hpp"
+#include "standard_input.hpp"
+
+namespace translate {
+
+namespace {
+
+using namespace attend;
+
+struct RunCommand {
+  ModelsFlags models;
+  SearchFlags search;
+  std::size_t buffer = 512;
+  std::string format = "text", prefix, long_input = "refuse";
+  index_t alternatives = 0, alignment_layer = -1;
+  bool with_prefix = false, split_sentences = false, alignments = false, stream = false, beam_given = false;
+
+  /// What is no matter of the search alone.
+  void adjust(decode::TranslatorOptions& o) const {
+    if (long_input == "split") o.long_input = decode::LongInput::split;
+    o.split_sentences = split_sentences;
+    o.alignments = alignments;
+    o.alignment_layer = alignment_layer;
+    check_value(!o.required || !(split_sentences || long_input == "split"), "run",
+                "--required is for whole lines, --split-sentences and --long-input split translate parts of them");
+    if (!stream) return;
+    if (!beam_given) o.beam = 1;
+    check_value(o.n_best == 1, "run", "--stream prints one translation a line, --n-best asks for ", o.n_best);
+    check_value(o.unknown != decode::Unknown::replace, "run",
+                "--stream prints each word as it comes, --unknown replace changes words afterwards");
+  }
+};
+
+/// Prints a translation as it grows, word by word.
+class Typewriter {
+ public:
+  /// The translation so far: what ends with a space is a word for good.
+  bool show(const decode::TranslatedToken& token) {
+    const std::size_t end = token.text.rfind(' ');
+    if (end != std::string_view::npos) print(token.text.substr(0, end));
+    return true;
+  }
+  /// The whole of it.
+  void finish(const std::string& text) {
+    print(text);
+    write_out("\n");
+    printed_.clear();
+  }
+
+ private:
+  void print(std::string_view text) {
+    if (!text.starts_with(printed_) || text.size() == printed_.size()) return;
+    write_out(std::string(text.substr(printed_.size())));
+    printed_ = text;
+  }
+  std::string printed_;
+};
+
+/// Translates lines and prints the best of each; or, of n-best lists and alternatives, all as `line number, tab, score, tab,
+/// translation`; or a JSON object for each line.
+class Printer {
+ public:
+  explicit Printer(const RunCommand& flags) : flags_(flags) {
+    translator_ = make_translator(flags.models, flags.search, [&](decode::TranslatorOptions& o) {
+      flags.adjust(o);
+      lists_ = o.n_best > 1 || flags.alternatives > 0;
+      if (flags.stream) o.on_token = [this](const decode::TranslatedToken& token) { return typewriter_.show(token); };
+    });
+  }
+  Printer(const Printer&) = delete;
+
+  /// The lines that come after `before` others.
+  void print(const std::vector<std::string>& lines, std::size_t before) {
+    std::vector<std::string> sources, prefixes;
+    for (const std::string& line : lines) {
+      const std::size_t tab = flags_.with_prefix ? line.find('\t') : std::string::npos;
+      sources.push_back(line.substr(0, tab));
+      prefixes.push_back(tab == std::string::npos ? flags_.prefix : line.substr(tab + 1));
+    }
+    if (flags_.stream) {
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        typewriter_.finish(translator_->translate({&sources[i], 1}, before + i, {&prefixes[i], 1}).front().front().text);
+      return;
+    }
+    AnyTranslator::Lists results;
+    if (flags_.alternatives == 0) results = translator_->translate(sources, before, prefixes);
+    else
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        results.push_back(translator_->alternatives(sources[i], prefixes[i], flags_.alternatives, before + i));
+    std::string out;
+    for (std::size_t i = 0; i < results.size(); ++i) out += text_of(before + i + 1, sources[i], results[i]);
+    write_out(out);
+  }
+
+  /// In place of a translation: says why there is none, so that what was asked for and what comes out stay line for line. Of
+  /// lists each line has its number, so there is nothing to print.
+  void leave_out(std::size_t number, const std::string& source, const std::string& fault) {
+    std::fprintf(stderr, "translate: line %zu has no translation: %s\n", number, fault.c_str());
+    exit_code = 1;
+    if (flags_.stream) typewriter_.finish("");
+    else if (flags_.format == "json") write_out(json_line(number, source, {}, *translator_, false, fault));
+    else if (!lists_) write_out("\n");
+  }
+
+ private:
+  [[nodiscard]] std::string text_of(std::size_t number, const std::string& source,
+                                    const std::vector<decode::Translation>& list) const {
+    if (flags_.format == "json") return json_line(number, source, list, *translator_, flags_.alignments);
+    std::string out;
+    for (const auto& translation : list) {
+      if (lists_) out += std::to_string(number) + number_text("\t%.4f\t", translation.score);
+      out += translation.text;
+      if (flags_.alignments) out += '\t' + decode::to_pharaoh(translation.alignment);
+      out += '\n';
+    }
+    return out;
+  }
+
+  const RunCommand& flags_;
+  bool lists_ = false;
+  Typewriter typewriter_;
+  std::unique_ptr<AnyTranslator> translator_;
+};
+
+/// Calls f. What is wrong with the lines that it translates, empty if nothing is; what is wrong with anything else goes on.
+template <class F>
+std::string fault_in(F&& f) {
+  try {
+    f();
+    return {};
+  } catch (const ValueError& e) {  // too long, most often
+    return e.what();
+  } catch (const IndexError& e) {
+    return e.what();
+  } catch (const MemoryError& e) {
+    return e.what();
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  }
+}
+
+/// The library's message about a line that is too long, with the option that helps.
+std::string with_option(const std::string& fault, const RunCommand& flags) {
+  return flags.alternatives == 0 && fault.ends_with("; split it") ? fault + ", as --long-input split does" : fault;
+}
+
+/// Lines that are already there are translated together; a program that waits for its answer gets it at once. A line at fault
+/// costs no other its translation.
+void run(const RunCommand& flags) {
+  Printer printer(flags);
+  StandardInput input;
+  std::vector<std::string> lines;
+  std::size_t before = 0;  // lines before these
+  const auto flush = [&] {
+    const auto waiting = std::exchange(lines, {});
+    if (!flags.stream && waiting.size() > 1 && fault_in([&] { printer.print(waiting, before); }).empty()) return;
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      const std::string fault = fault_in([&] { printer.print({waiting[i]}, before + i); });
+      if (!fault.empty()) printer.leave_out(before + i + 1, waiting[i], with_option(fault, flags));
+    }
+  };
+  try {
+    for (std::string line, fault; input.next(line, fault);) {
+      if (fault.empty()) {
+        if (lines.empty()) before = input.number() - 1;
+        lines.push_back(line);
+      }
+      if (!fault.empty() || lines.size() >= flags.buffer || !input.ready()) flush();
+      if (!fault.empty()) printer.leave_out(input.number(), line, "it " + fault);
+    }
+  } catch (const IoError&) {  // what was read is translated
+    flush();
+    throw;
+  }
+  flush();
+}
+
+void add_text_flags(CLI::App& app, RunCommand& flags) {
+  const std::string group = "Text";
+  auto* split = app.add_flag("--split-sentences", flags.split_sentences,
+                             "Translate the sentences of a line each by itself, as models are trained to");
+  split->group(group);
+  app.add_option(
+         "--long-input", flags.long_input,
+         "A line with more tokens than the model takes: refuse it, which leaves its line empty and ends with exit code 1; "
+         "or split it at sentences, clauses, spaces")
+      ->check(CLI::IsMember({"refuse", "split"}))
+      ->capture_default_str()
+      ->group(group);
+  auto* prefix = app.add_option("--prefix", flags.prefix, "What every translation begins with");
+  prefix->type_name("TEXT")->group(group);
+  app.add_flag("--with-prefix", flags.with_prefix, "Lines are `source, tab, what its translation begins with`")
+      ->excludes(prefix)
+      ->group(group);
+  auto* alternatives = app.add_option("--alternatives", flags.alternatives,
+                                      "After the prefix, so many of the most probable next tokens, each with the best "
+                                      "translation that goes on so");
+  alternatives->check(CLI::Range(1, 1000))->group(group)->excludes(split)->excludes("--n-best")->excludes("--sample");
+  app.add_flag("--alignments", flags.alignments, "With each translation a column `0-0 1-2`: its words, source-target, from 0 on")
+      ->group(group);
+  app.add_option("--alignment-layer", flags.alignment_layer,
+                 "The decoder layer whose attention aligns, from 0 on; -1: the last but one")
+      ->check(CLI::Range(-1, 1000))
+      ->capture_default_str()
+      ->group(group);
+  auto* format =
+      app.add_option("--format", flags.format,
+                     "text: a line for a line, tabs where there are columns. json: an object for a line, with the tokens and "
+                     "their log-probabilities");
+  format->check(CLI::IsMember({"text", "json"}))->capture_default_str()->group(group);
+  app.add_flag("--stream", flags.stream, "Print each word as it comes; greedy, or with --sample")
+      ->excludes(format)
+      ->excludes(alternatives)
+      ->excludes("--alignments")
+      ->group(group);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto* command = app.add_subcommand("run", "Translate standard input to standard output, a line for a line");
+  auto flags = std::make_shared<RunCommand>();
+  flags->models.add_to(*command);
+  command->add_option("--buffer", flags->buffer, "The most lines translated together; a line that comes alone never waits")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  flags->search.add_to(*command);
+  command->add_option("--shortlist", flags->models.shortlist, "Tokens that may come, as `translate shortlist` writes them")
+      ->type_name("FILE")
+      ->group("Search");
+  add_text_flags(*command, *flags);
+  command->callback([flags, command] {
+    flags->beam_given = command->get_option("--beam")->count() > 0;
+    run(*flags);
+  });
+}
+
+}  // namespace translate

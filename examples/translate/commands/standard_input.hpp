@@ -1,0 +1,102 @@
+#pragma once
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "attend/core/error.hpp"
+#include "attend/text/utf8.hpp"
+
+namespace translate {
+
+/// Standard input line by line, without the lines' ends (LF or CR LF) and without a byte order mark. Unlike std::cin it can tell
+/// whether a whole line is there, and tells a folder or a closed input from an empty one.
+class StandardInput {
+ public:
+  /// The next line, for which it waits; false at the end of the input. What is wrong with a line, `is not UTF-8` or that it is
+  /// endless, stands in `fault`, empty for a good one; the line is empty then, and the next call goes on behind it. Throws
+  /// IoError if it cannot be read.
+  bool next(std::string& line, std::string& fault) {
+    std::size_t end;
+    while ((end = newline()) == std::string::npos && !ended_) fill();
+    if (end == std::string::npos && begin_ == bytes_.size() && !endless_) return false;
+    line.assign(bytes_, begin_, end == std::string::npos ? end : end - begin_);
+    begin_ = end == std::string::npos ? bytes_.size() : end + 1;
+    searched_ = begin_;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (number_ == 0 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+    ++number_;
+    fault.clear();
+    if (std::exchange(endless_, false)) fault = "has more than " + std::to_string(longest) + " bytes";
+    else if (!attend::text::is_utf8(line)) fault = "is not UTF-8";
+    if (!fault.empty()) line.clear();
+    return true;
+  }
+  /// The same, but that a line with a fault is a FormatError with its number.
+  bool next(std::string& line) {
+    std::string fault;
+    if (!next(line, fault)) return false;
+    if (!fault.empty()) throw attend::FormatError("standard input: line ", number_, " ", fault);
+    return true;
+  }
+
+  /// Whether `next` would answer at once: a whole line is there, or the end. Who writes half a line keeps nobody waiting.
+  [[nodiscard]] bool ready() {
+    while (newline() == std::string::npos && !ended_) {
+      pollfd input{STDIN_FILENO, POLLIN, 0};
+      if (::poll(&input, 1, 0) <= 0) return false;
+      fill();
+    }
+    return true;
+  }
+
+  /// How many lines `next` has given.
+  [[nodiscard]] std::size_t number() const { return number_; }
+
+ private:
+  static constexpr std::size_t longest = std::size_t{1} << 20;
+
+  /// Where the line at `begin_` ends. Looks at each byte once.
+  [[nodiscard]] std::size_t newline() {
+    const std::size_t end = bytes_.find('\n', searched_);
+    searched_ = end == std::string::npos ? bytes_.size() : end;
+    return end;
+  }
+  void fill() {
+    bytes_.erase(0, std::exchange(begin_, 0));
+    searched_ = bytes_.size();
+    if (bytes_.size() > longest) {  // what has come of it is of no use, and what comes will not be either
+      endless_ = true;
+      bytes_.clear();
+      searched_ = 0;
+    }
+    std::array<char, 1 << 16> block;
+    ssize_t n;
+    do n = ::read(STDIN_FILENO, block.data(), block.size());
+    while (n < 0 && errno == EINTR);
+    if (n < 0) throw attend::IoError("standard input: ", std::generic_category().message(errno));
+    bytes_.append(block.data(), static_cast<std::size_t>(n));
+    ended_ = n == 0;
+  }
+
+  std::string bytes_;                     // what was read and not yet handed out
+  std::size_t begin_ = 0, searched_ = 0;  // of the next line; where the search for its end goes on
+  std::size_t number_ = 0;
+  bool ended_ = false, endless_ = false;  // the input; the next line
+};
+
+/// All lines of standard input. Throws as `StandardInput::next` does.
+inline std::vector<std::string> read_standard_input() {
+  StandardInput input;
+  std::vector<std::string> lines;
+  for (std::string line; input.next(line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace translate

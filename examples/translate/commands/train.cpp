@@ -1,0 +1,294 @@
+// translate train: a model from sentence pairs.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "attend/io/folder_lock.hpp"
+#include "attend/load.hpp"
+#include "attend/text/bleu.hpp"
+#include "attend/text/corpus.hpp"
+#include "attend/text/sentencepiece.hpp"
+#include "attend/text/suspicions.hpp"
+#include "attend/train/fit.hpp"
+#include "attend/train/interrupt.hpp"
+#include "attend/train/run_folder.hpp"
+#include "attend/translate/translator.hpp"
+#include "commands.hpp"
+#include "first_model.hpp"
+#include "flags/model_flags.hpp"
+#include "flags/place.hpp"
+#include "flags/train_flags.hpp"
+#include "pair_files.hpp"
+#include "train_settings.hpp"
+
+namespace translate {
+
+namespace {
+
+using namespace attend;
+namespace fs = std::filesystem;
+
+struct TrainCommand {
+  PairFiles files;
+  std::string out, init;
+  std::vector<std::string> validation_pairs, freeze;
+  index_t validation_size = 1000, test_size = 0, vocabulary = 0, max_characters = 1000;
+  bool skip_invalid_utf8 = false, reverse = false, resume = false, overwrite = false;
+
+  [[nodiscard]] text::ReadOptions reading() const {
+    return {.max_characters = max_characters, .skip_invalid_utf8 = skip_invalid_utf8};
+  }
+  ModelFlags model;
+  TrainFlags train;
+  Place place;
+};
+
+text::Corpus read_corpus(const TrainCommand& flags) {
+  auto corpus = flags.files.read("train", flags.reading());
+  if (corpus.empty()) throw ValueError("train: there is no sentence pair to train on");
+  return flags.reverse ? corpus.reversed() : corpus;
+}
+
+text::Split split(const TrainCommand& flags) {
+  auto corpus = read_corpus(flags);
+  const bool own_validation = !flags.validation_pairs.empty();
+  // Of a small file, a tenth at most is held out, lest too little is left to learn from.
+  const index_t validation = own_validation ? 0 : std::min(flags.validation_size, corpus.size() / 10);
+  if (!own_validation && validation < flags.validation_size)
+    std::fprintf(stderr, "train: %lld pairs are few, so %lld of them are for validation instead of %lld\n",
+                 static_cast<long long>(corpus.size()), static_cast<long long>(validation),
+                 static_cast<long long>(flags.validation_size));
+  auto parts = text::split_by_source(std::move(corpus),
+                                     {.validation = validation, .test = flags.test_size, .seed = flags.train.fit.given.seed});
+  if (own_validation) {
+    parts.validation = PairFiles{.pairs = flags.validation_pairs}.read("train", flags.reading());
+    check_value(!parts.validation.empty(), "train", "there is no sentence pair in --validation-pairs to validate with");
+    if (flags.reverse) parts.validation = parts.validation.reversed();
+  }
+  return parts;
+}
+
+/// `3 + 3 layers of 256 / 1024, 4 heads, dropout 0.15, one matrix for embeddings and head, initialisation residual_scaled`.
+std::string size_text(const nn::ModelOptions& o) {
+  const auto both = [](const auto& a, const auto& b) {
+    return a == b ? number_text(a) : number_text(a) + " and " + number_text(b);
+  };
+  const auto &e = o.encoder, &d = o.decoder;
+  std::string text = number_text(e.layers) + " + " + number_text(d.layers) + " layers of " + both(e.d_model, d.d_model) + " / " +
+                     both(e.d_ff, d.d_ff) + ", " + both(e.heads, d.heads) + " heads";
+  text += std::string(d.norm_order == nn::NormOrder::pre ? ", pre-norm" : "") + ", dropout " +
+          both(e.dropout.residual, d.dropout.residual);
+  if (o.tie_head)
+    text += o.share_embeddings ? ", one matrix for embeddings and head" : ", one matrix for target embedding and head";
+  return text + ", initialisation " + name_of(d.initialisation);
+}
+
+/// What is wanted of `fit`. Without validation pairs nothing can be judged by them, unless the command line insists.
+template <class Model>
+train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags, const Model& network,
+                              const text::Split& parts) {
+  const nn::ModelOptions& model = network.options;
+  const text::Corpus& validation = parts.validation;
+  auto o = flags.train.options(train::run_facts(network, parts.train.size()), !flags.init.empty(), model.decoder.d_model);
+  o.validation = validation;
+  o.warn_of_corpus = false;  // it is done, before the subwords were learnt
+  if (validation.empty()) {
+    if (command.get_option("--patience")->count() == 0) o.patience = 0;
+    if (command.get_option("--best-by")->count() == 0) o.best_by = train::Metric::loss;
+  }
+  o.max_length = std::min({o.max_length, model.encoder.max_length, model.decoder.max_length});
+  o.output = flags.out;
+  o.resume = flags.resume;
+  o.overwrite = flags.overwrite;
+  return o;
+}
+
+template <class T, Device D>
+void report_test(const fs::path& folder, const text::Corpus& test) {
+  const auto best = load<T, D>(folder);
+  auto search = best.search;
+  search.long_input = decode::LongInput::split;  // a sentence too long for the model counts like any other
+  const decode::Translator translator(best.model, best.tokenizer, search);
+  const auto translations = translator(test.sources());
+  std::printf("test, %lld pairs, beam %lld, %s: %s\n", static_cast<long long>(test.size()),
+              static_cast<long long>(translator.options().beam), folder.string().c_str(),
+              text::bleu(translations, test.targets()).text().c_str());
+  for (index_t i = 0; i < std::min<index_t>(10, test.size()); ++i)
+    std::printf("  %s\n    %s\n    reference: %s\n", test[i].source.c_str(), translations[static_cast<std::size_t>(i)].c_str(),
+                test[i].target.c_str());
+}
+
+/// Finds out before the work begins what would keep it from ending well.
+void check_output(const TrainCommand& flags) {
+  check_value(!flags.out.empty(), "train", "--out is empty, expected a folder");
+  check_value(!flags.resume || !flags.overwrite, "train", "--resume and --overwrite exclude each other");
+  std::error_code ignored;
+  const bool exists = fs::exists(flags.out, ignored);
+  if (exists && !fs::is_directory(flags.out, ignored)) throw IoError("train: ", flags.out, " is a file, expected a folder");
+  if (flags.resume && !(exists && train::RunFolder(flags.out).has_state()))
+    throw IoError("train: there is no checkpoint in ", flags.out, " to resume from");
+  check_value(flags.resume || flags.overwrite || !exists || !train::RunFolder(flags.out).holds_run(), "train", flags.out,
+              " holds another run: go on with it by --resume, lose it by --overwrite, or choose another --out");
+  const auto& csv = flags.train.fit.given.csv;
+  check_value(csv.empty() || flags.resume || flags.overwrite || !fs::exists(csv, ignored), "train", csv.string(),
+              " is there already: go on with its run by --resume, lose it by --overwrite, or choose another --csv");
+}
+
+/// The same for the options, since learning subwords takes a while.
+void check_options(const CLI::App& command, const TrainCommand& flags) {
+  if (!flags.init.empty()) {
+    check_init(command);
+    if (!flags.resume) (void)train::model_folder(flags.init);
+  } else {
+    nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
+  }
+  flags.train.check(!flags.init.empty());
+}
+
+/// The model and the tokenizer to begin with: those of the run that is resumed, of `--init`, or new ones.
+template <class T, Device D>
+std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const TrainCommand& flags, const text::Corpus& pairs) {
+  if (flags.resume || !flags.init.empty()) {
+    const auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
+    return {flags.resume ? loaded.model : with_dropout(loaded.model, flags.model), loaded.tokenizer};
+  }
+  // A GPU does in minutes what takes processors hours: there the pairs alone choose the sizes.
+  const auto recipe = train::recipe(pairs.size(), std::same_as<D, Cpu> ? flags.train.minutes : 0);
+  const auto sizes = flags.model.options(1000, recipe);  // before minutes are spent on subwords
+  nn::check(nn::model_options(sizes));
+  (void)flags.train.options({.pairs = pairs.size(), .width = sizes.d_model}, false, sizes.d_model);
+  std::fprintf(stderr, "train: learning subwords\n");
+  text::AnyTokenizer tokenizer =
+      text::SentencePiece::train(pairs, {.vocabulary = flags.vocabulary > 0 ? flags.vocabulary : recipe.vocabulary});
+  nn::Transformer<T, D> model(flags.model.options(tokenizer.size(), recipe));
+  return {std::move(model), std::move(tokenizer)};
+}
+
+/// Trains, once it is known where and in what numbers. `lock` is that of the folder, if there is one already.
+template <class T, Device D>
+void train_model(const CLI::App& command, const TrainCommand& flags, std::optional<io::FolderLock>& lock) {
+  const fs::path out = flags.out;
+  const auto parts = split(flags);
+  check_value(!parts.validation.empty() || command.get_option("--validate-every")->count() == 0, "train",
+              "--validate-every needs validation pairs: more pairs, another --validation-size, or --validation-pairs");
+  seed(flags.train.fit.given.seed);
+  if (!lock) {
+    lock.emplace(out);    // makes it, or says why it cannot be
+    check_output(flags);  // another run may have come and gone meanwhile
+  }
+  if (!flags.resume) save_settings(command, out);
+  for (const auto& suspicion : text::suspicions(parts.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
+  auto [model, tokenizer] = first_model<T, D>(flags, parts.train);
+  freeze(model, flags.freeze);
+  auto options = fit_options(command, flags, model, parts);
+  const decode::Translator greedy(model, tokenizer, {.beam = 1});
+  if (!parts.validation.empty())
+    options.translate = [&greedy](const std::vector<std::string>& sources) { return greedy(sources); };
+  std::fprintf(stderr,
+               "train: %lld pairs to learn from, %lld for validation, %lld for test; %lld subwords, %d threads\n"
+               "train: Ctrl-C stops and saves; checkpoints are in %s\n"
+               "train: every setting has an option, see translate train --help\n"
+               "train: %s\n",
+               static_cast<long long>(parts.train.size()), static_cast<long long>(parts.validation.size()),
+               static_cast<long long>(parts.test.size()), static_cast<long long>(tokenizer.size()), threads(), flags.out.c_str(),
+               size_text(model.options).c_str());
+
+  // The settings of a run that is refused must not take the place of those of the run that is there.
+  bool save_at_first_step = flags.resume;
+  options.on_step = [&](const train::CurvePoint&) {
+    if (std::exchange(save_at_first_step, false)) save_settings(command, out);
+  };
+  std::optional<train::StopOnInterrupt> interrupt(std::in_place);
+  options.stop = &interrupt->flag();
+  options.lock = &*lock;
+  const auto report = train::fit(model, parts.train, tokenizer, options);
+  interrupt.reset();
+  if (report.stopped == train::StopReason::interrupted) {
+    std::fprintf(stderr, "train: stopped; go on with: translate train --resume --out %s\n", flags.out.c_str());
+    exit_code = 130;
+    return;
+  }
+  if (!parts.test.empty()) report_test<T, D>(train::model_folder(out), parts.test);
+  std::fprintf(stderr, "train: translate with: translate run --model %s\n", flags.out.c_str());
+}
+
+void start(CLI::App& command, TrainCommand& flags) {
+  std::signal(SIGPIPE, SIG_IGN);       // where who reads the progress goes away, the training does not
+  std::optional<io::FolderLock> lock;  // what is there may be another run's, which goes on
+  std::error_code ignored;
+  if (fs::is_directory(flags.out, ignored)) lock.emplace(flags.out);
+  check_output(flags);
+  if (flags.resume) restore_settings(command, flags.out);
+  check_options(command, flags);
+  flags.place.with_types(
+      [&](auto types) { train_model<typename decltype(types)::T, typename decltype(types)::D>(command, flags, lock); });
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto* command = app.add_subcommand("train", "Train a model on sentence pairs");
+  command->footer(
+      "Holds some pairs out, learns subwords of both languages from the others, and trains a model on them. At each\n"
+      "validation it translates the held-out pairs; the best model so far is in best/ of --out, the last one in last/.\n"
+      "Ctrl-C saves and stops; --resume goes on as if it had never stopped.\n\n"
+      "  translate train --pairs en-es.tsv --out model --minutes 45\n"
+      "  translate train --resume --out model\n"
+      "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"
+      "  translate run --model model");
+  auto flags = std::make_shared<TrainCommand>();
+  auto* pairs =
+      command->add_option("--pairs", flags->files.pairs,
+                          "A pair a line, source and translation parted by a tab. May come often: the pairs of all files");
+  auto* source = command->add_option("--source", flags->files.sources, "In place of --pairs: the source sentences, a line each");
+  auto* target = command->add_option("--target", flags->files.targets, "... and their translations, line for line");
+  for (auto* option : {pairs, source, target}) takes_all(option);
+  source->excludes(pairs)->needs(target);
+  target->excludes(pairs)->needs(source);
+  command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source");
+  command->add_option("--out", flags->out, "Where the checkpoints go: best/ and last/, both whole models")
+      ->type_name("FOLDER")
+      ->required();
+  command
+      ->add_option("--init", flags->init,
+                   "Train on from this model, of a training or of Hugging Face's Marian family, with its tokenizer")
+      ->type_name("FOLDER");
+  command->add_option("--freeze", flags->freeze, "Leave the weights of that name as they are; *: any characters. May come often")
+      ->type_name("PATTERN")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1);
+  command->add_flag("--resume", flags->resume, "Go on from the last checkpoint in --out, with the options of that run");
+  command->add_flag("--overwrite", flags->overwrite, "Begin anew where --out holds another run, which is then lost");
+  auto* validation = command->add_option("--validation-size", flags->validation_size, "Pairs to hold out for validation");
+  validation->check(CLI::Range(0, 1 << 30))->capture_default_str();
+  takes_all(command->add_option("--validation-pairs", flags->validation_pairs,
+                                "A file of pairs to validate with, in place of held-out ones. May come often"))
+      ->excludes(validation);
+  command->add_option("--test-size", flags->test_size, "Pairs to hold out and score the best model with at the end")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+  command
+      ->add_option("--vocabulary", flags->vocabulary,
+                   "Subwords of both languages together, by the number of pairs; a small corpus gives fewer")
+      ->check(CLI::Range(8, 1 << 20));
+  command->add_option("--max-characters", flags->max_characters, "Pairs with a longer side are left out")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  command->add_flag("--skip-invalid-utf8", flags->skip_invalid_utf8,
+                    "Leave out and count pairs that are not UTF-8, instead of an error");
+  flags->model.add_to(*command);
+  flags->train.add_to(*command);
+  flags->place.add_to(*command, false);
+  command->callback([command, flags] { start(*command, *flags); });
+}
+
+}  // namespace translate

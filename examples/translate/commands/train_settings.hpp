@@ -1,0 +1,57 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "attend/core/shape.hpp"
+#include "attend/io/json.hpp"
+#include "flags/model_flags.hpp"
+
+/// What a run was started with is kept beside the model, so that `--resume --out FOLDER` alone goes on.
+namespace translate {
+
+constexpr const char* settings_name = "train.json";
+
+inline void save_settings(const CLI::App& command, const std::filesystem::path& out) {
+  using namespace attend;
+  io::Json json = io::Json::object();
+  for (const CLI::Option* option : command.get_options())
+    if (option->count() > 0 && option->get_lnames().size() == 1) json[option->get_lnames().front()] = option->reduced_results();
+  for (const char* name : {"resume", "overwrite", "out", "help"}) json.erase(name);
+  for (const char* name : {"pairs", "source", "target", "validation-pairs", "init", "csv", "tensorboard"})
+    if (json.contains(name))
+      for (auto& path : json[name]) path = std::filesystem::absolute(path.get<std::string>()).string();
+  io::write_json(out / settings_name, json);
+}
+
+/// Takes over the settings of the run that is resumed, but for what the command line says anew. Throws ValueError if it says
+/// anew what made the model, FormatError for settings that are none.
+inline void restore_settings(CLI::App& command, const std::filesystem::path& out) {
+  using namespace attend;
+  const auto json = io::read_json(out / settings_name);
+  const io::JsonObject settings(json, (out / settings_name).string());
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().size() != 1) continue;
+    const std::string& name = option->get_lnames().front();
+    const auto then = settings.get<std::vector<std::string>>(name, {});
+    if (option->count() > 0) {
+      std::string now = option->reduced_results().front();
+      if (name == "init") now = std::filesystem::absolute(now).string();
+      const std::string was = then.empty() ? option->get_default_str() : then.front();
+      const bool makes_model = option->get_group() == ModelFlags::group || name == "vocabulary" || name == "init";
+      check_value(!makes_model || now == was, "train", "--resume goes on with the model of ", out.string(), ", so --", name,
+                  " cannot become ", now, (was.empty() ? "" : ", it was " + was));
+    } else if (!then.empty()) {
+      try {
+        option->add_result(then);
+        option->run_callback();
+      } catch (const CLI::Error& e) {
+        throw FormatError(settings.name(), ": ", e.what());
+      }
+    }
+  }
+}
+
+}  // namespace translate

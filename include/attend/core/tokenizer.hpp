@@ -1,0 +1,91 @@
+#pragma once
+
+#include <concepts>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attend/core/types.hpp"
+
+namespace attend::text {
+
+/// What training and translation ask of a tokenizer; a user's own type fits as well as `SentencePiece`.
+/// - `encode(text)`: the tokens of a sentence, without begin and end marks;
+/// - `decode(tokens)`: their text; begin, end and padding marks among them give no text;
+/// - `size()`: tokens are 0 to size() - 1;
+/// - `bos()`, `eos()`, `pad()`: the marks for begin, end and padding; -1 for one that the tokenizer does not have. A translation
+///   model needs `eos()`.
+///
+/// A tokenizer may have more, and the functions below use it where it is there:
+/// - `encode_target(text)`, `target_size()`: where targets have other pieces or another vocabulary than sources. `encode`, `size`
+///   and `piece` are then of the sources; `decode` and all marks but padding are of the targets;
+/// - `unk()`: the mark for what has no token;
+/// - `piece(token)`, `target_piece(token)`: what a token looks like;
+/// - `save_files(folder)`: writes what a later program needs to have it again; or `save(path)`, if that is one file.
+/// Const member functions are called from several threads at once.
+template <class T>
+concept Tokenizer = requires(const T& tokenizer, const std::string& text, std::span<const token_t> tokens) {
+  { tokenizer.encode(text) } -> std::convertible_to<std::vector<token_t>>;
+  { tokenizer.decode(tokens) } -> std::convertible_to<std::string>;
+  { tokenizer.size() } -> std::convertible_to<index_t>;
+  { tokenizer.bos() } -> std::convertible_to<token_t>;
+  { tokenizer.eos() } -> std::convertible_to<token_t>;
+  { tokenizer.pad() } -> std::convertible_to<token_t>;
+};
+
+/// The tokens of a target sentence, without begin and end marks.
+template <class T>
+[[nodiscard]] std::vector<token_t> encode_target(const T& tokenizer, const std::string& text) {
+  if constexpr (requires { tokenizer.encode_target(text); }) return tokenizer.encode_target(text);
+  else return tokenizer.encode(text);
+}
+
+/// Tokens of targets are 0 to target_size() - 1.
+template <class T>
+[[nodiscard]] index_t target_size(const T& tokenizer) {
+  if constexpr (requires { tokenizer.target_size(); }) return tokenizer.target_size();
+  else return tokenizer.size();
+}
+
+/// The mark for what has no token; -1 where the tokenizer has none.
+template <class T>
+[[nodiscard]] token_t unknown_token(const T& tokenizer) {
+  if constexpr (requires { tokenizer.unk(); }) return tokenizer.unk();
+  else return -1;
+}
+
+/// What a token of a source looks like; its text where the tokenizer does not say.
+template <class T>
+[[nodiscard]] std::string piece(const T& tokenizer, token_t token) {
+  if constexpr (requires { tokenizer.piece(token); }) return std::string(tokenizer.piece(token));
+  else return tokenizer.decode(std::span<const token_t>(&token, 1));
+}
+
+/// The same of a target.
+template <class T>
+[[nodiscard]] std::string target_piece(const T& tokenizer, token_t token) {
+  if constexpr (requires { tokenizer.target_piece(token); }) return std::string(tokenizer.target_piece(token));
+  else return text::piece(tokenizer, token);
+}
+
+/// The file of a tokenizer that is one file, in the folder of its model.
+inline constexpr const char* tokenizer_file = "tokenizer.model";
+
+/// Writes the tokenizer's files into the folder of its model: by its `save_files(folder)`, or its `save(path)` as
+/// `tokenizer.model`. One that has neither writes nothing.
+template <class T>
+void save_files(const T& tokenizer, const std::filesystem::path& folder) {
+  if constexpr (requires { tokenizer.save_files(folder); }) tokenizer.save_files(folder);
+  else if constexpr (requires { tokenizer.save(folder); }) tokenizer.save(folder / tokenizer_file);
+}
+
+/// Whether `save_files` writes anything.
+template <class T>
+inline constexpr bool has_files = requires(const T& tokenizer, const std::filesystem::path& path) {
+  tokenizer.save_files(path);
+}
+|| requires(const T& tokenizer, const std::filesystem::path& path) { tokenizer.save(path); };
+
+}  // namespace attend::text

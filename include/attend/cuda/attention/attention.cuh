@@ -1,0 +1,154 @@
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "attend/cuda/attention/attention_backward_long.cuh"
+#include "attend/cuda/attention/attention_forward.cuh"
+#include "attend/cuda/attention/attention_general.cuh"
+#include "attend/cuda/attention/attention_general_backward.cuh"
+#include "attend/cuda/attention/attention_weights.cuh"
+#include "attend/cuda/device/launch.cuh"
+#include "attend/cuda/device/memory.cuh"
+
+namespace attend {
+
+namespace cuda {
+
+/// The grid of the kernels for any width: `width` columns, 64 a block.
+template <class W>
+dim3 general_grid(const AttentionLayout& a, const AttentionSizes<W>& sizes, index_t width) {
+  const index_t columns = std::max<index_t>(1, (width + general_columns - 1) / general_columns);
+  return dim3(attention_blocks(a, sizes), static_cast<unsigned>(columns));
+}
+
+/// See `attention_backward_bias`. One thread an element: no two add to the same. An element that sentences, heads or queries
+/// share, which is where its stride is 0, goes over all of them.
+template <class T>
+__global__ void attention_bias_kernel(AttentionSizes<Wide<T>> a, int sentences, index_t size, const T* ds,
+                                      const index_t* weight_offset, Wide<T> keep, T* dbias) {
+  for (index_t e = grid_thread(); e < size; e += grid_threads()) {
+    index_t rest = e;
+    int first[3] = {0, 0, 0}, end[3] = {sentences, a.heads, -1};  // of sentences, heads and queries; -1: as many as there are
+    const index_t strides[3] = {a.bias_sentence, a.bias_head, a.bias_query};
+    for (int i = 0; i < 3; ++i)
+      if (strides[i] > 0) {
+        first[i] = static_cast<int>(rest / strides[i]);
+        rest -= first[i] * strides[i];
+        if (end[i] < 0 || first[i] < end[i]) end[i] = first[i] + 1;
+      }
+    Wide<T> sum = keep == Wide<T>(0) ? Wide<T>(0) : static_cast<Wide<T>>(dbias[e]);
+    for (int s = first[0]; s < end[0]; ++s) {
+      const index_t queries = a.queries.length[s], keys = a.keys.keys[s];
+      if (rest >= keys) continue;
+      const index_t last = end[2] < 0 || end[2] > queries ? queries : end[2];
+      for (int h = first[1]; h < end[1]; ++h)
+        for (index_t i = first[2]; i < last; ++i)
+          sum += static_cast<Wide<T>>(ds[weight_offset[s] + (h * queries + i) * keys + rest]);
+    }
+    dbias[e] = static_cast<T>(sum);
+  }
+}
+
+/// The forward on tensor cores; small tiles where all sentences are short.
+template <int warps>
+void attention_forward_on_tensor_cores(const AttentionLayout& a, const bfloat16* q, const bfloat16* k, const bfloat16* v,
+                                       const bfloat16* bias, SoftmaxRows<float> rows, bfloat16* out) {
+  with_tile_width(a, [&](auto width) {
+    const auto sizes = attention_sizes<float>(a, a.queries.longest(), 16 * warps);
+    launch("attention", attention_forward_tiles<width, warps>, attention_blocks(a, sizes), warps * warp_threads,
+           attention_forward_shared<width, warps>, sizes, q, k, v, bias, rows, out);
+  });
+}
+
+/// The backward on tensor cores.
+inline void attention_backward_on_tensor_cores(const AttentionLayout& a, const AttentionInputs& in, bfloat16* dq, bfloat16* dk,
+                                               bfloat16* dv) {
+  const index_t queries = a.queries.longest(), keys = a.keys.most_keys(), longest = std::max(queries, keys);
+  with_tile_width(a, [&](auto width) {
+    const auto run_short = [&](auto warps) {
+      const auto sizes = attention_sizes<float>(a, 0, 1);
+      launch("attention", attention_backward_short<width, warps>, attention_blocks(a, sizes), warps * warp_threads,
+             attention_backward_shared<width, warps>, sizes, in, dq, dk, dv);
+    };
+    if (longest <= 32) run_short(std::integral_constant<int, 2>{});
+    else run_short(std::integral_constant<int, long_warps>{});
+    if (longest <= long_tile) return;
+    Buffer<float> deltas;
+    if ((dq || dk) && queries > 0) {
+      deltas = Buffer<float>(a.queries.rows() * a.heads);
+      const auto sizes = attention_sizes<float>(a, queries, long_tile);
+      launch("attention", attention_backward_long_queries<width>, attention_blocks(a, sizes), long_warps * warp_threads,
+             attention_backward_long_shared<width>, sizes, in, deltas.data(), dq);
+    }
+    if ((dk || dv) && keys > 0) {
+      const auto sizes = attention_sizes<float>(a, keys, long_tile);
+      launch("attention", attention_backward_long_keys<width>, attention_blocks(a, sizes), long_warps * warp_threads,
+             attention_backward_long_shared<width>, sizes, in, static_cast<const float*>(deltas.data()), dk, dv);
+    }
+  });
+}
+
+}  // namespace cuda
+
+/// out = dropout(weights) v,  weights = softmax(scale * q k^T + bias), sentence by sentence and head by head; see the CPU's for
+/// the shapes. No weights are stored unless `weights`, not null, is to receive them, before dropout.
+template <class T>
+void attention_forward(Cuda, const AttentionLayout& a, const T* q, const T* k, const T* v, const T* bias, T* weights,
+                       SoftmaxRows<Wide<T>> rows, T* out) {
+  if (a.queries.longest() == 0 || a.heads == 0) return;
+  if constexpr (std::is_same_v<T, bfloat16>)
+    if (!weights && cuda::fits_tiles(a, q, k, v, out)) {
+      if (a.queries.longest() <= 32) cuda::attention_forward_on_tensor_cores<2>(a, q, k, v, bias, rows, out);
+      else cuda::attention_forward_on_tensor_cores<4>(a, q, k, v, bias, rows, out);
+      return;
+    }
+  cuda::Buffer<index_t> offsets;
+  if (weights) offsets = cuda::weight_offsets(a);
+  const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.queries.longest(), cuda::general_tile);
+  cuda::launch("attention", cuda::attention_forward_general<T>, cuda::general_grid(a, sizes, a.d_v), cuda::general_threads, 0,
+               sizes, q, k, v, bias, weights, offsets.data(), rows, out);
+}
+
+/// dv = dropout(weights)^T dout,  ds = weights * (dw - sum(dw * weights)) with dw = dropout(dout v^T),
+/// dq = scale * ds k,  dk = scale * ds^T q; see the CPU's for what is written. The weights are made again from `rows`. Sums run
+/// in an order that never changes.
+template <class T>
+void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* v, const T* bias,
+                        SoftmaxRows<Wide<T>> rows, T* dq, T* dk, T* dv, T* ds_out) {
+  if (a.queries.count() == 0 || a.heads == 0) return;
+  if constexpr (std::is_same_v<T, bfloat16>)
+    if (!ds_out && cuda::fits_tiles(a, dout, q, k, v, dq, dk, dv)) {
+      cuda::attention_backward_on_tensor_cores(a, {dout, q, k, v, bias, rows}, dq, dk, dv);
+      return;
+    }
+  cuda::Buffer<index_t> offsets;
+  if (ds_out) offsets = cuda::weight_offsets(a);
+  cuda::Buffer<Wide<T>> deltas;
+  if ((dq || dk || ds_out) && a.queries.longest() > 0) {
+    deltas = cuda::Buffer<Wide<T>>(a.queries.rows() * a.heads);
+    const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.queries.longest(), cuda::general_tile);
+    cuda::launch("attention", cuda::attention_backward_queries<T>, cuda::general_grid(a, sizes, dq ? a.d_k : 0),
+                 cuda::general_threads, 0, sizes, dout, q, k, v, bias, rows, deltas.data(), dq, ds_out, offsets.data());
+  }
+  if ((dk || dv) && a.keys.most_keys() > 0) {
+    const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.keys.most_keys(), cuda::general_tile);
+    cuda::launch("attention", cuda::attention_backward_keys<T>,
+                 cuda::general_grid(a, sizes, std::max(dk ? a.d_k : 0, dv ? a.d_v : 0)), cuda::general_threads, 0, sizes, dout, q,
+                 k, v, bias, rows, static_cast<const Wide<T>*>(deltas.data()), dk, dv);
+  }
+}
+
+/// dbias = keep * dbias + ds, added up over whatever the bias is shared by, in the order of the sentences. `size`: elements of
+/// dbias, which lie as the layout's strides say, each stride 0 or at least as far as what is inside it reaches.
+template <class T>
+void attention_backward_bias(Cuda, const AttentionLayout& a, index_t size, const T* ds, std::type_identity_t<Wide<T>> keep,
+                             T* dbias) {
+  if (size == 0) return;
+  const auto offsets = cuda::weight_offsets(a);
+  const auto sizes = cuda::attention_sizes<Wide<T>>(a, 0, 1);
+  cuda::launch("attention", cuda::attention_bias_kernel<T>, cuda::blocks_for(size), cuda::block_threads, 0, sizes,
+               static_cast<int>(a.queries.count()), size, ds, static_cast<const index_t*>(offsets.data()), keep, dbias);
+}
+
+}  // namespace attend

@@ -1,0 +1,259 @@
+#pragma once
+
+#include <algorithm>
+
+#include "attend/cuda/device/launch.cuh"
+#include "attend/cuda/rows/row.cuh"
+#include "attend/kernels/cross_entropy.hpp"
+
+namespace attend {
+
+namespace cuda {
+
+/// Threads of the single blocks that look at all labels or losses.
+inline constexpr int loss_threads = 1024;
+
+/// One block: scale[0] as in `loss_scale`.
+template <class W>
+__global__ void loss_scale_kernel(index_t rows, index_t classes, CrossEntropyOptions options, const token_t* labels, Fault* fault,
+                                  W* scale) {
+  static __shared__ int room[warp_threads];
+  int count = 0;
+#pragma unroll 4
+  for (index_t r = threadIdx.x; r < rows; r += loss_threads) {
+    const token_t label = labels[r];
+    if (label == options.ignore_index) continue;
+    if (label < 0 || label >= classes) report(fault, Fault::label, Context::cross_entropy, r, label, classes);
+    else ++count;
+  }
+  count = block_sum(count, room);
+  if (threadIdx.x == 0) scale[0] = options.mean ? W(1) / static_cast<W>(count > 1 ? count : 1) : W(1);
+}
+
+/// One block: loss[0] = scale[0] * the sum of the losses.
+template <class W>
+__global__ void sum_losses_kernel(index_t n, const W* losses, const W* scale, W* loss) {
+  static __shared__ double room[warp_threads];
+  double sum = 0;
+#pragma unroll 4
+  for (index_t i = threadIdx.x; i < n; i += loss_threads) sum += static_cast<double>(losses[i]);
+  sum = block_sum(sum, room);
+  if (threadIdx.x == 0) loss[0] = static_cast<W>(sum) * scale[0];
+}
+
+/// The derivative of a row's loss by its logits, times `factor`; zeros for a row that does not count.
+template <class W>
+struct LogitGradient {
+  bool counts;
+  token_t label;
+  W log_sum, factor, even, hit;  // hit: what the label's own logit gets on top
+  __device__ LogitGradient(index_t classes, const CrossEntropyOptions& options, token_t row_label, W row_log_sum, W row_factor)
+      : counts(row_label != options.ignore_index && row_label >= 0 && row_label < classes),
+        label(row_label),
+        log_sum(row_log_sum),
+        factor(row_factor),
+        even(static_cast<W>(options.smoothing) / static_cast<W>(classes) * row_factor),
+        hit((W(1) - static_cast<W>(options.smoothing)) * row_factor) {}
+  /// g = the gradient of the logits x from column c; g may be x.
+  template <int n>
+  __device__ void at(int c, const W (&x)[n], W (&g)[n]) const {
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      const W even_part = exp(x[i] - log_sum) * factor - even;
+      g[i] = !counts ? W(0) : c + i == label ? even_part - hit : even_part;
+    }
+  }
+};
+
+/// A block for a row: its loss, its log-sum-exp where log_sums is not null, and where `gradient` is true, in place of the logits
+/// x (of which g is the address), their gradient.
+template <class T, class Row, bool gradient>
+__global__ void __launch_bounds__(wide_row_threads, Row::blocks)
+    cross_entropy_kernel(index_t rows, int classes, CrossEntropyOptions options, bool packs, const token_t* labels,
+                         const Wide<T>* scale, const T* x, T* g, Wide<T>* losses, Wide<T>* log_sums) {
+  using W = Wide<T>;
+  static __shared__ W room[warp_threads];
+  for (index_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const index_t begin = r * classes;
+    const token_t label = labels[r];
+    const Row row(x, begin, classes, packs);
+    LogSum<W> all;
+    W plain(0);
+    row.for_each([&](int, const auto& v) {
+      all.add(v);
+      for (const W value : v) plain += value;
+    });
+    const bool counts = label != options.ignore_index && label >= 0 && label < classes;
+    W hit(0);  // read before anything of the row is written, for which the block waits in `join`
+    if (threadIdx.x == 0 && counts) hit = static_cast<W>(x[begin + label]);
+    all.template join<wide_row_threads>(room);
+    const W log_sum = all.top + log(all.sum), smoothing = static_cast<W>(options.smoothing);
+    if (smoothing != W(0)) plain = block_sum(plain, room);
+    if (threadIdx.x == 0) {
+      const W nll = log_sum - hit, even = log_sum - plain / static_cast<W>(classes);
+      losses[r] = !counts ? W(0) : smoothing == W(0) ? nll : (W(1) - smoothing) * nll + smoothing * even;
+      if (log_sums != nullptr) log_sums[r] = counts ? log_sum : W(0);
+    }
+    if constexpr (gradient) {
+      const LogitGradient<W> slope(classes, options, label, log_sum, scale[0]);
+      row.for_each([&](int c, auto& v) {
+        slope.at(c, v, v);
+        store_narrow<sizeof(v) / sizeof(W)>(g + begin + c, v);
+      });
+    }
+  }
+}
+
+/// A block for a row: dlogits from the logits and their log-sum-exp.
+template <class T>
+__global__ void __launch_bounds__(wide_row_threads)
+    cross_entropy_backward_kernel(index_t rows, int classes, CrossEntropyOptions options, bool packs, const T* x,
+                                  const token_t* labels, const Wide<T>* log_sums, const Wide<T>* scale, const Wide<T>* dloss,
+                                  T* dlogits) {
+  using W = Wide<T>;
+  for (index_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const index_t begin = r * classes;
+    const ReadRow<T, wide_row_threads> row(x, begin, classes, packs);
+    const LogitGradient<W> slope(classes, options, labels[r], log_sums[r], scale[0] * dloss[0]);
+    row.for_each([&](int c, auto& v) {
+      slope.at(c, v, v);
+      store_narrow<sizeof(v) / sizeof(W)>(dlogits + begin + c, v);
+    });
+  }
+}
+
+/// A block for a pair of rows, x[r] and y[r], which become their gradients: see `r_drop_in_place`.
+template <class T>
+__global__ void __launch_bounds__(wide_row_threads)
+    r_drop_kernel(index_t rows, int classes, CrossEntropyOptions options, const token_t* labels, const Wide<T>* scale, T* x, T* y,
+                  Wide<T>* x_losses, Wide<T>* y_losses) {
+  using W = Wide<T>;
+  static __shared__ W room[warp_threads];
+  const W smoothing = static_cast<W>(options.smoothing), alpha = static_cast<W>(options.r_drop), factor = scale[0];
+  for (index_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    T *const u = x + r * classes, *const v = y + r * classes;
+    const token_t label = labels[r];
+    if (label == options.ignore_index || label < 0 || label >= classes) {
+      for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) u[c] = v[c] = T(0);
+      if (threadIdx.x == 0) x_losses[r] = y_losses[r] = W(0);
+      continue;
+    }
+    const W u_hit = static_cast<W>(u[label]), v_hit = static_cast<W>(v[label]);  // read before anything of the rows is written
+    LogSum<W> u_all, v_all;
+    W u_plain(0), v_plain(0);
+    for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) {
+      const W a[1] = {static_cast<W>(u[c])}, b[1] = {static_cast<W>(v[c])};
+      u_all.add(a), v_all.add(b);
+      u_plain += a[0], v_plain += b[0];
+    }
+    u_all.template join<wide_row_threads>(room), v_all.template join<wide_row_threads>(room);
+    u_plain = block_sum(u_plain, room), v_plain = block_sum(v_plain, room);
+    const W u_sum = u_all.top + log(u_all.sum), v_sum = v_all.top + log(v_all.sum);
+    W from_u(0), from_v(0);  // KL(p|q) and KL(q|p)
+    for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) {
+      const W log_p = static_cast<W>(u[c]) - u_sum, log_q = static_cast<W>(v[c]) - v_sum;
+      from_u += exp(log_p) * (log_p - log_q);
+      from_v += exp(log_q) * (log_q - log_p);
+    }
+    from_u = block_sum(from_u, room), from_v = block_sum(from_v, room);
+    if (threadIdx.x == 0) {
+      const W n = static_cast<W>(classes), share = alpha / 4 * (from_u + from_v);
+      x_losses[r] = (W(1) - smoothing) * (u_sum - u_hit) + smoothing * (u_sum - u_plain / n) + share;
+      y_losses[r] = (W(1) - smoothing) * (v_sum - v_hit) + smoothing * (v_sum - v_plain / n) + share;
+    }
+    const W even = smoothing / static_cast<W>(classes) * factor, pull = alpha / 2 * factor;
+    for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) {
+      const W log_p = static_cast<W>(u[c]) - u_sum, log_q = static_cast<W>(v[c]) - v_sum, d = log_p - log_q;
+      const W p = exp(log_p), q = exp(log_q), target = even + (c == label ? (W(1) - smoothing) * factor : W(0));
+      u[c] = static_cast<T>(p * factor - target + pull * (p * (d - from_u) + p - q));
+      v[c] = static_cast<T>(q * factor - target + pull * (q * (-d - from_v) + q - p));
+    }
+  }
+}
+
+}  // namespace cuda
+
+/// -1 without a look: on this device `loss_scale` looks at the labels, and nobody waits for what it finds.
+inline index_t find_bad_label(Cuda, index_t /*rows*/, index_t /*classes*/, token_t /*ignore_index*/, const token_t* /*labels*/) {
+  return -1;
+}
+
+/// scale[0] = what the sum of the losses is multiplied by: for the mean, 1 / how many labels count (at least 1). A label that is
+/// neither `ignore_index` nor in [0, classes) is reported, and counts for nothing here and below.
+template <class W>
+void loss_scale(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels, W* scale) {
+  cuda::launch("cross_entropy", cuda::loss_scale_kernel<W>, 1, cuda::loss_threads, 0, rows, classes, options, labels,
+               cuda::Context::instance().fault(), scale);
+}
+
+/// loss[0] = scale[0] times the sum of n losses, added up in double.
+template <class W>
+void sum_losses(Cuda, index_t n, const W* losses, const W* scale, W* loss) {
+  cuda::launch("cross_entropy", cuda::sum_losses_kernel<W>, 1, cuda::loss_threads, 0, n, losses, scale, loss);
+}
+
+/// losses[r]: the cross-entropy of row r, 0 where its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
+template <class T>
+void cross_entropy_forward(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const T* logits,
+                           const token_t* labels, Wide<T>* losses, Wide<T>* log_sums) {
+  using namespace cuda;
+  if (rows == 0) return;
+  const Wide<T>* const no_scale = nullptr;
+  T* const no_gradient = nullptr;
+  launch("cross_entropy", cross_entropy_kernel<T, ReadRow<T, wide_row_threads>, false>, blocks_for(rows, 1), wide_row_threads, 0,
+         rows, static_cast<int>(classes), options, aligned(logits), labels, no_scale, logits, no_gradient, losses, log_sums);
+}
+
+/// dlogits = scale[0] * dloss[0] * (softmax - target) per row, 0 for ignored rows.
+template <class T>
+void cross_entropy_backward(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const T* logits,
+                            const token_t* labels, const Wide<T>* log_sums, const Wide<T>* scale, const Wide<T>* dloss,
+                            T* dlogits) {
+  using namespace cuda;
+  if (rows == 0) return;
+  launch("cross_entropy", cross_entropy_backward_kernel<T>, blocks_for(rows, 1), wide_row_threads, 0, rows,
+         static_cast<int>(classes), options, aligned(logits, dlogits), logits, labels, log_sums, scale, dloss, dlogits);
+}
+
+/// Both at once: `logits` becomes the gradient for a dloss of 1.
+template <class T>
+void cross_entropy_in_place(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels,
+                            const Wide<T>* scale, T* logits, Wide<T>* losses) {
+  using namespace cuda;
+  if (rows == 0) return;
+  constexpr int threads = wide_row_threads, piece = threads * Pack<T>::count;
+  const bool packs = aligned(logits);
+  Wide<T>* const no_log_sums = nullptr;
+  const auto run = [&](auto kernel) {
+    launch("cross_entropy", kernel, blocks_for(rows, 1), threads, 0, rows, static_cast<int>(classes), options, packs, labels,
+           scale, logits, logits, losses, no_log_sums);
+  };
+  // Rows that fit stay in registers from the first pass to the second.
+  if (packs && classes <= 4 * piece) run(cross_entropy_kernel<T, HeldRow<T, threads, 4>, true>);
+  else if (packs && classes <= 8 * piece) run(cross_entropy_kernel<T, HeldRow<T, threads, 8>, true>);
+  else if (packs && classes <= 16 * piece) run(cross_entropy_kernel<T, HeldRow<T, threads, 16>, true>);
+  else run(cross_entropy_kernel<T, ReadRow<T, threads>, true>);
+}
+
+/// For `rows` pairs of rows x[r] and y[r] that have label r: the losses of each with R-Drop's share, and x and y become their
+/// gradients for a dloss of 1.
+template <class T>
+void r_drop_in_place(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels,
+                     const Wide<T>* scale, T* x, T* y, Wide<T>* x_losses, Wide<T>* y_losses) {
+  if (rows == 0) return;
+  cuda::launch("cross_entropy", cuda::r_drop_kernel<T>, cuda::blocks_for(rows, 1), cuda::wide_row_threads, 0, rows,
+               static_cast<int>(classes), options, labels, scale, x, y, x_losses, y_losses);
+}
+
+/// Of `rows` rows, those whose logits exist at a time in `linear_cross_entropy`. Some thousand: x's gradient is a product with
+/// few columns, whose tiles would otherwise not fill a device, and the weight's gradient is read, added to and rounded after each
+/// chunk. About 512 MiB of bfloat16 at most. All chunks of about one size and of whole tiles, so that no small one comes last.
+inline index_t logits_chunk(Cuda, index_t rows, index_t classes) {
+  constexpr index_t tile = 128;
+  const auto whole_tiles = [](index_t n) { return (std::max<index_t>(1, n) + tile - 1) / tile * tile; };
+  const index_t most = whole_tiles((index_t{1} << 28) / std::max<index_t>(1, classes));
+  const index_t chunks = std::max<index_t>(1, (rows + most - 1) / most);
+  return whole_tiles((rows + chunks - 1) / chunks);
+}
+
+}  // namespace attend

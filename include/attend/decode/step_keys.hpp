@@ -1,0 +1,72 @@
+#pragma once
+
+#include <span>
+
+#include "attend/decode/cache.hpp"
+#include "attend/nn/stack.hpp"
+
+/// What the attentions of a decoder look at where it is read one row at a time, a token of each hypothesis.
+namespace attend::decode::detail {
+
+/// The rows of the hypothesis so far, whose keys and values the steps before have left in a cache.
+template <class T, Device D>
+struct CachedKeys {
+  SelfCache<T, D>& cache;
+  index_t layer;
+
+  Var<T, D> attend(const nn::MultiHeadAttention<T, D>& a, const Var<T, D>& x) const {
+    const auto qkv = a.project(x);
+    const Tensor<T, D> out({x.dim(0), a.heads * a.d_v});
+    cache.append(layer, qkv.data() + a.heads * a.d_k, qkv.dim(1));
+    cache.attend(layer, a.scale(), qkv.data(), qkv.dim(1), out.data(), out.dim(1));
+    return Var<T, D>(out);
+  }
+};
+
+/// The source, whose keys and values were made before the first step.
+template <class T, Device D>
+struct SourceKeys {
+  const T* kv;  // [source rows, heads * (d_k + d_v)], those of all sources one after the other
+  index_t width;
+  const index_t* first;          // of them, for each row,
+  const index_t* count;          // and how many
+  Wide<T>* attention = nullptr;  // [rows, longest]: if wanted, gets the mean of the weights over the heads
+  index_t longest = 0;
+
+  Var<T, D> attend(const nn::MultiHeadAttention<T, D>& a, const Var<T, D>& x) const {
+    const auto q = a.project_q(x);
+    const index_t rows = q.dim(0);
+    const Tensor<T, D> out({rows, a.heads * a.d_v});
+    cross_attention_step(D{}, rows, a.heads, a.d_k, a.d_v, a.scale(), q.data(), q.dim(1), kv, index_t{0}, a.heads * a.d_k, width,
+                         first, count, out.data(), out.dim(1));
+    if (attention)
+      cross_attention_weights_step(D{}, rows, a.heads, a.d_k, a.scale(), q.data(), q.dim(1), kv, index_t{0}, width, first, count,
+                                   longest, attention);
+    return Var<T, D>(out);
+  }
+};
+
+/// Reads a stack with a cache whose step has begun; see nn::WholeSentences.
+template <class T, Device D>
+struct CachedReading {
+  SelfCache<T, D>& cache;
+  std::span<const SourceKeys<T, D>> sources = {};  // of each layer; none for a decoder without cross-attention
+
+  [[nodiscard]] Var<T, D> place(const nn::Positions<T, D>& positions, const Var<T, D>& x) const {
+    return positions.at(x, cache.steps() - 1);
+  }
+  [[nodiscard]] CachedKeys<T, D> own(index_t layer, bool /*causal*/) const { return {cache, layer}; }
+  [[nodiscard]] SourceKeys<T, D> source(index_t layer, std::size_t /*i*/) const {
+    return sources[static_cast<std::size_t>(layer)];
+  }
+};
+
+/// A cache for `rows` empty prefixes.
+template <class T, Device D>
+SelfCache<T, D> empty_cache(const nn::Stack<T, D>& decoder, index_t rows) {
+  const auto& o = decoder.options;
+  const index_t d_k = o.d_k ? o.d_k : o.d_model / o.heads;
+  return SelfCache<T, D>(static_cast<index_t>(decoder.layers.size()), rows, o.heads, d_k, o.d_v ? o.d_v : d_k);
+}
+
+}  // namespace attend::decode::detail

@@ -1,0 +1,110 @@
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "../../examples/translate/flags/model_flags.hpp"
+#include "../../examples/translate/flags/search_flags.hpp"
+#include "catch.hpp"
+
+using namespace attend;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// What a command line makes of the search that a model wishes for.
+decode::TranslatorOptions over(const decode::TranslatorOptions& wish, const std::string& line) {
+  CLI::App app;
+  translate::SearchFlags flags;
+  flags.add_to(app);
+  app.parse(line);
+  return flags.over(wish);
+}
+
+/// Why a command line is refused.
+std::string refusal(const std::string& line) {
+  try {
+    (void)over({}, line);
+  } catch (const CLI::Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("search flags: what is given stands in the place of a model's wish, all else stays") {
+  const decode::TranslatorOptions wish{.beam = 6, .length_penalty = 1, .max_length = 40, .unknown = decode::Unknown::allow};
+  const auto same = over(wish, "");
+  CHECK(same.beam == 6);
+  CHECK(same.length_penalty == 1);
+  CHECK(same.max_length == 40);
+  CHECK(same.unknown == decode::Unknown::allow);
+  const auto changed = over(wish, "--beam 3 --stop present --max-tokens 7 --coverage 0.2 --suppress a --suppress 'b c'");
+  CHECK(changed.beam == 3);
+  CHECK(changed.beam.given());
+  CHECK(changed.stop == decode::Stop::present_length);
+  CHECK(changed.max_length == 7);
+  CHECK(changed.coverage_penalty == 0.2);
+  CHECK(changed.banned_text == std::vector<std::string>{"a", "b c"});
+  CHECK(changed.length_penalty == 1);
+}
+
+TEST_CASE("search flags: a beam in place of sampling, and sampling in place of a beam") {
+  const decode::TranslatorOptions sampled{.sample = true, .temperature = 0.5, .top_k = 10, .top_p = 0.9, .min_p = 0.1, .seed = 3};
+  const auto searched = over(sampled, "--beam 4 --temperature 0.7");
+  CHECK_FALSE(searched.sample);
+  CHECK(searched.temperature == 0.7);
+  CHECK(searched.top_k == 0);
+  CHECK(searched.top_p == 1);
+  CHECK(searched.min_p == 0);
+  CHECK(searched.seed == 0);
+  CHECK(over(sampled, "--beam 4").temperature == 1);
+  const auto drawn = over({.beam = 8, .coverage_penalty = 0.1, .beam_groups = 2, .diversity_penalty = 1}, "--sample --top-k 5");
+  CHECK(drawn.sample);
+  CHECK(drawn.top_k == 5);
+  CHECK_FALSE(drawn.beam.given());
+  CHECK(drawn.coverage_penalty == 0);
+  CHECK(drawn.beam_groups == 1);
+  CHECK(drawn.diversity_penalty == 0);
+  CHECK_FALSE(over({.keep_unfinished = true}, "--force-end").keep_unfinished);
+}
+
+TEST_CASE("search flags: numbers and names out of bounds, and options that do not go together, are refused") {
+  CHECK_THAT(refusal("--beam 0"), ContainsSubstring("--beam: Value 0, expected 1 to 1000"));
+  CHECK_THAT(refusal("--beam 1001"), ContainsSubstring("--beam: Value 1001, expected 1 to 1000"));
+  CHECK_THAT(refusal("--repetition-penalty 0"), ContainsSubstring("--repetition-penalty: Value 0, expected more than 0"));
+  CHECK_THAT(refusal("--sample --top-p 1.5"), ContainsSubstring("--top-p: Value 1.5, expected more than 0 and at most 1"));
+  CHECK_THAT(refusal("--sample --min-p nan"), ContainsSubstring("--min-p: Value nan, expected 0 to 1"));
+  CHECK_THAT(refusal("--length-penalty inf"), ContainsSubstring("--length-penalty"));
+  CHECK_THAT(refusal("--stop never"), ContainsSubstring("--stop"));
+  CHECK_THAT(refusal("--beam four"), ContainsSubstring("--beam"));
+  CHECK_THAT(refusal("--sample --beam 3"), ContainsSubstring("excludes"));
+  CHECK_THAT(refusal("--top-k 5"), ContainsSubstring("requires"));
+  CHECK(refusal("--beam 1000 --temperature 0.1").empty());
+}
+
+TEST_CASE("model flags: kinds of norms, and the proportion of a preset") {
+  const auto made = [](const std::string& line) {
+    CLI::App app;
+    translate::ModelFlags flags;
+    flags.add_to(app);
+    app.parse(line);
+    return flags.options(100, train::recipe(1000, 0));
+  };
+  const auto plain = made("--preset small");
+  CHECK(plain.d_ff == 1024);
+  CHECK(plain.norm.kind == NormKind::layer);
+  CHECK(plain.max_length == 256);
+  CHECK(plain.tie_head);
+  CHECK(made("--preset small --d-model 64").d_ff == 128);
+  const auto rms = made("--preset tiny --norm pre --norm-kind rms --heads 2 --encoder-layers 3 --max-length 99");
+  CHECK(rms.norm.kind == NormKind::rms);
+  CHECK_FALSE(rms.norm.bias);
+  CHECK(rms.norm_order == nn::NormOrder::pre);
+  CHECK(rms.final_norm);
+  CHECK(rms.heads == 2);
+  CHECK(rms.encoder_layers == 3);
+  CHECK(rms.layers == 4);
+  CHECK(rms.max_length == 99);
+  CHECK_THROWS_AS(made("--layers 0"), CLI::Error);
+  CHECK_THROWS_AS(made("--dropout 1"), CLI::Error);
+}
