@@ -1,5 +1,6 @@
-# The packages that the enabled parts need: an installed one first; else apt-get installs it (InstallPackages.cmake); else
-# FetchContent brings a pinned release; else one error names all that is missing and the command that installs it.
+# The packages that the enabled parts need: an installed one first. Unless ATTEND_FETCH is OFF, apt-get installs what is missing
+# (InstallPackages.cmake), or else FetchContent brings a pinned release. Otherwise one error names all that is missing and the command
+# that installs it.
 include(FetchContent)
 list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}") # FindSentencePiece.cmake
 
@@ -77,6 +78,10 @@ function(attend_fetch_source package)
   cmake_path(GET url FILENAME file)
   set(archive "${FETCHCONTENT_BASE_DIR}/archives/${package}-${file}")
   set(attend_fetch_error "" PARENT_SCOPE)
+  if(NOT ATTEND_FETCH)
+    set(attend_fetch_error "ATTEND_FETCH is OFF" PARENT_SCOPE)
+    return()
+  endif()
   if(NOT FETCHCONTENT_SOURCE_DIR_${upper})
     if(NOT EXISTS "${archive}")
       if(FETCHCONTENT_FULLY_DISCONNECTED)
@@ -156,7 +161,10 @@ find_package(Threads REQUIRED GLOBAL)
 attend_find_packages()
 
 set(ATTEND_APT_NOTE "ATTEND_INSTALL_PACKAGES is OFF")
-if(attend_missing AND ATTEND_INSTALL_PACKAGES)
+if(NOT ATTEND_FETCH)
+  set(ATTEND_APT_NOTE "ATTEND_FETCH is OFF")
+endif()
+if(attend_missing AND ATTEND_INSTALL_PACKAGES AND ATTEND_FETCH)
   set(attend_debian_packages)
   foreach(package IN LISTS attend_missing)
     list(APPEND attend_debian_packages ${attend_${package}_DEBIAN})
