@@ -305,8 +305,8 @@ Var<T, D> record(Tensor<T, D> value, std::vector<Var<U, D>> inputs, F&& backward
 }
 
 /// The same for two values that are computed together, the second from `more` besides. `backward(da, db)` is called once: with an
-/// empty db if nothing has reached the second value, with an empty da if none of `inputs` requires a gradient; else da is what
-/// has reached the first value, or zeros, and nobody else reads it: it may be written to.
+/// empty db if nothing has reached the second value, with an empty da if none of `inputs` requires a gradient; otherwise da is
+/// what has reached the first value, or zeros, and nobody else reads it: it may be written to.
 template <class T, Device D, class F>
 std::pair<Var<T, D>, Var<T, D>> record_pair(Tensor<T, D> first, std::vector<Var<T, D>> inputs, Tensor<T, D> second,
                                             std::vector<Var<T, D>> more, F&& backward) {

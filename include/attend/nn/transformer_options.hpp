@@ -55,46 +55,23 @@ struct TransformerOptions {
   Output output = Output::logits;
   Initialisation initialisation = InitialValues{}.kind;  ///< how the weights begin
 
+  /// What the command line has of it; bounds that it does not narrow are those of the stacks, see StackOptions.
   template <class F>
   static void fields(F&& field) {
     using O = TransformerOptions;
-    field("vocabulary", &O::vocabulary, between(0, largest_size));
-    field("source_vocabulary", &O::source_vocabulary, between(0, largest_size));
-    field("target_vocabulary", &O::target_vocabulary, between(0, largest_size));
-    field("d_model", &O::d_model, between(1, largest_size), Flag{.text = "Width of the model", .within = between(1, 65536)});
-    field("heads", &O::heads, between(1, largest_size),
-          Flag{.text = "Attention heads, a divisor of the width", .within = between(1, 4096)});
-    field("d_k", &O::d_k, between(0, largest_size));
-    field("d_v", &O::d_v, between(0, largest_size));
-    field("layers", &O::layers, between(0, largest_size),
-          Flag{.text = "Layers of encoder and decoder each", .within = between(1, 1000)});
-    field("encoder_layers", &O::encoder_layers, between(-1, largest_size),
-          Flag{.text = "Layers of the encoder", .within = between(1, 1000)});
-    field("decoder_layers", &O::decoder_layers, between(-1, largest_size),
-          Flag{.text = "Layers of the decoder", .within = between(1, 1000)});
-    field("encoder_heads", &O::encoder_heads, between(0, largest_size));
-    field("decoder_heads", &O::decoder_heads, between(0, largest_size));
-    field("d_ff", &O::d_ff, between(0, largest_size),
-          Flag{.text = "Width within the feed-forward", .within = between(1, 1 << 18)});
-    field("encoder_d_ff", &O::encoder_d_ff, between(0, largest_size));
-    field("decoder_d_ff", &O::decoder_d_ff, between(0, largest_size));
+    field("d_model", &O::d_model, Flag{.text = "Width of the model", .within = between(1, 65536)});
+    field("heads", &O::heads, Flag{.text = "Attention heads, a divisor of the width", .within = between(1, 4096)});
+    field("layers", &O::layers, Flag{.text = "Layers of encoder and decoder each", .within = between(1, 1000)});
+    field("encoder_layers", &O::encoder_layers, Flag{.text = "Layers of the encoder", .within = between(1, 1000)});
+    field("decoder_layers", &O::decoder_layers, Flag{.text = "Layers of the decoder", .within = between(1, 1000)});
+    field("d_ff", &O::d_ff, Flag{.text = "Width within the feed-forward", .within = between(1, 1 << 18)});
     field("dropout", &O::dropout, less_than_1(), Flag{"Dropout on embeddings and sublayers"});
     field("attention_dropout", &O::attention_dropout, less_than_1(), Flag{"Dropout on attention weights"});
     field("activation_dropout", &O::activation_dropout, less_than_1(), Flag{"Dropout within the feed-forward"});
     field("activation", &O::activation, Flag{"Of the feed-forward"});
     field("norm_order", &O::norm_order, Flag{"Norm after each sublayer (post) or before it (pre, with a final norm)", "--norm"});
     field("norm", &O::norm);
-    field("final_norm", &O::final_norm);
-    field("attention_bias", &O::attention_bias);
-    field("scale_embedding", &O::scale_embedding);
-    field("positions", &O::positions);
-    field("position_base", &O::position_base, more_than(0));
-    field("max_length", &O::max_length, between(1, largest_size),
-          Flag{.text = "The longest sentence, in tokens", .within = between(2, 65536)});
-    field("share_embeddings", &O::share_embeddings);
-    field("tie_head", &O::tie_head);
-    field("head_bias", &O::head_bias);
-    field("output", &O::output);
+    field("max_length", &O::max_length, Flag{.text = "The longest sentence, in tokens", .within = between(2, 65536)});
     field("initialisation", &O::initialisation, Flag{"How the weights begin"});
   }
 
