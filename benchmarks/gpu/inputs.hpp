@@ -37,7 +37,7 @@ Tensor<T, Cuda> random_numbers(const attend::Shape& shape) {
   for (index_t done = 0, n = 0; done < y.size(); done += n) {
     next = (next + 1048583) % count;  // an odd number, so that this goes through all places
     n = std::min(count - next, y.size() - done);
-    attend::copy(Cuda{}, n, drawn.data() + next, y.data() + done);
+    copy(Cuda{}, n, drawn.data() + next, y.data() + done);
   }
   return y;
 }

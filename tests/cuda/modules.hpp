@@ -82,7 +82,7 @@ struct Result {
 /// The numbers of all these tensors, by a single wait for the device.
 template <class T, attend::Device D>
 std::vector<attend::Tensor<double>> brought(const std::vector<attend::Tensor<T, D>>& tensors) {
-  using attend::copy;
+  using attend::kernels::copy;
   attend::index_t size = 0, at = 0;
   for (const auto& t : tensors) size += t.size();
   const attend::Tensor<T, D> all({size});

@@ -22,7 +22,7 @@ attend::Tensor<T, attend::Cuda> placed(const attend::Shape& shape, attend::index
 template <class T, class E>
 attend::Tensor<T, attend::Cuda> upload(const attend::Tensor<E>& x, attend::index_t offset = 0) {
   auto y = placed<T>(x.shape(), offset);
-  attend::copy_to_device(attend::Cuda{}, x.size(), converted<T>(x).data(), y.data());
+  copy_to_device(attend::Cuda{}, x.size(), converted<T>(x).data(), y.data());
   return y;
 }
 /// NaN everywhere, or the numbers of x where `keep` is 1: what a kernel that keeps or overwrites is given.

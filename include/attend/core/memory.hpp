@@ -183,6 +183,8 @@ class CachingPool {
 /// The processor's pool.
 using MemoryPool = CachingPool<HostMemory>;
 
+namespace kernels {
+
 inline MemoryPool::Block allocate(Cpu, std::size_t bytes) { return MemoryPool::instance().allocate(bytes); }
 inline void deallocate(Cpu, MemoryPool::Block block) noexcept { MemoryPool::instance().deallocate(block); }
 
@@ -200,6 +202,8 @@ template <class T>
 void copy(Cpu, index_t n, const T* x, T* y) {
   if (n > 0) std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
 }
+
+}  // namespace kernels
 
 /// A block of device memory with its size; freed when the last tensor that looks into it goes.
 template <class T, Device D>

@@ -12,10 +12,14 @@ struct RecordingError : Error {
   using Error::Error;
 };
 
+namespace kernels {
+
 /// Whether this thread records what it gives the device, rather than have it done. The processor does everything at once.
 constexpr bool recording(Cpu) { return false; }
 /// Lets nothing come of what is being recorded. To be called before a RecordingError: the work may catch that by itself.
 inline void spoil_recording(Cpu) {}
+
+}  // namespace kernels
 
 /// Work that is done again and again on other numbers in the same memory. On the processor that is to do it; on a device it may
 /// be recorded once and then run as a whole, which spares the host its many small calls.

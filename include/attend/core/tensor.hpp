@@ -28,7 +28,7 @@ class Tensor {
   explicit Tensor(const Shape& shape)
       : shape_(checked(shape)), storage_(std::make_shared<Storage<T, D>>(shape.size())), data_(storage_->data()) {}
   Tensor(const Shape& shape, T value) : Tensor(shape) {
-    using attend::fill;
+    using kernels::fill;
     fill(D{}, size(), value, data_);
   }
   /// The given values, row by row. Throws ShapeError if their count is not the shape's.
@@ -93,7 +93,7 @@ class Tensor {
   }
 
   void fill(T value) const {
-    using attend::fill;
+    using kernels::fill;
     fill(D{}, size(), value, data_);
     weights_changed();
   }

@@ -17,11 +17,19 @@ using index_t = std::int64_t;
 /// Token ids and class labels.
 using token_t = std::int32_t;
 
-/// The processor. Kernels are plain functions overloaded on this tag.
+/// What works on plain memory: functions overloaded on where they run, found by that tag's namespace. `using namespace attend`
+/// opens none of them.
+namespace kernels {
+
+/// The processor.
 struct Cpu {};
 
 /// An NVIDIA GPU. Only the tag stands here; its kernels come with `attend/cuda.hpp`.
 struct Cuda {};
+
+}  // namespace kernels
+using kernels::Cpu;
+using kernels::Cuda;
 
 /// A place where tensors live and kernels run.
 template <class D>

@@ -10,7 +10,7 @@
 #include "attend/cpu/softmax.hpp"
 #include "attend/cpu/vector.hpp"
 
-namespace attend {
+namespace attend::kernels {
 
 /// weights = softmax(score . tanh(q + k)), out = weights v, sentence by sentence, as laid out by `a` with one head whose d_k is
 /// the width of q, k and score.
@@ -67,4 +67,4 @@ void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, c
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

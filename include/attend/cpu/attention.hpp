@@ -12,9 +12,7 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/attention.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// A block of consecutive queries of one head of one sentence, with room for their weights. Rows of weights are made of whole
 /// `lanes`, with zeros at their ends, because a sentence of 25 tokens would otherwise spend most of its time on the last nine.
@@ -127,7 +125,9 @@ void attention_tasks(const AttentionLayout& a, F&& task) {
   });
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// out = dropout(weights) v,  weights = softmax(scale * q k^T + bias), sentence by sentence and head by head.
 /// q [query rows, heads * d_k], k [key rows, heads * d_k], v [key rows, heads * d_v], out [query rows, heads * d_v], at the
@@ -245,4 +245,4 @@ void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const 
     }
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

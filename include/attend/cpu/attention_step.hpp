@@ -10,9 +10,7 @@
 #include "attend/cpu/vector.hpp"
 
 /// Attention in decoding: every row is one query with keys and values of its own choice.
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// scores[j] = scale * q . k_j for j < n; key j's k_j begins `offset` after keys[j]. Four at a time hide each other's waiting,
 /// and so there is room for n rounded up to a multiple of 4, in keys too. d_k is V vectors, q then stays in registers; with V = 0
@@ -130,7 +128,9 @@ void attention_step_rows(index_t rows, index_t heads, index_t d_k, index_t d_v, 
   });
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// Masked self-attention of each row's newest token, over a cache that is never copied: what was computed at step t stays in
 /// slab t, and a table says in which row of it each prefix went on.
@@ -210,4 +210,4 @@ inline void begin_table_step(Cpu, index_t rows, index_t step, std::int32_t* tabl
   for (index_t r = 0; r < rows; ++r) table[r * stride + step] = static_cast<std::int32_t>(r);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

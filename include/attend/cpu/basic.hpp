@@ -5,7 +5,7 @@
 #include "attend/cpu/vector.hpp"
 
 /// Passes over whole arrays that everything else needs.
-namespace attend {
+namespace attend::kernels {
 
 /// y[i] += x[i].
 template <class T>
@@ -75,4 +75,4 @@ double sum_of_squares(Cpu, index_t n, const T* x) {
   return sum;
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

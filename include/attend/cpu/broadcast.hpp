@@ -9,9 +9,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/vector.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// y[i] = f(i) or y[i] += f(i).
 template <class T, class F>
@@ -113,7 +111,9 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
   }
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// y = f.value(a, b), number by number, a and b broadcast as `s` says.
 template <class T, class F>
@@ -163,4 +163,4 @@ void repeat_broadcast(Cpu, const Strides& s, T scale, const T* a, T keep, T* y) 
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

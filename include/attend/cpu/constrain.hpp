@@ -12,7 +12,7 @@
 
 /// What searches do to single rows of log-probabilities x [., width]. Rows and columns are within it; no row is named twice,
 /// except in `set_entries`.
-namespace attend {
+namespace attend::kernels {
 
 /// values[i] = x[rows[i], columns[i]] for i < count. rows and columns are host memory.
 template <class T>
@@ -57,7 +57,9 @@ void keep_entries(Cpu, index_t count, index_t width, const index_t* rows, const 
   });
 }
 
-namespace cpu {
+}  // namespace attend::kernels
+
+namespace attend::cpu {
 
 /// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, as change(length, values)
 /// leaves them, and becomes minus infinity elsewhere.
@@ -78,7 +80,9 @@ void keep_columns(index_t count, index_t width, const index_t* rows, const index
   });
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, and becomes minus infinity
 /// elsewhere; what is kept becomes x - log(sum of exp x over it). rows, begins and lengths are host memory; the columns of a list
@@ -98,4 +102,4 @@ void keep_listed(Cpu, index_t count, index_t width, const index_t* rows, const i
   cpu::keep_columns(count, width, rows, begins, lengths, columns, x, [](index_t, T*) {});
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -8,9 +8,7 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/cross_entropy.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// log(sum(exp(x))) of one row.
 template <class T>
@@ -36,7 +34,9 @@ void cross_entropy_row_gradient(index_t n, const T* x, token_t label, T smoothin
   g[label] -= (T(1) - smoothing) * scale;
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// losses[r]: the cross-entropy of row r, 0 where its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
 template <class T>
@@ -150,4 +150,4 @@ inline index_t logits_chunk(Cpu, index_t /*rows*/, index_t classes) {
   return std::clamp<index_t>((index_t{1} << 22) / std::max<index_t>(1, classes), 64, 1024);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

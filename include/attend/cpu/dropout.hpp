@@ -8,9 +8,7 @@
 #include "attend/cpu/philox.hpp"
 #include "attend/kernels/dropout.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// Elements that a pass goes over twice, for a mask, while they are in the first-level cache.
 inline constexpr index_t mask_part = 2048;
@@ -54,7 +52,9 @@ void dropout_range(const Generator::Stream& stream, std::uint32_t threshold, T s
 #pragma GCC diagnostic pop
 #endif
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// y[i] = keep * y[i] + mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0.
 /// keep is 0 (y need not hold anything yet; it may be x) or 1. The backward is the same function, from dy to dx.
@@ -67,4 +67,4 @@ void dropout_apply(Cpu, index_t n, const Generator::Stream& stream, std::uint32_
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

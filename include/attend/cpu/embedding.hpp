@@ -5,7 +5,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 
-namespace attend {
+namespace attend::kernels {
 
 /// The position of the first token outside [0, vocabulary), or n if there is none.
 inline index_t find_invalid_token(Cpu, index_t n, index_t vocabulary, const token_t* tokens) {
@@ -42,4 +42,4 @@ void embedding_backward(Cpu, index_t n, index_t vocabulary, index_t width, T sca
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -7,9 +7,7 @@
 #include "attend/cpu/gemm_kernel.hpp"
 #include "attend/cpu/scratch.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// One panel of b, the columns from `j` on and `k` rows from `l` on, as `multiply_panels` wants it: where b's rows lie in
 /// memory and will be read but a few times, the panel itself, otherwise its copy in `copy`.
@@ -152,7 +150,9 @@ void gemm_block(bool a_transposed, bool b_transposed, index_t m, index_t n, inde
   multiply(false, m, n, k, stored(a_transposed, a, lda), stored(b_transposed, b, ldb), {alpha, beta != T(0), nullptr}, c, ldc);
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// c [m, n] = alpha * op(a) * op(b) + beta * c, all stored row by row; op(a) is [m, k] and a is stored [k, m] where
 /// `a_transposed`, likewise b. lda, ldb, ldc: elements from one stored row to the next. beta is 0 (c need not hold anything
@@ -202,4 +202,4 @@ void gram_batched(Cpu, index_t batch, bool transposed, index_t n, index_t k, T a
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -10,9 +10,7 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/layer_norm.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// A row's mean, of which a root mean square norm knows nothing.
 template <class T>
@@ -114,7 +112,9 @@ void layer_norm_backward_then(const NormLayout& norm, index_t rows, const T* dy,
   if (dbeta) sum_rows(Cpu{}, parts, sums, partial_sums + sums, 2 * sums, beta_keep, dbeta);
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// y = gamma * xhat + beta over rows, xhat = (x - mean) * rstd, for the root mean square norm with mean = 0. Keeps mean and rstd,
 /// [rows] each, for the backward.
@@ -138,4 +138,4 @@ void layer_norm_backward(Cpu, const NormLayout& norm, index_t rows, const T* dy,
                                 [](index_t, index_t) {});
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -5,7 +5,7 @@
 #include "attend/cpu/basic.hpp"
 #include "attend/cpu/gemm.hpp"
 
-namespace attend {
+namespace attend::kernels {
 
 /// y [rows, out] = x [rows, in] * weight^T + bias; weight is [out, in], bias [out] or null.
 template <class T>
@@ -39,4 +39,4 @@ void linear_backward_weight_bias(Cpu, index_t rows, index_t in, index_t out, con
   linear_backward_bias(Cpu{}, rows, out, dy, bias_keep, dbias);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

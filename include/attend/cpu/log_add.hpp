@@ -8,9 +8,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/vector.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// log(1 + t) for t in [0, 1]. In float by 2 atanh(s) = 2 (s + s^3 / 3 + ...), s = t / (2 + t) at most 1/3: within 1e-7.
 inline double log1p(double t) { return std::log1p(t); }
@@ -25,7 +23,9 @@ inline double log1p(double t) { return std::log1p(t); }
   return 2.0f * (s * q * p + s);
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// y[i] = log(exp(y[i]) + exp(x[i] + shift)), whatever the size of either; that of two minus infinities is one.
 template <class T>
@@ -40,4 +40,4 @@ void log_add(Cpu, index_t n, T shift, const T* x, T* y) {
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -3,9 +3,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 // "flatten" puts the functor into the loop, which turns into vector instructions only then.
 
@@ -22,7 +20,9 @@ template <class T, class Slope>
     for (index_t i = 0; i < n; ++i) dx[i] += dy[i] * slope(at[i]);
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// y[i] = f.value(x[i]).
 template <class T, class F>
@@ -38,4 +38,4 @@ void map_backward(Cpu, index_t n, const Slope& slope, const T* dy, const T* at, 
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

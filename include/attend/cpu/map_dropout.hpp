@@ -4,7 +4,7 @@
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/map.hpp"
 
-namespace attend {
+namespace attend::kernels {
 
 /// y[i] = mask * f.value(x[i]).
 template <class T, class F>
@@ -25,4 +25,4 @@ void map_dropout_backward(Cpu, index_t n, const Slope& slope, const DropoutMask&
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

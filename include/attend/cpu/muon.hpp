@@ -8,7 +8,7 @@
 #include "attend/cpu/vector.hpp"
 
 /// What Muon does to matrices besides multiplying them.
-namespace attend {
+namespace attend::kernels {
 
 /// g = record's gradient_scale * gradient, velocity = momentum * velocity + g, direction = g + momentum * velocity (Nesterov's).
 /// Does nothing where the record says that the update is left out.
@@ -79,4 +79,4 @@ void muon_apply(Cpu, index_t n, double rate, double shrink, const UpdateRecord* 
   cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) { at.set(value, keep * at.of(value) - step * at.of(direction)); });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -13,9 +13,7 @@
 #include "attend/kernels/optimizer.hpp"
 
 /// One optimizer step over all parameters of a model at once, which lie end to end in one buffer.
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// A vector's place in every array of a step: `count` numbers from `begin` on, fewer than a vector's at the arrays' end.
 template <class T>
@@ -63,7 +61,9 @@ template <class T, class Update, std::size_t memories, std::size_t... k>
   }
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// Begins an update: the gradients' norm, and with max_norm > 0 the scale that cuts it down to that, min(1, max_norm / (norm +
 /// 1e-6)); counts the update, or where the norm is not finite that it is left out.
@@ -112,4 +112,4 @@ void average_step(Cpu, index_t n, T keep, const UpdateRecord* record, const T* v
   scale_add(Cpu{}, n, T(1) - keep, value, keep, average);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -4,7 +4,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 
-namespace attend {
+namespace attend::kernels {
 
 /// y = x + table[position], where the rows of each sentence count from 0. x, y [rows, width]; y may be x.
 template <class T>
@@ -27,4 +27,4 @@ void add_positions_backward_table(Cpu, const Segments& segments, index_t width, 
   }
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -7,7 +7,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/broadcast.hpp"
 
-namespace attend {
+namespace attend::kernels {
 
 /// `outer` runs of `length` consecutive elements: y = keep * y + x, the runs x_step and y_step elements apart; keep is 0 (y need
 /// not hold anything yet) or 1.
@@ -81,4 +81,4 @@ void permute_copy(Cpu, const Strides& s, const T* x, T keep, T* y) {
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -5,7 +5,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 
-namespace attend {
+namespace attend::kernels {
 
 /// y [outer, inner] = the largest of x [outer, n, inner] over the middle dimension, n > 0; at: the first place where it stands.
 /// What is not a number counts as the largest.
@@ -37,4 +37,4 @@ void max_backward(Cpu, index_t outer, index_t n, index_t inner, const T* dy, con
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

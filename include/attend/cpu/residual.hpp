@@ -7,9 +7,7 @@
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/layer_norm.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// y = x + mask * branch for elements `first` to `first + n` of whole tensors. y may be x.
 template <class T>
@@ -22,7 +20,9 @@ void add_masked(const DropoutMask& mask, index_t first, index_t n, const T* x, c
   dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first, n, branch + first, T(1), y + first);
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// y[i] = x[i] + mask * branch[i].
 template <class T>
@@ -58,4 +58,4 @@ void add_dropout_norm_backward(Cpu, const NormLayout& norm, index_t rows, const 
                                 });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -11,9 +11,7 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/sample.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// The distribution that tokens are drawn from, made from one row of log-probabilities; then any number of draws from it.
 template <class T>
@@ -114,7 +112,9 @@ class Sampler {
   std::vector<double> cumulative_;
 };
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// Draws indices[d] from row rows[d] of the log-probabilities x [., width], for d < draws, and gives values[d] = x at it.
 /// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
@@ -137,4 +137,4 @@ void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t 
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -7,9 +7,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/vector.hpp"
 
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// The largest of a row, or 0 where that is minus infinity: what may be subtracted from every value of the row.
 template <class T>
@@ -18,7 +16,9 @@ T softmax_shift(index_t n, const T* x) {
   return top == -std::numeric_limits<T>::infinity() ? T(0) : top;
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// y = exp(x - max) / sum over rows of width n; a row of minus infinities gives zeros.
 template <class T>
@@ -83,4 +83,4 @@ void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y,
   });
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -13,9 +13,7 @@
 #include "attend/core/threads.hpp"
 
 /// The largest values of each row, as every search needs them.
-namespace attend {
-
-namespace cpu {
+namespace attend::cpu {
 
 /// The k largest of the values offered so far, largest first; of equal ones the first offered.
 template <class T>
@@ -104,7 +102,9 @@ void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, tok
   }
 }
 
-}  // namespace cpu
+}  // namespace attend::cpu
+
+namespace attend::kernels {
 
 /// The k largest values of each row, largest first, and their columns; of equal values the lower column comes first.
 /// Minus infinity is a value like any other. x [rows, width] -> values, indices [rows, k].
@@ -132,4 +132,4 @@ void fill_columns(Cpu, index_t rows, index_t width, index_t count, const token_t
     for (index_t i = 0; i < count; ++i) x[r * width + columns[i]] = value;
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

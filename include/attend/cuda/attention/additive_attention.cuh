@@ -7,9 +7,7 @@
 #include "attend/cuda/device/launch.cuh"
 #include "attend/cuda/device/memory.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// Threads of a block of all these kernels.
 inline constexpr int additive_threads = 128;
@@ -145,7 +143,9 @@ __global__ void additive_backward_scores(AdditiveSizes a, const T* q, const T* k
   dscores[s * static_cast<index_t>(a.width) + c] = static_cast<T>(sum);
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// weights = softmax(score . tanh(q + k)), out = weights v, sentence by sentence, as laid out by `a` with one head whose d_k is
 /// the width of q, k and score.
@@ -184,4 +184,4 @@ void additive_attention_backward(Cuda, const AttentionLayout& a, const T* dout, 
                  cuda::additive_threads, 0, cuda::additive_sizes(a, offsets, 1), q, k, made, dscores);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

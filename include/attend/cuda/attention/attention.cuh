@@ -11,9 +11,7 @@
 #include "attend/cuda/device/launch.cuh"
 #include "attend/cuda/device/memory.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// The grid of the kernels for any width: `width` columns, 64 a block.
 template <class W>
@@ -89,7 +87,9 @@ inline void attention_backward_on_tensor_cores(const AttentionLayout& a, const A
   });
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// out = dropout(weights) v,  weights = softmax(scale * q k^T + bias), sentence by sentence and head by head; see the CPU's for
 /// the shapes. No weights are stored unless `weights`, not null, is to receive them, before dropout.
@@ -151,4 +151,4 @@ void attention_backward_bias(Cuda, const AttentionLayout& a, index_t size, const
                static_cast<int>(a.queries.count()), size, ds, static_cast<const index_t*>(offsets.data()), keep, dbias);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -6,9 +6,7 @@
 #include "attend/cuda/attention/attention_step_kernels.cuh"
 #include "attend/cuda/device/memory.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// The sizes of an attention step as its kernels read them.
 template <class T>
@@ -45,7 +43,9 @@ void attention_step_rows(index_t rows, const StepSizes<T>& sizes, const Keys& ke
            static_cast<std::size_t>(sizes.d_v) * sizeof(Wide<T>), sizes, keys);
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// Masked self-attention of each row's newest token, over a cache that is never copied: what was computed at step t stays in
 /// slab t, and a table says in which row of it each prefix went on.
@@ -126,4 +126,4 @@ inline void begin_table_step(Cuda, index_t rows, index_t step, std::int32_t* tab
                rows, step, table, stride);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -13,9 +13,7 @@
 #include "attend/cuda/device/launch.cuh"
 
 /// Memory of the device, and the way to and from it.
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// Where the device's memory comes from.
 struct DeviceMemory {
@@ -209,7 +207,9 @@ __global__ void fill_kernel(index_t n, T value, T* y) {
   for (index_t i = static_cast<index_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += threads) y[i] = value;
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// Memory for a tensor, of the pool of this thread. Throws MemoryError, CudaError.
 inline MemoryBlock allocate(Cuda, std::size_t bytes) {
@@ -269,4 +269,4 @@ void copy_to_host(Cuda, index_t n, const T* x, T* y) {
   context.synchronize("copy to host");
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

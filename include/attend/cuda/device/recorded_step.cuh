@@ -6,9 +6,7 @@
 
 /// What a recorded step of decoding is made of: its kernels find out on the device which step it is, because a recording is
 /// repeated for one step after the other. `step` [1]: the steps done.
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// Keys in slabs that stand one after the other, of which a table says in which row of each slab a prefix went on.
 template <class T>
@@ -48,7 +46,9 @@ __global__ void advance_kernel(N* step) {
   if (threadIdx.x == 0) ++*step;
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// x[r] += table[step], rows of `width`.
 template <class T>
@@ -98,4 +98,4 @@ inline void advance(Cuda, index_t* step) {
   cuda::launch("advance", cuda::advance_kernel<index_t>, 1, cuda::warp_threads, 0, step);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

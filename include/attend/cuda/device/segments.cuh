@@ -56,7 +56,7 @@ inline SegmentTables tables(const Segments& segments) {
 
 }  // namespace attend::cuda
 
-namespace attend {
+namespace attend::kernels {
 
 /// Room on the device for the tables of `count` sentences; see Segments::room.
 inline std::shared_ptr<const void> make_tables(Cuda, index_t count) {
@@ -70,4 +70,4 @@ inline void write_tables(Cuda, const Segments& sentences, const std::shared_ptr<
   cuda::Staging::instance().upload(host.data(), to.data(), host.size() * sizeof(std::int32_t));
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -7,9 +7,7 @@
 #include "attend/cuda/elements/sum.cuh"
 
 /// Passes over whole arrays that everything else needs.
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// *factor * x, the factor on the device.
 template <class W>
@@ -68,7 +66,9 @@ void convert(index_t n, const From* x, To* y) {
   elementwise("convert", n, As<Wide<To>>{}, Inputs<From, 1>{{x}}, 0, y);
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y[i] += x[i].
 template <class T>
@@ -107,4 +107,4 @@ double sum_of_squares(Cuda, index_t n, const T* x) {
   return host;
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -8,9 +8,7 @@
 #include "attend/cuda/elements/sum.cuh"
 #include "attend/cuda/elements/walk.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// f.value(a, b).
 template <class F>
@@ -116,7 +114,9 @@ inline bool always_moves(const Strides& s) {
   return true;
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y = f.value(a, b), number by number, a and b broadcast as `s` says.
 template <class T, class F>
@@ -147,4 +147,4 @@ void repeat_broadcast(Cuda, const Strides& s, std::type_identity_t<Wide<T>> scal
   cuda::broadcast("repeat", s, cuda::Times<Wide<T>>{scale}, cuda::Inputs<T, 1>{{a}}, keep, y);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

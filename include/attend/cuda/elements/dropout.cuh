@@ -6,9 +6,7 @@
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/kernels/dropout.hpp"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// A factor and what it multiplies.
 struct Masked {
@@ -24,7 +22,9 @@ DropoutFactors<Wide<T>> dropout_factors(const DropoutMask& mask) {
   return {random_stream(mask.stream), mask.threshold, static_cast<Wide<T>>(mask.scale)};
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y[i] = keep * y[i] + mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0: the CPU's
 /// mask. keep is 0 (y need not hold anything yet; it may be x) or 1. The backward is the same function, from dy to dx.
@@ -35,4 +35,4 @@ void dropout_apply(Cuda, index_t n, const Generator::Stream& stream, std::uint32
   cuda::elementwise("dropout", n, factors, cuda::Masked{}, cuda::Inputs<T, 1>{{x}}, keep, y);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

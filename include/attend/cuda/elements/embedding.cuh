@@ -8,9 +8,7 @@
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/search/sort.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// Warps of a block.
 inline constexpr int embedding_warps = block_threads / warp_threads;
@@ -149,7 +147,9 @@ __global__ void __launch_bounds__(block_threads, 3) embedding_pieces_kernel(Embe
   }
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// n, as for tokens that are all good: the kernels look themselves.
 inline index_t find_invalid_token(Cuda, index_t n, index_t, const token_t*) { return n; }
@@ -190,4 +190,4 @@ void embedding_backward(Cuda, index_t n, index_t vocabulary, index_t width, std:
                cuda::block_threads, 0, runs);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -4,9 +4,7 @@
 
 #include "attend/cuda/elements/elementwise.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// f.value(x).
 template <class F>
@@ -28,7 +26,9 @@ struct TimesSlope {
   }
 };
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y[i] = f.value(x[i]).
 template <class T, class F>
@@ -42,4 +42,4 @@ void map_backward(Cuda, index_t n, const Slope& slope, const T* dy, const T* at,
   cuda::elementwise("map", n, cuda::TimesSlope<Slope>{slope}, cuda::Inputs<T, 2>{{dy, at}}, keep, dx);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -5,9 +5,7 @@
 #include "attend/cuda/elements/dropout.cuh"
 #include "attend/cuda/elements/map.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// m * f.value(x).
 template <class F>
@@ -29,7 +27,9 @@ struct MaskedTimesSlope {
   }
 };
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y[i] = mask * f.value(x[i]).
 template <class T, class F>
@@ -47,4 +47,4 @@ void map_dropout_backward(Cuda, index_t n, const Slope& slope, const DropoutMask
                     cuda::Inputs<T, 2>{{dy, x}}, keep, dx);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

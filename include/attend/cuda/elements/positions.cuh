@@ -7,9 +7,7 @@
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/elements/sum.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// y = x + table for a sentence a block column: block b takes part b % parts of sentence b / parts.
 template <int count, class T>
@@ -74,7 +72,9 @@ __global__ void __launch_bounds__(block_threads, 3)
   }
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y = x + table[position], where the rows of each sentence count from 0. x, y [rows, width]; y may be x.
 template <class T>
@@ -103,4 +103,4 @@ void add_positions_backward_table(Cuda, const Segments& segments, index_t width,
                segments.longest() * width, size, dy, keep, dtable);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

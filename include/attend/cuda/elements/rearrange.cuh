@@ -8,9 +8,7 @@
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/elements/walk.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// y[o * y_step + i] = keep * itself + x[o * x_step + i] for `outer` runs of `packs` packs; without x, 0.
 template <int count, class T>
@@ -86,7 +84,9 @@ void launch_runs(const char* operation, index_t outer, index_t length, const T* 
          x_step, keep, y, y_step);
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// `outer` runs of `length` consecutive elements: y = keep * y + x, the runs x_step and y_step elements apart; keep is 0 (y need
 /// not hold anything yet) or 1.
@@ -123,4 +123,4 @@ void permute_copy(Cuda, const Strides& s, const T* x, std::type_identity_t<Wide<
   cuda::launch("permute", cuda::transpose_kernel<T>, static_cast<unsigned>(blocks), cuda::block_threads, 0, t, x, keep, y);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

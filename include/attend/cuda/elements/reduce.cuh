@@ -6,9 +6,7 @@
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/elements/sum.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// A number and where it stands.
 template <class T>
@@ -70,7 +68,9 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y [outer, inner] = the largest of x [outer, n, inner] over the middle dimension, n > 0; at: the first place where it stands.
 /// What is not a number counts as the largest.
@@ -94,4 +94,4 @@ void max_backward(Cuda, index_t outer, index_t n, index_t inner, const T* dy, co
                at, dx);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

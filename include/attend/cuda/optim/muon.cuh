@@ -3,9 +3,7 @@
 #include "attend/cuda/optim/optimizer.cuh"
 
 /// What Muon does to matrices besides multiplying them.
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// velocity and direction of `muon_momentum`; 0 where the update is left out.
 template <class T, class W>
@@ -80,7 +78,9 @@ __global__ void muon_apply_kernel(index_t n, double wide_rate, W shrink, const U
   }
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// See the CPU's. Where the update is left out, the direction is 0.
 template <class T>
@@ -122,4 +122,4 @@ void muon_apply(Cuda, index_t n, double rate, double shrink, const UpdateRecord*
                static_cast<Wide<T>>(shrink), record, direction, kept, value, rounded);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -5,9 +5,7 @@
 #include "attend/kernels/optimizer.hpp"
 
 /// One optimizer step over all parameters of a model at once, which lie end to end in one buffer.
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 // Templates, because a kernel that is none cannot stand in a header that two files include.
 /// Begins an update from the sum of the gradients' squares: norm, clipping, and whether it is taken.
@@ -90,7 +88,9 @@ __global__ void average_kernel(index_t n, W keep, const UpdateRecord* record, co
     average[i] = (W(1) - keep) * static_cast<W>(value[i]) + keep * average[i];
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// See the CPU's. The record lies on the device.
 template <class T>
@@ -139,4 +139,4 @@ void convert(Cuda, index_t n, const From* x, To* y) {
   cuda::convert(n, x, y);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

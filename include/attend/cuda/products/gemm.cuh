@@ -13,9 +13,7 @@
 #include "attend/cuda/device/memory.cuh"
 
 /// Matrix products by cuBLASLt.
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// Throws CudaError `operation: cuBLASLt says ...` unless the status is success.
 inline void check(cublasStatus_t status, const char* operation) {
@@ -298,7 +296,9 @@ void multiply(const Product& p, Wide<T> alpha, const T* a, const T* b, Wide<T> b
     throw CudaError("gemm: cuBLASLt has no product [", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of this type and layout");
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// `batch` products c [m, n] = alpha * op(a) * op(b) + beta * c, see the CPU's. Sums are taken in float for bfloat16.
 template <class T>
@@ -332,4 +332,4 @@ void gemm(Cuda, bool a_transposed, bool b_transposed, index_t m, index_t n, inde
                ldc, index_t{0});
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -4,7 +4,7 @@
 #include "attend/cuda/elements/basic.cuh"
 #include "attend/cuda/products/gemm.cuh"
 
-namespace attend {
+namespace attend::kernels {
 
 /// y [rows, out] = x [rows, in] * weight^T + bias; weight is [out, in], bias [out] or null.
 template <class T>
@@ -87,7 +87,9 @@ bool linear_activation_forward(Cuda, index_t rows, index_t in, index_t out, cons
   return cuda::Products::instance().run<T>(p, W(1), x, weight, W(0), y);
 }
 
-namespace cuda {
+}  // namespace attend::kernels
+
+namespace attend::cuda {
 
 /// dx[i] = slope(...) * dx[i] for an activation whose output y, or (GELU) whose input is known.
 template <class T>
@@ -105,7 +107,9 @@ __global__ void activation_gradient_kernel(index_t rows, index_t width, bool gel
   }
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// dx [rows, in] = (dy * weight) * slope of the activation that gave y,  dbias [in] = the sums of dx's columns; y and `aux` as
 /// `linear_activation_forward` left them.
@@ -126,4 +130,4 @@ void linear_backward_input_activation(Cuda, index_t rows, index_t in, index_t ou
   linear_backward_bias(Cuda{}, rows, in, dx, W(0), dbias);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -6,9 +6,7 @@
 #include "attend/cuda/rows/row.cuh"
 #include "attend/kernels/cross_entropy.hpp"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// Threads of the single blocks that look at all labels or losses.
 inline constexpr int loss_threads = 1024;
@@ -171,7 +169,9 @@ __global__ void __launch_bounds__(wide_row_threads)
   }
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// -1 without a look: on this device `loss_scale` looks at the labels, and nobody waits for what it finds.
 inline index_t find_bad_label(Cuda, index_t /*rows*/, index_t /*classes*/, token_t /*ignore_index*/, const token_t* /*labels*/) {
@@ -256,4 +256,4 @@ inline index_t logits_chunk(Cuda, index_t rows, index_t classes) {
   return whole_tiles((rows + chunks - 1) / chunks);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -7,9 +7,7 @@
 #include "attend/cuda/rows/layer_norm_kernels.cuh"
 #include "attend/kernels/layer_norm.hpp"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// The rows of a layer norm forward, by the kernel that fits their width. `vectors`: rows begin on multiples of 16 bytes, in
 /// `input` too.
@@ -77,7 +75,9 @@ void layer_norm_rows_backward(const char* operation, const NormLayout& norm, ind
   if (affine) layer_norm_affine(operation, norm, parts, partial.data(), gamma_keep, dgamma, beta_keep, dbeta);
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// See the CPU's.
 template <class T>
@@ -96,4 +96,4 @@ void layer_norm_backward(Cuda, const NormLayout& norm, index_t rows, const T* dy
                                  cuda::aligned(dx), gamma_keep, dgamma, beta_keep, dbeta);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

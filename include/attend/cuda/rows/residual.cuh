@@ -2,9 +2,7 @@
 
 #include "attend/cuda/elements/dropout.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// x + m * branch.
 struct AddMasked {
@@ -22,7 +20,9 @@ struct Plus {
   }
 };
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y[i] = x[i] + mask * branch[i]. y may be x.
 template <class T>
@@ -32,4 +32,4 @@ void add_dropout_forward(Cuda, index_t n, const DropoutMask& mask, const T* x, c
   else cuda::elementwise("add_dropout", n, cuda::dropout_factors<T>(mask), cuda::AddMasked{}, in, 0, y);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

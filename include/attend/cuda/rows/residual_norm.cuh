@@ -3,9 +3,7 @@
 #include "attend/cuda/elements/dropout.cuh"
 #include "attend/cuda/rows/layer_norm.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// m = the factors of elements i to i + V of a dropout. i is a multiple of V.
 template <int V, class W>
@@ -75,7 +73,9 @@ struct ResidualGradient {
   }
 };
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// sum = x + mask * branch,  y = layer norm of its rows; mean, rstd [rows] are kept for the backward.
 template <class T>
@@ -106,4 +106,4 @@ void add_dropout_norm_backward(Cuda, const NormLayout& norm, index_t rows, const
                             beta_keep, dbeta);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -5,9 +5,7 @@
 #include "attend/cuda/device/launch.cuh"
 #include "attend/cuda/rows/row.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// A team of `threads` for a row: y = its softmax, or where `logs` is true the logarithm of that. y may be x where the types are
 /// one: each thread writes what it alone has read.
@@ -95,7 +93,9 @@ void softmax_rows_backward(const char* operation, index_t rows, index_t n, const
            dx);
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y = exp(x - max) / sum over rows of width n; a row of minus infinities gives zeros.
 template <class T>
@@ -122,4 +122,4 @@ void log_softmax_backward(Cuda, index_t rows, index_t n, const T* dy, const T* y
   cuda::softmax_rows_backward<true>("log_softmax", rows, n, dy, y, keep, dx);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -6,9 +6,7 @@
 #include "attend/cuda/device/memory.cuh"
 #include "attend/cuda/rows/row.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// A place in a matrix.
 struct Entry {
@@ -91,7 +89,9 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// values[i] = x[rows[i], columns[i]] for i < count. rows and columns are host memory.
 template <class T>
@@ -141,7 +141,9 @@ void keep_entries(Cuda, index_t count, index_t width, const index_t* rows, const
                entries.data(), values, x);
 }
 
-namespace cuda {
+}  // namespace attend::kernels
+
+namespace attend::cuda {
 
 template <bool given, class T>
 void restrict_rows(const char* name, index_t count, index_t width, const index_t* rows, const index_t* begins,
@@ -156,7 +158,9 @@ void restrict_rows(const char* name, index_t count, index_t width, const index_t
          waiting.data(), x);
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, and becomes minus infinity
 /// elsewhere; what is kept becomes x - log(sum of exp x over it). rows, begins and lengths are host memory; the columns of a list
@@ -175,4 +179,4 @@ void keep_listed(Cuda, index_t count, index_t width, const index_t* rows, const 
   cuda::restrict_rows<false>("keep_listed", count, width, rows, begins, lengths, columns, x);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

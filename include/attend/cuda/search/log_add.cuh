@@ -4,9 +4,7 @@
 
 #include "attend/cuda/elements/elementwise.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// log(exp(y) + exp(x + shift)).
 template <class W>
@@ -18,7 +16,9 @@ struct LogAdd {
   }
 };
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// y[i] = log(exp(y[i]) + exp(x[i] + shift)), whatever the size of either; that of two minus infinities is one.
 template <class T>
@@ -26,4 +26,4 @@ void log_add(Cuda, index_t n, std::type_identity_t<Wide<T>> shift, const T* x, T
   cuda::elementwise("log_add", n, cuda::LogAdd<Wide<T>>{shift}, cuda::Inputs<T, 2>{{x, y}}, 0, y);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

@@ -7,9 +7,7 @@
 #include "attend/cuda/search/selection.cuh"
 #include "attend/kernels/sample.hpp"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// What a token of log-probability x weighs beside the most probable one.
 template <class W>
@@ -118,7 +116,9 @@ __global__ void __launch_bounds__(wide_row_threads, 1)
   }
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// Draws indices[d] from row rows[d] of the log-probabilities x [., width], for d < draws, and gives values[d] = x at it.
 /// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
@@ -142,4 +142,4 @@ void sample_rows(Cuda, index_t draws, index_t width, double temperature, index_t
                cuda::Context::instance().fault(), values, indices);
 }
 
-}  // namespace attend
+}  // namespace attend::kernels

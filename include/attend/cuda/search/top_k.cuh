@@ -8,9 +8,7 @@
 #include "attend/cuda/device/launch.cuh"
 #include "attend/cuda/search/selection.cuh"
 
-namespace attend {
-
-namespace cuda {
+namespace attend::cuda {
 
 /// A number and its column. Of two, the larger comes first, of equal ones that in the lower column; `none` after all others.
 template <class W>
@@ -173,7 +171,9 @@ __global__ void fill_columns_kernel(index_t rows, index_t width, int count, Colu
   for (index_t i = grid_thread(); i < rows * count; i += grid_threads()) x[i / count * width + columns.at[i % count]] = value;
 }
 
-}  // namespace cuda
+}  // namespace attend::cuda
+
+namespace attend::kernels {
 
 /// The k largest values of each row, largest first, and their columns; of equal values the lower column comes first.
 /// Minus infinity is a value like any other. x [rows, width] -> values, indices [rows, k].
@@ -208,4 +208,4 @@ void fill_columns(Cuda, index_t rows, index_t width, index_t count, const token_
   }
 }
 
-}  // namespace attend
+}  // namespace attend::kernels
