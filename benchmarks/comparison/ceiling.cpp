@@ -41,7 +41,7 @@ void multiply_matrices(double seconds) {
     for (index_t t = begin; t < end; ++t) {
       const Tensor<float> a({size, size}, 0.5f), c({size, size});
       for (const Stopwatch watch; watch.real() < seconds;)
-        cpu::gemm_block(false, false, size, size, size, 1.0f, a.data(), size, a.data(), size, 0.0f, c.data(), size);
+        cpu::gemm_block<float>({a.data(), size, size}, {a.data(), size, size}, {c.data(), size, size});
     }
   });
 }

@@ -47,11 +47,11 @@ struct Library {
   bool packs;         ///< whether it copies weights once: attend
 };
 
-index_t lda(const Problem& p) { return p.a_transposed ? p.m : p.k; }
-index_t ldb(const Problem& p) { return p.b_transposed ? p.k : p.n; }
+kernels::Matrix<const float> left(const Problem& p, const float* a) { return kernels::stored(p.a_transposed, a, p.m, p.k); }
+kernels::Matrix<const float> right(const Problem& p, const float* b) { return kernels::stored(p.b_transposed, b, p.k, p.n); }
 
 void attend_product(const Problem& p, const float* a, const float* b, float* c) {
-  gemm(Cpu{}, p.a_transposed, p.b_transposed, p.m, p.n, p.k, 1.0f, a, lda(p), b, ldb(p), 0.0f, c, p.n);
+  gemm<float>(Cpu{}, left(p, a), right(p, b), {c, p.m, p.n});
 }
 
 #ifdef COMPARE_WITH_EIGEN
@@ -107,7 +107,7 @@ Multiply openblas() {
     set_threads(p.count > 1 ? 1 : threads());
     const auto size = [](index_t n) { return static_cast<int>(n); };
     sgemm(row_major, p.a_transposed ? transposed : plain, p.b_transposed ? transposed : plain, size(p.m), size(p.n), size(p.k),
-          1.0f, a, size(lda(p)), b, size(ldb(p)), 0.0f, c, size(p.n));
+          1.0f, a, size(left(p, a).stride), b, size(right(p, b).stride), 0.0f, c, size(p.n));
   };
 }
 
@@ -144,9 +144,9 @@ Json time(const Library& library, const Json& request) {
     sets.push_back(
         {fractions(p.count * a_size, 7, 13), fractions(p.count * b_size, 5, 11), Tensor<float>({p.count * c_size}), {}});
   if (library.packs && request.at("weights"))
-    for (auto& set : sets) set.packed.emplace(p.k, p.n, cpu::stored(p.b_transposed, set.b.data(), ldb(p)));
+    for (auto& set : sets) set.packed.emplace(right(p, set.b.data()));
   const auto call = [&](const Operands& o) {
-    if (o.packed) return o.packed->multiply(p.m, cpu::stored(p.a_transposed, o.a.data(), lda(p)), nullptr, o.c.data(), p.n);
+    if (o.packed) return o.packed->multiply(left(p, o.a.data()), nullptr, {o.c.data(), p.m, p.n});
     if (p.count == 1) return library.multiply(p, o.a.data(), o.b.data(), o.c.data());
     parallel_for(p.count, (p.count + 4 * threads() - 1) / (4 * threads()), [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i)

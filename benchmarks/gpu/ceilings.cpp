@@ -27,8 +27,8 @@ void ceilings(Arguments arguments) {
   ready.add("device", std::string(device.name)).add("cuda", cuda::version_text(CUDART_VERSION));
   serve(ready.add("driver", cuda::version_text(driver)), [&] {
     const double copying = device_seconds(5, least, [&] { copy(Cuda{}, x.size(), x.data(), y.data()); });
-    const double multiplying =
-        device_seconds(5, least, [&] { gemm(Cuda{}, false, true, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n); });
+    const kernels::Matrix<bfloat16> as{a.data(), n, n}, bs{b.data(), n, n}, cs{c.data(), n, n};
+    const double multiplying = device_seconds(5, least, [&] { gemm(Cuda{}, as, bs.transpose(), cs); });
     const double size = static_cast<double>(n);
     Line line;
     line.add("copy", 2 * static_cast<double>(bytes) / copying).add("product", 2 * size * size * size / multiplying);

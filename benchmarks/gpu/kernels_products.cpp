@@ -39,7 +39,7 @@ void activation(const Bench& bench, const std::string& name, bool gelu, const F&
   const auto kept = static_cast<double>(activation_bytes<bfloat16>(Cuda{}, rows, out, gelu));
   const auto make = [=] { return Arrays(rows, in, out, gelu); };
   const auto forward = [gelu](const Arrays& a) {
-    return linear_activation_forward(Cuda{}, a.rows, a.in, a.out, a.x.data(), a.weight.data(), a.bias.data(), gelu, a.y.data(),
+    return linear_activation_forward(Cuda{}, as_rows(a.x), as_rows(a.weight), a.bias.data(), gelu, as_rows(a.y),
                                      static_cast<void*>(a.aux.data()));
   };
   if (forward(make())) {
@@ -48,24 +48,24 @@ void activation(const Bench& bench, const std::string& name, bool gelu, const F&
       Arrays arrays = make();
       (void)forward(arrays);
       return [gelu, a = std::move(arrays)] {
-        linear_backward_input_activation(Cuda{}, a.rows, a.out, a.in, a.dz.data(), a.back.data(), gelu, a.y.data(),
-                                         static_cast<const void*>(a.aux.data()), a.dy.data(), a.dbias.data());
+        linear_backward_input_activation(Cuda{}, as_rows(a.dz), as_rows(a.back), gelu, a.y.data(),
+                                         static_cast<const void*>(a.aux.data()), as_rows(a.dy), a.dbias.data());
       };
     });
   }
   bench.measure(name + " after a product", {once, flops}, [&] {
     return [f, a = make()] {
-      linear_forward(Cuda{}, a.rows, a.in, a.out, a.x.data(), a.weight.data(), a.bias.data(), a.before.data());
+      linear_forward(Cuda{}, as_rows(a.x), as_rows(a.weight), a.bias.data(), as_rows(a.before));
       map_forward(Cuda{}, a.rows * a.out, f, a.before.data(), a.y.data());
     };
   });
   bench.measure(name + " after a product, backward", {once, flops}, [&] {
     return [f, a = make()] {
-      linear_backward_input(Cuda{}, a.rows, a.out, a.in, a.dz.data(), a.back.data(), 0, a.dy.data());
+      linear_backward_input(Cuda{}, as_rows(a.dz), as_rows(a.back), as_rows(a.dy), false);
       if constexpr (DifferentiableFromValue<F, float>)
         map_backward(Cuda{}, a.rows * a.out, detail::SlopeFromValue<F>{f}, a.dy.data(), a.y.data(), 0, a.dy.data());
       else map_backward(Cuda{}, a.rows * a.out, detail::Slope<F>{f}, a.dy.data(), a.before.data(), 0, a.dy.data());
-      linear_backward_bias(Cuda{}, a.rows, a.out, a.dy.data(), 0, a.dbias.data());
+      linear_backward_bias(Cuda{}, as_rows(a.dy), kernels::Gradient{a.dbias.data()});
     };
   });
 }
@@ -80,13 +80,14 @@ void products(const Bench& bench) {
   const double flops = 2 * static_cast<double>(rows * in * out), once = bytes_of<bfloat16>(rows * in + in * out + rows * out);
   bench.measure("gradients of weight and bias", {once, flops}, [=] {
     return [a = Arrays(rows, in, out, false)] {
-      linear_backward_weight_bias(Cuda{}, a.rows, a.in, a.out, a.dy.data(), a.x.data(), 0, a.weight.data(), 0, a.dbias.data());
+      linear_backward_weight_bias(Cuda{}, as_rows(a.dy), as_rows(a.x), as_rows(a.weight), false,
+                                  kernels::Gradient{a.dbias.data()});
     };
   });
   bench.measure("gradient of the weight, then of the bias", {once, flops}, [=] {
     return [a = Arrays(rows, in, out, false)] {
-      linear_backward_weight(Cuda{}, a.rows, a.in, a.out, a.dy.data(), a.x.data(), 0, a.weight.data());
-      linear_backward_bias(Cuda{}, a.rows, a.out, a.dy.data(), 0, a.dbias.data());
+      linear_backward_weight(Cuda{}, as_rows(a.dy), as_rows(a.x), as_rows(a.weight), false);
+      linear_backward_bias(Cuda{}, as_rows(a.dy), kernels::Gradient{a.dbias.data()});
     };
   });
 }

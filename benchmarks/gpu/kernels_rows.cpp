@@ -58,7 +58,7 @@ void norms(const Bench& bench) {
   const index_t hidden = bench.sizes.hidden;
   bench.measure("sum_rows", {bytes_of<bfloat16>(rows * hidden)}, [&] {
     return [=, x = random_numbers<bfloat16>({rows, hidden}), y = random_numbers<bfloat16>({hidden})] {
-      sum_rows(Cuda{}, rows, hidden, x.data(), hidden, 1, y.data());
+      sum_rows(Cuda{}, as_rows(x), kernels::Gradient{y.data(), true});
     };
   });
 }

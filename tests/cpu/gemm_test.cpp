@@ -11,6 +11,7 @@
 #include "catch.hpp"
 
 using namespace attend;
+using kernels::stored;
 
 namespace {
 
@@ -24,7 +25,7 @@ std::vector<float> numbers(index_t n, std::uint64_t stream) {
 std::vector<float> product(bool ta, bool tb, index_t m, index_t n, index_t k, const std::vector<float>& a,
                            const std::vector<float>& b) {
   std::vector<float> c(static_cast<std::size_t>(m * n), 7.0f);
-  gemm(Cpu{}, ta, tb, m, n, k, 1.0f, a.data(), ta ? m : k, b.data(), tb ? k : n, 0.0f, c.data(), n);
+  gemm<float>(Cpu{}, stored(ta, a.data(), m, k), stored(tb, b.data(), k, n), {c.data(), m, n});
   return c;
 }
 
@@ -96,14 +97,14 @@ TEST_CASE("gemm: adds to c, scales, leaves what lies between c's rows alone; a s
   const auto a = numbers(m * k, 2), b = numbers(k * n, 3), before = numbers(m * ldc, 4);
   const auto sum = product(false, false, m, n, k, a, b);
   auto c = before;
-  gemm(Cpu{}, false, false, m, n, k, 0.5f, a.data(), k, b.data(), n, 1.0f, c.data(), ldc);
+  gemm<float>(Cpu{}, {a.data(), m, k}, {b.data(), k, n}, {c.data(), m, n, ldc}, {.alpha = 0.5, .add = true});
   for (index_t i = 0; i < m; ++i)
     for (index_t j = 0; j < ldc; ++j) {
       const auto at = static_cast<std::size_t>(i * ldc + j);
       if (j >= n) CHECK(c[at] == before[at]);
       else CHECK(c[at] == Approx(before[at] + 0.5f * sum[static_cast<std::size_t>(i * n + j)]).margin(1e-4));
     }
-  gemm(Cpu{}, false, false, m, n, index_t{0}, 1.0f, a.data(), index_t{1}, b.data(), n, 0.0f, c.data(), ldc);
+  gemm<float>(Cpu{}, {a.data(), m, 0}, {b.data(), 0, n}, {c.data(), m, n, ldc});
   CHECK(c[0] == 0);
   CHECK(c[n] == before[n]);
 }
@@ -125,14 +126,14 @@ TEMPLATE_TEST_CASE("gram_batched: the bits of the whole product, and symmetric",
     for (index_t row = 0; row < n; ++row)
       for (index_t j = 0; j < row; ++j)
         sums[static_cast<std::size_t>(i * c_step + j * ldc + row)] = sums[static_cast<std::size_t>(i * c_step + row * ldc + j)];
-  for (const T beta : {T(0), T(1)}) {
+  const kernels::Matrices<const T> as{{a.data(), n, k, lda, transposed}, a_step};
+  for (const bool add : {false, true}) {
     auto expected = sums;
-    gemm_batched(Cpu{}, count, transposed, !transposed, n, n, k, T(0.5), a.data(), lda, a_step, a.data(), lda, a_step, beta,
-                 expected.data(), ldc, c_step);
+    gemm_batched<T>(Cpu{}, count, as, as.transpose(), {{expected.data(), n, n, ldc}, c_step}, {.alpha = 0.5, .add = add});
     for (const int threads : {1, 3}) {
       set_threads(threads);
       auto c = sums;
-      gram_batched(Cpu{}, count, transposed, n, k, T(0.5), a.data(), lda, a_step, beta, c.data(), ldc, c_step);
+      gram_batched<T>(Cpu{}, count, as, {{c.data(), n, n, ldc}, c_step}, {.alpha = 0.5, .add = add});
       CHECK(c == expected);  // what lies between the rows too
     }
   }

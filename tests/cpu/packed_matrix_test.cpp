@@ -23,8 +23,8 @@ struct Product {
     const Generator::Stream random{11, stream};
     for (index_t i = 0; i < n; ++i) x.push_back(static_cast<float>(random.normal(static_cast<std::uint64_t>(i))));
   }
-  [[nodiscard]] cpu::MatrixView<float> left() const { return {a.data(), k, 1}; }
-  [[nodiscard]] cpu::MatrixView<float> right() const { return {b.data(), 1, k}; }  // stored [n, k], as weights are
+  [[nodiscard]] kernels::Matrix<const float> left() const { return {a.data(), m, k}; }
+  [[nodiscard]] kernels::Matrix<const float> right() const { return kernels::stored(true, b.data(), k, n); }  // as weights are
 };
 
 const std::vector<Product>& products() {
@@ -48,12 +48,14 @@ void with_threads(F&& f) {
 TEST_CASE("PackedMatrix: the bits of a product that packs for itself, with any number of threads") {
   for (const auto& p : products()) {
     std::vector<float> expected(static_cast<std::size_t>(p.m * p.n));
-    cpu::multiply(false, p.m, p.n, p.k, p.left(), p.right(), {1.0f, false, p.bias.data()}, expected.data(), p.n);
+    const kernels::Matrix<float> result{expected.data(), p.m, p.n};
+    cpu::multiply(false, p.m, p.n, p.k, cpu::MatrixView<float>(p.left()), cpu::MatrixView<float>(p.right()),
+                  cpu::Outcome<float>({}, p.bias.data(), result));
     with_threads([&] {
       INFO(p.m << " x " << p.n << " x " << p.k);
       std::vector<float> y(expected.size());
-      const cpu::PackedMatrix<float> matrix(p.k, p.n, p.right());
-      matrix.multiply(p.m, p.left(), p.bias.data(), y.data(), p.n);
+      const cpu::PackedMatrix<float> matrix(p.right());
+      matrix.multiply(p.left(), p.bias.data(), {y.data(), p.m, p.n});
       CHECK(y == expected);
     });
   }
@@ -67,8 +69,8 @@ TEST_CASE("Int8Matrix: near the product, exactly the sum of its own integers, th
     std::vector<float> sa(at(p.m)), sb(at(p.n)), y(at(p.m * p.n));
     for (index_t i = 0; i < p.m; ++i) sa[at(i)] = cpu::quantize_row(p.k, p.a.data() + i * p.k, qa.data() + i * p.k);
     for (index_t j = 0; j < p.n; ++j) sb[at(j)] = cpu::quantize_row(p.k, p.b.data() + j * p.k, qb.data() + j * p.k);
-    const cpu::Int8Matrix matrix(p.k, p.n, p.right());
-    matrix.multiply(p.m, p.a.data(), p.k, p.bias.data(), y.data(), p.n);
+    const cpu::Int8Matrix matrix(p.right());
+    matrix.multiply(p.left(), p.bias.data(), {y.data(), p.m, p.n});
     double error = 0, size = 0;
     for (index_t i = 0; i < p.m; ++i)
       for (index_t j = 0; j < p.n; ++j) {
@@ -86,10 +88,10 @@ TEST_CASE("Int8Matrix: near the product, exactly the sum of its own integers, th
     CHECK(std::sqrt(error / size) < 0.05);
     with_threads([&] {
       std::vector<float> again(y.size()), row(at(p.n));
-      matrix.multiply(p.m, p.a.data(), p.k, p.bias.data(), again.data(), p.n);
+      matrix.multiply(p.left(), p.bias.data(), {again.data(), p.m, p.n});
       CHECK(again == y);
       const index_t last = p.m - 1;
-      matrix.multiply(1, p.a.data() + last * p.k, p.k, p.bias.data(), row.data(), p.n);
+      matrix.multiply({p.a.data() + last * p.k, 1, p.k}, p.bias.data(), {row.data(), 1, p.n});
       CHECK(std::equal(row.begin(), row.end(), y.begin() + last * p.n));
     });
   }
@@ -97,15 +99,15 @@ TEST_CASE("Int8Matrix: near the product, exactly the sum of its own integers, th
 
 TEST_CASE("Int8Matrix: rows of zeros and the largest numbers there are stay what they are") {
   const std::vector<float> b{1, -1, 127, 0, 0, 0, 64, -127, 3};  // [n = 3, k = 3]
-  const cpu::Int8Matrix matrix(3, 3, cpu::MatrixView<float>{b.data(), 1, 3});
+  const cpu::Int8Matrix matrix(kernels::stored(true, b.data(), 3, 3));
   const std::vector<float> x{0, 0, 0, 127, -127, 127};
   std::vector<float> y(6, 5.0f);
-  matrix.multiply(2, x.data(), 3, nullptr, y.data(), 3);
+  matrix.multiply({x.data(), 2, 3}, nullptr, {y.data(), 2, 3});
   CHECK(y[0] == 0);
   CHECK(y[1] == 0);
   CHECK(y[3] == Approx(127.0 * 129));
   CHECK(y[4] == 0);
   CHECK(y[5] == Approx(127.0 * (64 + 127 + 3)));
-  CHECK_THROWS_WITH(cpu::Int8Matrix(65537, 0, cpu::MatrixView<float>{b.data(), 1, 65537}),
+  CHECK_THROWS_WITH(cpu::Int8Matrix(kernels::stored(true, b.data(), 65537, 0)),
                     "Int8Matrix: sums of 65537 products, at most 65536 fit into 32 bits");
 }

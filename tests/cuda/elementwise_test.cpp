@@ -114,16 +114,17 @@ TEMPLATE_TEST_CASE("cuda: sum_rows is the processor's, whatever the stride", "[c
                                                      {9000, 3, 4},
                                                      {33, 1100, 1100}})
     for (const index_t offset : {0, 1})
-      for (const double beta : {0.0, 1.0, 0.5}) {
-        INFO(size.rows << " rows of " << size.width << ", stride " << size.stride << ", offset " << offset << ", beta " << beta);
+      for (const bool add : {false, true}) {
+        INFO(size.rows << " rows of " << size.width << ", stride " << size.stride << ", offset " << offset << ", add " << add);
         const auto x = device::representable<T>({size.rows, size.stride}, 1);
         const auto expected = device::representable<T>({size.width}, 2);
         const auto device_x = device::upload<T>(x, offset);
-        const auto y = device::before<T>(expected, beta == 0 ? 0 : 1, offset);
+        const auto y = device::before<T>(expected, add ? 1 : 0, offset);
         const auto again = y.clone();
-        sum_rows(Cuda{}, size.rows, size.width, device_x.data(), size.stride, W(beta), y.data());
-        sum_rows(Cuda{}, size.rows, size.width, device_x.data(), size.stride, W(beta), again.data());
-        sum_rows(Cpu{}, size.rows, size.width, x.data(), size.stride, W(beta), expected.data());
+        const kernels::Matrix<T> rows{device_x.data(), size.rows, size.width, size.stride};
+        sum_rows(Cuda{}, rows, kernels::Gradient<T>{y.data(), add});
+        sum_rows(Cuda{}, rows, kernels::Gradient<T>{again.data(), add});
+        sum_rows(Cpu{}, {x.data(), size.rows, size.width, size.stride}, kernels::Gradient{expected.data(), add});
         CHECK(device::difference(y, expected) == "");
         CHECK(device::difference(again, device::converted<W>(y.to_host()), 0) == "");
       }

@@ -16,19 +16,23 @@ template <class T>
 void check_products(index_t batch, index_t m, index_t n, index_t k) {
   for (const bool ta : {false, true})
     for (const bool tb : {false, true})
-      for (const double beta : {0.0, 1.0}) {
+      for (const bool add : {false, true}) {
         INFO(sizeof(T) << " bytes, " << batch << " of [" << m << ", " << k << "] x [" << k << ", " << n << "] " << ta << tb
-                       << ", beta " << beta);
+                       << add);
         const index_t lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 5;
         const Shape a_shape{batch, ta ? k : m, lda}, b_shape{batch, tb ? n : k, ldb}, c_shape{batch, m, ldc};
         const auto a = device::random<T>(a_shape, 1), b = device::random<T>(b_shape, 2), c = device::random<T>(c_shape, 3);
         const auto wide_a = device::converted<double>(a), wide_b = device::converted<double>(b);
         auto expected = device::converted<double>(c);
-        gemm_batched(Cpu{}, batch, ta, tb, m, n, k, 0.5, wide_a.data(), lda, a_shape.size() / batch, wide_b.data(), ldb,
-                     b_shape.size() / batch, beta, expected.data(), ldc, c_shape.size() / batch);
         const auto da = a.template to<Cuda>(), db = b.template to<Cuda>(), dc = c.template to<Cuda>();
-        gemm_batched(Cuda{}, batch, ta, tb, m, n, k, Wide<T>(0.5), da.data(), lda, a_shape.size() / batch, db.data(), ldb,
-                     b_shape.size() / batch, static_cast<Wide<T>>(beta), dc.data(), ldc, c_shape.size() / batch);
+        const auto multiply = [&](auto where, const auto& as, const auto& bs, const auto& cs) {
+          using kernels::Matrices, kernels::Matrix;
+          gemm_batched(where, batch, Matrices{Matrix{as.data(), m, k, lda, ta}, a_shape.size() / batch},
+                       Matrices{Matrix{bs.data(), k, n, ldb, tb}, b_shape.size() / batch},
+                       Matrices{Matrix{cs.data(), m, n, ldc}, c_shape.size() / batch}, {.alpha = 0.5, .add = add});
+        };
+        multiply(Cpu{}, wide_a, wide_b, expected);
+        multiply(Cuda{}, da, db, dc);
         CHECK(device::difference(dc, expected) == "");
       }
 }
@@ -46,17 +50,19 @@ TEMPLATE_TEST_CASE("cuda: products of all layouts", "", float, double, bfloat16)
 TEST_CASE("cuda: a product of nothing is nothing, or what was there") {
   if (!device::present()) return;
   const Tensor<float, Cuda> a({4}, 1.0f), c({2, 3}, 7.0f);
-  gemm(Cuda{}, false, false, 2, 2, 0, 1.0f, a.data(), 1, a.data(), 2, 1.0f, c.data(), 3);
+  const kernels::Matrix<float> none{a.data(), 2, 0, 1}, four{c.data(), 2, 2, 3};
+  gemm(Cuda{}, none, {a.data(), 0, 2}, four, {.add = true});
   CHECK(c.values() == std::vector<float>(6, 7.0f));
-  gemm(Cuda{}, false, false, 2, 2, 0, 1.0f, a.data(), 1, a.data(), 2, 0.0f, c.data(), 3);
+  gemm(Cuda{}, none, {a.data(), 0, 2}, four);
   CHECK(c.values() == std::vector<float>{0, 0, 7, 0, 0, 7});
-  gemm(Cuda{}, false, false, 0, 2, 2, 1.0f, a.data(), 2, a.data(), 2, 0.0f, c.data(), 3);
+  gemm<float>(Cuda{}, {a.data(), 0, 2}, {a.data(), 2, 2}, {c.data(), 0, 2, 3});
 }
 
 TEST_CASE("cuda: a plan is made once for a shape, and TF32 is another one") {
   if (!device::present()) return;
   const Tensor<float, Cuda> a({64, 64}, 1.5f), c({64, 64});
-  const auto multiply = [&] { gemm(Cuda{}, false, false, 64, 64, 64, 1.0f, a.data(), 64, a.data(), 64, 0.0f, c.data(), 64); };
+  const kernels::Matrix<float> square{a.data(), 64, 64};
+  const auto multiply = [&] { gemm<float>(Cuda{}, square, square, {c.data(), 64, 64}); };
   multiply();
   const auto made = cuda::Products::instance().plans_made();
   multiply();
@@ -77,9 +83,10 @@ TEST_CASE("cuda: sums of bfloat16 are floats, however long they are") {
   for (index_t i = 0; i < dy.size(); ++i) dy.data()[i] = bfloat16(i < width ? 2.0f : 2 * i < dy.size() ? 1.0f : -1.0f);
   const auto device_x = x.to<Cuda>(), device_dy = dy.to<Cuda>();
   const Tensor<bfloat16, Cuda> dw({width, width}), db({width});
-  gemm(Cuda{}, true, false, width, width, rows, 1.0f, device_dy.data(), width, device_x.data(), width, 0.0f, dw.data(), width);
+  const auto xs = as_rows(device_x), dys = as_rows(device_dy), dws = as_rows(dw);
+  gemm(Cuda{}, dys.transpose(), xs, dws);
   CHECK(device::difference(dw, Tensor<bfloat16>({width, width}, bfloat16(1)), 0) == "");
-  linear_backward_weight_bias(Cuda{}, rows, width, width, device_dy.data(), device_x.data(), 0.0f, dw.data(), 0.0f, db.data());
+  linear_backward_weight_bias(Cuda{}, dys, xs, dws, false, kernels::Gradient{db.data()});
   CHECK(device::difference(dw, Tensor<bfloat16>({width, width}, bfloat16(1)), 0) == "");
   CHECK(device::difference(db, Tensor<bfloat16>({width}, bfloat16(1)), 0) == "");
 }
@@ -96,7 +103,8 @@ TEMPLATE_TEST_CASE("cuda: one plan serves a bias at any multiple of 16 bytes", "
     const auto biases = device::random<T>({offset + out}, 3);
     const auto bias = biases.rows(offset, out);
     const auto on_device = biases.template to<Cuda>();
-    cuda::Product p = cuda::whole_product(false, true, rows, out, in);
+    const auto weights = as_rows(dw);
+    cuda::Product p(kernels::Matrix<const T>(as_rows(dx)), kernels::Matrix<const T>(weights.transpose()), as_rows(y));
     p.epilogue = cuda::Epilogue::bias;
     p.bias = on_device.data() + offset;
     CHECK(cuda::Products::instance().run<T>(p, 1.0f, dx.data(), dw.data(), 0.0f, y.data()));
@@ -118,10 +126,8 @@ TEST_CASE("as many plans of products are kept as there is room for, those that w
   auto& products = cuda::Products::instance();
   const auto most = static_cast<index_t>(cuda::Products::most_plans);
   const Tensor<float, Cuda> a({2 * (most + 100)}, 2.0f), b({1}, 1.5f), c({most + 100}), d({3});
-  const auto multiply = [&](index_t rows) {
-    gemm(Cuda{}, false, false, rows, 1, 1, 1.0f, a.data(), 2, b.data(), 1, 0.0f, c.data(), 1);
-  };
-  const auto used_all_along = [&] { gemm(Cuda{}, false, false, 1, 3, 1, 1.0f, a.data(), 1, c.data(), 3, 0.0f, d.data(), 3); };
+  const auto multiply = [&](index_t rows) { gemm<float>(Cuda{}, {a.data(), rows, 1, 2}, {b.data(), 1, 1}, {c.data(), rows, 1}); };
+  const auto used_all_along = [&] { gemm<float>(Cuda{}, {a.data(), 1, 1}, {c.data(), 1, 3}, {d.data(), 1, 3}); };
   multiply(3);
   used_all_along();
   const auto made = products.plans_made();
@@ -142,7 +148,7 @@ TEST_CASE("cuda: products take along activations that they compute exactly enoug
     const Tensor<T, Cuda> x({8, 16}, T(1)), weight({32, 16}, T(0.5f)), bias({32}, T(-2)), y({8, 32});
     const Tensor<std::uint8_t, Cuda> aux({activation_bytes<T>(Cuda{}, 8, 32, gelu)});
     void* const kept = aux.data();
-    const bool done = linear_activation_forward(Cuda{}, 8, 16, 32, x.data(), weight.data(), bias.data(), gelu, y.data(), kept);
+    const bool done = linear_activation_forward(Cuda{}, as_rows(x), as_rows(weight), bias.data(), gelu, as_rows(y), kept);
     if (done) CHECK(static_cast<float>(y.values()[5]) == Approx(6).epsilon(1e-2));
     return done;
   };
@@ -188,25 +194,25 @@ TEMPLATE_TEST_CASE("gradients over many rows, biases' on the way, have the same 
   const Tensor<T, Cuda> b1({out}, T(0.1f)), h({rows, out}), dw({out, in}), db({out}), dh({rows, out}), db1({out});
   for (int round = 0; round < rounds; ++round) {
     INFO("round " << round);
-    linear_backward_weight_bias(Cuda{}, rows, in, out, dy.data(), x.data(), 0, dw.data(), 0, db.data());
+    linear_backward_weight_bias(Cuda{}, as_rows(dy), as_rows(x), as_rows(dw), false, kernels::Gradient{db.data()});
     REQUIRE(repeats("dw", dw));
     REQUIRE(repeats("db", db));
     for (const bool gelu : {false, true}) {
       const std::string name = gelu ? "gelu" : "relu";
       const Tensor<std::uint8_t, Cuda> aux({activation_bytes<T>(Cuda{}, rows, out, gelu)});
       void* const kept = aux.data();
-      if (!linear_activation_forward(Cuda{}, rows, in, out, x.data(), w1.data(), b1.data(), gelu, h.data(), kept)) continue;
-      linear_backward_input_activation(Cuda{}, rows, out, in, dx.data(), w2.data(), gelu, h.data(), kept, dh.data(), db1.data());
+      if (!linear_activation_forward(Cuda{}, as_rows(x), as_rows(w1), b1.data(), gelu, as_rows(h), kept)) continue;
+      linear_backward_input_activation(Cuda{}, as_rows(dx), as_rows(w2), gelu, h.data(), kept, as_rows(dh), db1.data());
       REQUIRE(repeats(name + " db", db1));
       if (round % 10 > 1) continue;
       REQUIRE(repeats(name, h));
       REQUIRE(repeats(name + " dh", dh));
       const Tensor<T, Cuda> sums({out});
-      sum_rows(Cuda{}, rows, out, dh.data(), out, 0, sums.data());
+      sum_rows(Cuda{}, as_rows(dh), kernels::Gradient{sums.data()});
       REQUIRE(device::difference(db1, sums.to_host()) == "");
     }
   }
   const Tensor<T, Cuda> sums({out});
-  sum_rows(Cuda{}, rows, out, dy.data(), out, 0, sums.data());
+  sum_rows(Cuda{}, as_rows(dy), kernels::Gradient{sums.data()});
   CHECK(device::difference(db, sums.to_host()) == "");
 }

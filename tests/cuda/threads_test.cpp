@@ -88,7 +88,7 @@ Outcome compute(int number, const decode::TransformerModel<float, Cuda>& shared)
     const index_t n = 16 + 8 * number;
     const auto a = device::random<T>({n, n}, static_cast<std::uint64_t>(round)).to<Cuda>();
     const Tensor<T, Cuda> c({n, n});
-    gemm(Cuda{}, false, true, n, n, n, Wide<T>(1), a.data(), n, a.data(), n, Wide<T>(0), c.data(), n);
+    gemm(Cuda{}, as_rows(a), as_rows(a).transpose(), as_rows(c));
     for (const T x : c.values()) outcome.products.push_back(static_cast<float>(x));
     if (round == 2) release_cached(Cuda{});
 

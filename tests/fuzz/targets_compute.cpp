@@ -86,8 +86,11 @@ struct Stored {
     values = numbers<T>(in, stride * (transposed ? columns : rows));
   }
   [[nodiscard]] double operator()(index_t i, index_t j) const { return values[at(transposed ? j * stride + i : i * stride + j)]; }
-  [[nodiscard]] cpu::MatrixView<T> view() const { return cpu::stored(transposed, values.data(), stride); }
-  [[nodiscard]] const T* from(index_t i, index_t j) const { return view().at(i, j); }
+  [[nodiscard]] kernels::Matrix<const T> view() const { return {values.data(), rows, columns, stride, transposed}; }
+  /// So many rows and columns of it, from (i, j) on.
+  [[nodiscard]] kernels::Matrix<const T> part(index_t i, index_t j, index_t some_rows, index_t some_columns) const {
+    return {values.data() + (transposed ? j * stride + i : i * stride + j), some_rows, some_columns, stride, transposed};
+  }
 };
 
 /// The sizes of a product that does not take long.
@@ -107,8 +110,8 @@ void products(Input& in) {
   const index_t ldc = s.n + in.byte() % 5;
   const auto before = numbers<T>(in, s.m * ldc);
   const auto multiply = [&](index_t i, index_t rows, index_t j, index_t columns, std::vector<T>& c) {
-    gemm(Cpu{}, a.transposed, b.transposed, rows, columns, s.k, alpha, a.from(i, 0), a.stride, b.from(0, j), b.stride,
-         adds ? T(1) : T(0), c.data() + i * ldc + j, ldc);
+    gemm<T>(Cpu{}, a.part(i, 0, rows, s.k), b.part(0, j, s.k, columns), {c.data() + i * ldc + j, rows, columns, ldc},
+            {.alpha = alpha, .add = adds});
   };
   auto whole = before;
   multiply(0, s.m, 0, s.n, whole);
@@ -135,11 +138,10 @@ void products(Input& in) {
     expect(std::memcmp(&part[at(r * ldc + j)], &whole[at(r * ldc + j)], at(columns) * sizeof(T)) == 0,
            "gemm: an element's bits depend on its row and column alone");
 
-  const cpu::PackedMatrix<T> packed(s.k, s.n, b.view());
+  const cpu::PackedMatrix<T> packed(b.view());
   std::vector<T> plain(at(s.m * s.n)), again(at(s.m * s.n));
-  gemm(Cpu{}, a.transposed, b.transposed, s.m, s.n, s.k, T(1), a.from(0, 0), a.stride, b.from(0, 0), b.stride, T(0), plain.data(),
-       s.n);
-  packed.multiply(s.m, a.view(), nullptr, again.data(), s.n);
+  gemm<T>(Cpu{}, a.view(), b.view(), {plain.data(), s.m, s.n});
+  packed.multiply(a.view(), nullptr, {again.data(), s.m, s.n});
   expect(std::memcmp(plain.data(), again.data(), plain.size() * sizeof(T)) == 0, "PackedMatrix: the bits of gemm");
 }
 
@@ -150,9 +152,9 @@ void grams(Input& in) {
   const index_t lda = (transposed ? n : k) + in.byte() % 4, a_step = lda * (transposed ? k : n), ldc = n + in.byte() % 4;
   const auto a = numbers<T>(in, count * a_step);
   std::vector<T> c(at(count * n * ldc), T(7)), expected = c;
-  gram_batched(Cpu{}, count, transposed, n, k, T(0.5), a.data(), lda, a_step, T(0), c.data(), ldc, n * ldc);
-  gemm_batched(Cpu{}, count, transposed, !transposed, n, n, k, T(0.5), a.data(), lda, a_step, a.data(), lda, a_step, T(0),
-               expected.data(), ldc, n * ldc);
+  const kernels::Matrices<const T> as{{a.data(), n, k, lda, transposed}, a_step};
+  gram_batched<T>(Cpu{}, count, as, {{c.data(), n, n, ldc}, n * ldc}, {.alpha = 0.5});
+  gemm_batched<T>(Cpu{}, count, as, as.transpose(), {{expected.data(), n, n, ldc}, n * ldc}, {.alpha = 0.5});
   expect(std::memcmp(c.data(), expected.data(), c.size() * sizeof(T)) == 0, "gram_batched: the bits of gemm_batched");
 }
 
@@ -161,9 +163,9 @@ void int8_products(Input& in) {
   const Stored<float> b(in, s.k, s.n);
   const auto x = numbers<float>(in, s.m * s.k), bias = numbers<float>(in, s.n);
   const bool has_bias = (in.byte() & 1) != 0;
-  const cpu::Int8Matrix matrix(s.k, s.n, b.view());
+  const cpu::Int8Matrix matrix(b.view());
   std::vector<float> y(at(s.m * s.n)), alone(at(s.n));
-  matrix.multiply(s.m, x.data(), s.k, has_bias ? bias.data() : nullptr, y.data(), s.n);
+  matrix.multiply({x.data(), s.m, s.k}, has_bias ? bias.data() : nullptr, {y.data(), s.m, s.n});
 
   std::vector<std::int8_t> row(at(s.k)), columns(at(s.k * s.n));
   std::vector<float> scales(at(s.n)), column(at(s.k));
@@ -186,7 +188,7 @@ void int8_products(Input& in) {
     }
   }
   const index_t i = in.number(0, s.m - 1);
-  matrix.multiply(1, x.data() + i * s.k, s.k, has_bias ? bias.data() : nullptr, alone.data(), s.n);
+  matrix.multiply({x.data() + i * s.k, 1, s.k}, has_bias ? bias.data() : nullptr, {alone.data(), 1, s.n});
   expect(std::memcmp(alone.data(), y.data() + i * s.n, alone.size() * sizeof(float)) == 0,
          "Int8Matrix: what a row gets depends on that row alone");
 }
@@ -348,7 +350,7 @@ void sums(Input& in) {
   const index_t rows = in.number(1, 30), width = in.number(1, 100), stride = width + in.byte() % 4;
   const auto x = numbers<T>(in, rows * stride);
   std::vector<T> y(at(width), T(7));
-  sum_rows(Cpu{}, rows, width, x.data(), stride, T(0), y.data());
+  sum_rows(Cpu{}, {x.data(), rows, width, stride}, kernels::Gradient{y.data()});
   double squares = 0;
   for (const T value : x) squares += static_cast<double>(value) * static_cast<double>(value);
   for (index_t j = 0; j < width; ++j) {

@@ -26,8 +26,8 @@ void additive_attention_forward(Cpu, const AttentionLayout& a, const T* q, const
         w[i * keys + j] = cpu::sum_over<T>(n, [=](index_t c) { return score[c] * cpu::tanh(qi[c] + kj[c]); });
       }
     softmax_forward(Cpu{}, queries, keys, w, w);
-    cpu::gemm_block(false, false, queries, a.d_v, keys, T(1), w, keys, v + a.keys.begin(s) * a.d_v, a.d_v, T(0),
-                    out + a.queries.begin(s) * a.d_v, a.d_v);
+    cpu::gemm_block<T>({w, queries, keys}, {v + a.keys.begin(s) * a.d_v, keys, a.d_v},
+                       {out + a.queries.begin(s) * a.d_v, queries, a.d_v});
   });
 }
 
@@ -40,10 +40,10 @@ void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, c
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
     const index_t query_row = a.queries.begin(s), key_row = a.keys.begin(s);
     const T* w = weights + a.weight_offset[static_cast<std::size_t>(s)];
-    const T* doutput = dout + query_row * a.d_v;
+    const Matrix<const T> doutput{dout + query_row * a.d_v, queries, a.d_v};
     std::vector<T> ds(static_cast<std::size_t>(queries * keys));
-    cpu::gemm_block(true, false, keys, a.d_v, queries, T(1), w, keys, doutput, a.d_v, T(0), dv + key_row * a.d_v, a.d_v);
-    cpu::gemm_block(false, true, queries, keys, a.d_v, T(1), doutput, a.d_v, v + key_row * a.d_v, a.d_v, T(0), ds.data(), keys);
+    cpu::gemm_block<T>(Matrix{w, queries, keys}.transpose(), doutput, {dv + key_row * a.d_v, keys, a.d_v});
+    cpu::gemm_block<T>(doutput, Matrix{v + key_row * a.d_v, keys, a.d_v}.transpose(), {ds.data(), queries, keys});
     std::fill(dq + query_row * n, dq + (query_row + queries) * n, T(0));
     std::fill(dk + key_row * n, dk + (key_row + keys) * n, T(0));
     T* dscore = dscores + s * n;

@@ -145,8 +145,8 @@ void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, co
     cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
       const index_t row = a.queries.begin(s) + block.first, width = block.width;
       T* w = weights_room.get<T>(block.size());
-      cpu::gemm_block(false, true, block.rows, block.seen, a.d_k, T(1), q + row * a.q_stride + h * a.d_k, a.q_stride, ks,
-                      a.k_stride, T(0), w, width);
+      const Matrix<const T> qs{q + row * a.q_stride + h * a.d_k, block.rows, a.d_k, a.q_stride};
+      cpu::gemm_block<T>(qs, Matrix{ks, block.seen, a.d_k, a.k_stride}.transpose(), {w, block.rows, block.seen, width});
       const auto kept = rows.shift ? SoftmaxRows<T>{rows.shift + row * a.heads + h, rows.inverse + row * a.heads + h} : rows;
       cpu::attention_softmax(a, block, bs, w, kept, a.heads);
       if (weights)
@@ -157,8 +157,8 @@ void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, co
         cpu::attention_dropout(a, block, s, h, w, dropped);
         p = dropped;
       }
-      cpu::gemm_block(false, false, block.rows, a.d_v, block.seen, T(1), p, width, vs, a.v_stride, T(0),
-                      out + row * a.out_stride + h * a.d_v, a.out_stride);
+      cpu::gemm_block<T>({p, block.rows, block.seen, width}, {vs, block.seen, a.d_v, a.v_stride},
+                         {out + row * a.out_stride + h * a.d_v, block.rows, a.d_v, a.out_stride});
     });
   });
 }
@@ -178,7 +178,6 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q
     const T *ks = rows_of_keys(k, a.k_stride, a.d_k), *vs = rows_of_keys(v, a.v_stride, a.d_v);
     const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
     T *dks = rows_of_keys(dk, a.k_stride, a.d_k), *dvs = rows_of_keys(dv, a.v_stride, a.d_v);
-    const T scale = static_cast<T>(a.scale);
     const auto clear = [](T* x, index_t begin, index_t end, index_t width, index_t stride) {
       for (index_t j = begin; x && j < end; ++j) std::fill(x + j * stride, x + j * stride + width, T(0));
     };
@@ -186,13 +185,14 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q
     clear(dks, seen, keys, a.d_k, a.k_stride);
     clear(dvs, seen, keys, a.d_v, a.v_stride);
     thread_local cpu::Scratch weights_room, dropped_room, scores_room;
-    T keep = T(0);  // the first block, which is the last of the sentence, sees all keys that any sees
+    bool add = false;  // the first block, which is the last of the sentence, sees all keys that any sees
     cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
       const index_t row = a.queries.begin(s) + block.first, width = block.width;
-      const T* qs = q + row * a.q_stride + h * a.d_k;
-      const T* doutput = dout + row * a.out_stride + h * a.d_v;
+      const Matrix<const T> qs{q + row * a.q_stride + h * a.d_k, block.rows, a.d_k, a.q_stride};
+      const Matrix<const T> doutput{dout + row * a.out_stride + h * a.d_v, block.rows, a.d_v, a.out_stride};
+      const Matrix<const T> seen_keys{ks, block.seen, a.d_k, a.k_stride}, seen_values{vs, block.seen, a.d_v, a.v_stride};
       T* w = weights_room.get<T>(block.size());
-      cpu::gemm_block(false, true, block.rows, block.seen, a.d_k, T(1), qs, a.q_stride, ks, a.k_stride, T(0), w, width);
+      cpu::gemm_block<T>(qs, seen_keys.transpose(), {w, block.rows, block.seen, width});
       cpu::attention_softmax_again(a, block, bs, w, {rows.shift + row * a.heads + h, rows.inverse + row * a.heads + h}, a.heads);
       if (dvs) {
         const T* p = w;
@@ -201,11 +201,13 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q
           cpu::attention_dropout(a, block, s, h, w, dropped);
           p = dropped;
         }
-        cpu::gemm_block(true, false, block.seen, a.d_v, block.rows, T(1), p, width, doutput, a.out_stride, keep, dvs, a.v_stride);
+        cpu::gemm_block<T>(Matrix{p, block.rows, block.seen, width}.transpose(), doutput, {dvs, block.seen, a.d_v, a.v_stride},
+                           {.add = add});
       }
       if (dq || dk || ds_out) {
         T* ds = scores_room.get<T>(block.size());
-        cpu::gemm_block(false, true, block.rows, block.seen, a.d_v, T(1), doutput, a.out_stride, vs, a.v_stride, T(0), ds, width);
+        const Matrix<T> dscores{ds, block.rows, block.seen, width};
+        cpu::gemm_block<T>(doutput, seen_values.transpose(), dscores);
         for (index_t i = 0; i < block.rows; ++i)  // what the product leaves as it was
           for (index_t j = block.seen; j < width; ++j) ds[i * width + j] = T(0);
         if (a.dropout > 0) cpu::attention_dropout(a, block, s, h, ds, ds);
@@ -219,12 +221,12 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q
         if (ds_out)
           cpu::attention_store(block, keys, ds, ds_out + a.weight_offset[static_cast<std::size_t>(s)] + h * queries * keys);
         if (dq)
-          cpu::gemm_block(false, false, block.rows, a.d_k, block.seen, scale, ds, width, ks, a.k_stride, T(0),
-                          dq + row * a.q_stride + h * a.d_k, a.q_stride);
+          cpu::gemm_block<T>(dscores, seen_keys, {dq + row * a.q_stride + h * a.d_k, block.rows, a.d_k, a.q_stride},
+                             {.alpha = a.scale});
         if (dks)
-          cpu::gemm_block(true, false, block.seen, a.d_k, block.rows, scale, ds, width, qs, a.q_stride, keep, dks, a.k_stride);
+          cpu::gemm_block<T>(dscores.transpose(), qs, {dks, block.seen, a.d_k, a.k_stride}, {.alpha = a.scale, .add = add});
       }
-      keep = T(1);
+      add = true;
     });
   });
 }

@@ -3,6 +3,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/matrix.hpp"
 
 /// Passes over whole arrays that everything else needs.
 namespace attend::kernels {
@@ -40,18 +41,19 @@ void convert(Cpu, index_t n, const From* x, To* y) {
   });
 }
 
-/// y[j] = beta * y[j] + sum over the rows of x[., j]; x is [rows, width] with `stride` elements from row to row.
+/// The sum of x's rows, into a row. x is not transposed.
 template <class T>
-void sum_rows(Cpu, index_t rows, index_t width, const T* x, index_t stride, T beta, T* y) {
-  parallel_for(width, std::max<index_t>(64, 8192 / std::max<index_t>(1, rows)), [=](index_t begin, index_t end) {
-    for (index_t j = begin; j < end; ++j) y[j] = beta == T(0) ? T(0) : beta * y[j];
+void sum_rows(Cpu, ConstMatrix<T> x, Gradient<T> into) {
+  parallel_for(x.columns, std::max<index_t>(64, 8192 / std::max<index_t>(1, x.rows)), [=](index_t begin, index_t end) {
+    T* const y = into.data;
+    for (index_t j = begin; !into.add && j < end; ++j) y[j] = T(0);
     index_t i = 0;
-    for (; i + 4 <= rows; i += 4) {  // four at a time, so that y is read and written a quarter as often
-      const T *x0 = x + i * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+    for (; i + 4 <= x.rows; i += 4) {  // four at a time, so that y is read and written a quarter as often
+      const T *x0 = x.data + i * x.stride, *x1 = x0 + x.stride, *x2 = x1 + x.stride, *x3 = x2 + x.stride;
       for (index_t j = begin; j < end; ++j) y[j] += (x0[j] + x1[j]) + (x2[j] + x3[j]);
     }
-    for (; i < rows; ++i)
-      for (index_t j = begin; j < end; ++j) y[j] += x[i * stride + j];
+    for (; i < x.rows; ++i)
+      for (index_t j = begin; j < end; ++j) y[j] += x.data[i * x.stride + j];
   });
 }
 

@@ -6,6 +6,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/gemm_kernel.hpp"
 #include "attend/cpu/scratch.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cpu {
 
@@ -21,8 +22,7 @@ Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t l, index_t k, index_
 /// Columns [begin, end) of c, panel by panel, by one thread: for not too many rows, where each panel is best copied by whom it
 /// serves.
 template <class T>
-void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome,
-                         T* c, index_t ldc) {
+void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
   constexpr index_t N = tile_columns<T>;
   thread_local Scratch scratch;
   const bool in_place = b.column_step == 1 && m <= 2 * tile_rows;
@@ -31,7 +31,7 @@ void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, Matri
     for (index_t l = 0; l < k; l += k_block) {
       const index_t deep = std::min(k_block, k - l);
       multiply_panels(m, std::min(N, end - j), deep, a.from(0, l), one_panel(in_place, b, l, deep, j, end - j, copy),
-                      outcome.from(l, j), c + j, ldc);
+                      outcome.at(0, j).from(l));
     }
 }
 
@@ -40,7 +40,7 @@ void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, Matri
 /// With `lower`, only whole tiles are left out that lie above c's diagonal.
 template <class T>
 void multiply_by_rows(bool parallel, bool lower, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b,
-                      Outcome<T> outcome, T* c, index_t ldc) {
+                      Outcome<T> outcome) {
   constexpr index_t N = tile_columns<T>, columns = std::max<index_t>(1, (index_t{1} << 20) / (k_block * sizeof(T)) / N) * N;
   constexpr index_t most_k = 8 * k_block;
   const auto run = [&](index_t count, index_t grain, auto&& body) {
@@ -78,8 +78,7 @@ void multiply_by_rows(bool parallel, bool lower, index_t m, index_t n, index_t k
           for (index_t first = 0; wanted > 0 && first < deep; first += k_block) {
             const Panels<T> from =
                 copied ? Panels<T>{copy(first, 0), depth(first) * N, N} : Panels<T>{b.at(l + first, j), N, b.row_step};
-            multiply_panels(last - row, wanted, depth(first), a.from(row, l + first), from, outcome.from(l + first, j),
-                            c + row * ldc + j, ldc);
+            multiply_panels(last - row, wanted, depth(first), a.from(row, l + first), from, outcome.at(row, j).from(l + first));
           }
         }
       });
@@ -88,18 +87,19 @@ void multiply_by_rows(bool parallel, bool lower, index_t m, index_t n, index_t k
 
 /// c [m, n] = alpha * a b (+ c where `add`, + bias). For k = 0, the sum is 0.
 template <class T>
-void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c,
-              index_t ldc) {
+void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
   constexpr index_t N = tile_columns<T>;
   if (m <= 0 || n <= 0) return;
   if (k == 0) {
     for (index_t i = 0; i < m; ++i)
-      for (index_t j = 0; j < n; ++j)
-        c[i * ldc + j] = (outcome.add ? c[i * ldc + j] : T(0)) + (outcome.bias ? outcome.bias[j] : T(0));
+      for (index_t j = 0; j < n; ++j) {
+        T& c = outcome.c[i * outcome.ldc + j];
+        c = (outcome.add ? c : T(0)) + (outcome.bias ? outcome.bias[j] : T(0));
+      }
     return;
   }
   if (m * n * k < 262144 && m > 2 && b.column_step == 1 && n % width<T> == 0 && k <= k_block) {
-    multiply_in_place(m, n, k, a, b, outcome, c, ldc);
+    multiply_in_place(m, n, k, a, b, outcome);
     return;
   }
   parallel = parallel && m * n * k >= 65536 && threads() > 1 && !ThreadPool::within_loop();
@@ -109,14 +109,13 @@ void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, M
   const bool wide = k >= 64 && n >= (a.column_step == 1 ? m : 2 * m) && n >= 2 * N * threads();
   const bool by_columns = m <= 8 * tile_rows || (m <= 20 * tile_rows && wide);
   if (parallel ? !by_columns : m > 2 * tile_rows && n > N) {
-    multiply_by_rows(parallel, false, m, n, k, a, b, outcome, c, ldc);
+    multiply_by_rows(parallel, false, m, n, k, a, b, outcome);
   } else if (parallel) {
     const index_t panels = (n + N - 1) / N;
-    parallel_for(panels, std::max<index_t>(1, 32768 / (m * k * N)), [&](index_t begin, index_t end) {
-      multiply_by_columns(m, begin * N, std::min(end * N, n), k, a, b, outcome, c, ldc);
-    });
+    parallel_for(panels, std::max<index_t>(1, 32768 / (m * k * N)),
+                 [&](index_t begin, index_t end) { multiply_by_columns(m, begin * N, std::min(end * N, n), k, a, b, outcome); });
   } else {
-    multiply_by_columns(m, index_t{0}, n, k, a, b, outcome, c, ldc);
+    multiply_by_columns(m, index_t{0}, n, k, a, b, outcome);
   }
 }
 
@@ -137,67 +136,47 @@ void mirror(index_t n, T* c, index_t ldc) {
     for (index_t j = 0; j < i; ++j) c[j * ldc + i] = c[i * ldc + j];
 }
 
+/// One thread's product: c = alpha * a * b, and c on top if `add`.
 template <class T>
-MatrixView<T> stored(bool transposed, const T* data, index_t stride) {
-  return transposed ? MatrixView<T>{data, 1, stride} : MatrixView<T>{data, stride, 1};
-}
-
-/// One thread's product: c [m, n] = alpha * a * b + beta * c, rows at strides lda, ldb, ldc; a is stored [k, m] where
-/// `a_transposed`, b [n, k] where `b_transposed`. beta is 0 or 1.
-template <class T>
-void gemm_block(bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k, T alpha, const T* a, index_t lda,
-                const T* b, index_t ldb, T beta, T* c, index_t ldc) {
-  multiply(false, m, n, k, stored(a_transposed, a, lda), stored(b_transposed, b, ldb), {alpha, beta != T(0), nullptr}, c, ldc);
+void gemm_block(ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOptions& options = {}) {
+  multiply(false, c.rows, c.columns, a.columns, MatrixView<T>(a), MatrixView<T>(b), Outcome<T>(options, nullptr, c));
 }
 
 }  // namespace attend::cpu
 
 namespace attend::kernels {
 
-/// c [m, n] = alpha * op(a) * op(b) + beta * c, all stored row by row; op(a) is [m, k] and a is stored [k, m] where
-/// `a_transposed`, likewise b. lda, ldb, ldc: elements from one stored row to the next. beta is 0 (c need not hold anything
-/// yet) or 1. An element's bits depend on its row of a and column of b alone: neither on the others nor on the threads.
+/// c [m, n] = alpha * a * b, a [m, k] and b [k, n], and what c was before on top if `add`; c is not transposed. An element's bits
+/// depend on its row of a and column of b alone: neither on the others nor on the threads.
 template <class T>
-void gemm(Cpu, bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k, T alpha, const T* a, index_t lda,
-          const T* b, index_t ldb, T beta, T* c, index_t ldc) {
-  cpu::multiply(true, m, n, k, cpu::stored(a_transposed, a, lda), cpu::stored(b_transposed, b, ldb),
-                {alpha, beta != T(0), nullptr}, c, ldc);
+void gemm(Cpu, ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOptions& options = {}) {
+  cpu::multiply(true, c.rows, c.columns, a.columns, cpu::MatrixView<T>(a), cpu::MatrixView<T>(b),
+                cpu::Outcome<T>(options, nullptr, c));
 }
 
-/// `batch` products of that kind; a_step, b_step, c_step: elements from one product's matrix to the next's (0: the same one).
+/// `count` products of that kind.
 template <class T>
-void gemm_batched(Cpu, index_t batch, bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k, T alpha, const T* a,
-                  index_t lda, index_t a_step, const T* b, index_t ldb, index_t b_step, T beta, T* c, index_t ldc,
-                  index_t c_step) {
-  if (batch == 1) {
-    gemm(Cpu{}, a_transposed, b_transposed, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    return;
-  }
-  const index_t cost = std::max<index_t>(1, m * n * k);
-  parallel_for(batch, std::max<index_t>(1, 32768 / cost), [=](index_t begin, index_t end) {
-    for (index_t i = begin; i < end; ++i)
-      cpu::gemm_block(a_transposed, b_transposed, m, n, k, alpha, a + i * a_step, lda, b + i * b_step, ldb, beta, c + i * c_step,
-                      ldc);
+void gemm_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Matrices<T> c, const ProductOptions& options = {}) {
+  if (count == 1) return gemm(Cpu{}, a.first, b.first, c.first, options);
+  const index_t cost = std::max<index_t>(1, c.first.rows * c.first.columns * a.first.columns);
+  parallel_for(count, std::max<index_t>(1, 32768 / cost), [=](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) cpu::gemm_block(a[i], b[i], c[i], options);
   });
 }
 
-/// `batch` products of a matrix and its own transpose, c [n, n] = alpha * op(a) * op(a)^T + beta * c: op(a) is [n, k], and a is
-/// stored [k, n] where `transposed`; with a beta of 1, c is symmetric before. The same bits as gemm_batched's, for half to
-/// two thirds of the work.
+/// `count` products of a matrix and its own transpose, c [n, n] = alpha * a * a^T, and c on top if `add`, which is symmetric
+/// then. The same bits as gemm_batched's, for half to two thirds of the work.
 template <class T>
-void gram_batched(Cpu, index_t batch, bool transposed, index_t n, index_t k, T alpha, const T* a, index_t lda, index_t a_step,
-                  T beta, T* c, index_t ldc, index_t c_step) {
+void gram_batched(Cpu, index_t count, ConstMatrices<T> a, Matrices<T> c, const ProductOptions& options = {}) {
+  const index_t n = c.first.rows, k = a.first.columns;
   const auto one = [=](bool parallel, index_t i) {
-    const cpu::MatrixView<T> rows = cpu::stored(transposed, a + i * a_step, lda);
-    cpu::multiply_by_rows(parallel, true, n, n, k, rows, {rows.data, rows.column_step, rows.row_step},
-                          {alpha, beta != T(0), nullptr}, c + i * c_step, ldc);
-    cpu::mirror(n, c + i * c_step, ldc);
+    const cpu::MatrixView<T> rows(a[i]), columns(a[i].transpose());
+    cpu::multiply_by_rows(parallel, true, n, n, k, rows, columns, cpu::Outcome<T>(options, nullptr, c[i]));
+    cpu::mirror(n, c[i].data, c[i].stride);
   };
-  if (n == 0 || k == 0)
-    return gemm_batched(Cpu{}, batch, transposed, !transposed, n, n, k, alpha, a, lda, a_step, a, lda, a_step, beta, c, ldc,
-                        c_step);
-  if (batch == 1) return one(true, 0);
-  parallel_for(batch, 1, [&](index_t begin, index_t end) {
+  if (n == 0 || k == 0) return gemm_batched(Cpu{}, count, a, a.transpose(), c, options);
+  if (count == 1) return one(true, 0);
+  parallel_for(count, 1, [&](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) one(false, i);
   });
 }

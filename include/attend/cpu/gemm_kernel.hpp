@@ -16,15 +16,24 @@
 /// Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, for the arrangement.
 namespace attend::cpu {
 
-/// What becomes of a sum: c = alpha * sum (+ c where `add`, + bias if there is one: a number for each column).
+/// What becomes of the sums, and where: c = alpha * sum (+ c where `add`, + bias if there is one: a number for each column).
 template <class T>
 struct Outcome {
   T alpha;
   bool add;
   const T* bias;
+  T* c;
+  index_t ldc;
 
-  /// That of the sums from k = l on, for the columns from j on: what comes first sets c and brings the bias, the rest adds.
-  [[nodiscard]] Outcome from(index_t l, index_t j) const { return {alpha, add || l > 0, bias && l == 0 ? bias + j : nullptr}; }
+  Outcome(T factor, bool on_top, const T* column_bias, T* to, index_t stride)
+      : alpha(factor), add(on_top), bias(column_bias), c(to), ldc(stride) {}
+  Outcome(const ProductOptions& options, const T* column_bias, const Matrix<T>& to)
+      : Outcome(static_cast<T>(options.alpha), options.add, column_bias, to.data, to.stride) {}
+
+  /// That of c's rows from i and columns from j on.
+  [[nodiscard]] Outcome at(index_t i, index_t j) const { return {alpha, add, bias ? bias + j : nullptr, c + i * ldc + j, ldc}; }
+  /// That of the sums from k = l on: what comes first sets c and brings the bias, the rest adds.
+  [[nodiscard]] Outcome from(index_t l) const { return {alpha, add || l > 0, l == 0 ? bias : nullptr, c, ldc}; }
 };
 
 namespace detail {
@@ -40,9 +49,11 @@ template <class T>
 /// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. Where `APacked`, a's steps are those of a packed
 /// tile, known to the compiler.
 template <class T, int R, int V, bool APacked>
-[[gnu::noinline]] void tile(index_t k, MatrixView<T> a, const T* b, index_t b_step, index_t panel_step, Outcome<T> outcome, T* c,
-                            index_t ldc, index_t columns) {
+[[gnu::noinline]] void tile(index_t k, MatrixView<T> a, const T* b, index_t b_step, index_t panel_step, Outcome<T> outcome,
+                            index_t columns) {
   constexpr int W = width<T>;
+  T* c = outcome.c;
+  const index_t ldc = outcome.ldc;
   const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
   Vector<T> sum[R][V] = {};
   const T* from = a.data;
@@ -107,7 +118,7 @@ template <class T, int R, int V, bool APacked>
 }
 
 template <class T>
-using Tile = void (*)(index_t, MatrixView<T>, const T*, index_t, index_t, Outcome<T>, T*, index_t, index_t);
+using Tile = void (*)(index_t, MatrixView<T>, const T*, index_t, index_t, Outcome<T>, index_t);
 
 /// Panels that a tile of R rows takes at once: with few rows, more columns keep the multipliers busy.
 constexpr int panels_of(int rows) { return rows <= 1 ? (vector_registers == 32 ? 4 : 3) : rows <= 2 ? 2 : 1; }
@@ -139,19 +150,18 @@ Tile<T> last_tile(index_t rows, index_t columns) {
 
 /// The same as `multiply_panels` if nothing is worth a copy: few rows, and b's in whole vectors that are read where they lie.
 template <class T>
-void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome, T* c, index_t ldc) {
+void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
   for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
     const index_t count = (m - i) / left;
     for (index_t j = 0; j < n; j += tile_columns<T>)
-      detail::last_tile<T>(count, n - j)(k, a.from(i, 0), b.at(0, j), b.row_step, 0, outcome.from(0, j), c + i * ldc + j, ldc,
-                                         n - j);
+      detail::last_tile<T>(count, n - j)(k, a.from(i, 0), b.at(0, j), b.row_step, 0, outcome.at(i, j), n - j);
     i += count;
   }
 }
 
 /// c [m, n] from rows of a and the panels of b, at most `k_block` deep.
 template <class T>
-void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome, T* c, index_t ldc) {
+void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome) {
   static constexpr auto direct = detail::direct_tiles<T>(std::make_integer_sequence<int, tile_rows>{});
   constexpr index_t N = tile_columns<T>;
   // Packing costs as much as reading a once more for some panels; without it, rows a power of two apart share cache lines.
@@ -176,8 +186,7 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
       const auto at = static_cast<std::size_t>(count - 1);
       const MatrixView<T> part = rows ? MatrixView<T>{rows + t * packed_rows<T> * k_block, 1, packed_rows<T>} : a.from(i, 0);
       const auto multiply = [&](detail::Tile<T> tile, index_t p) {
-        tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.from(0, p * N), c + i * ldc + p * N, ldc,
-             n - p * N);
+        tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(i, p * N), n - p * N);
       };
       const detail::Tile<T> usual = rows ? detail::one_panel_tiles<T, true>[at] : direct[at];
       const index_t together = rows ? 1 : detail::panels_of(static_cast<int>(count));

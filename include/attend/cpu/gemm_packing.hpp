@@ -4,10 +4,16 @@
 
 #include "attend/core/types.hpp"
 #include "attend/cpu/simd.hpp"
+#include "attend/kernels/matrix.hpp"
 
 /// How the operands of a matrix product lie: in memory as they came, or copied in the order in which the tiles of
 /// gemm_kernel.hpp read them.
 namespace attend::cpu {
+
+using kernels::ConstMatrix;
+using kernels::Gradient;
+using kernels::Matrix;
+using kernels::ProductOptions;
 
 /// Rows of a tile, and vectors in each: what fills the registers, with room for a row of b and a number of a.
 inline constexpr int tile_rows = vector_registers == 32 ? 14 : 6;
@@ -21,11 +27,16 @@ inline constexpr index_t packed_rows = (tile_rows + width<T> - 1) / width<T>* wi
 /// Numbers summed in one go. A tile of a of this depth stays in the first-level cache.
 inline constexpr index_t k_block = 512;
 
-/// A matrix as it lies in memory: element (row, column) is data[row * row_step + column * column_step].
+/// A matrix, or what is left of one from some element on: element (row, column) is data[row * row_step + column * column_step].
 template <class T>
 struct MatrixView {
   const T* data;
   index_t row_step, column_step;
+
+  MatrixView(const T* at, index_t to_next_row, index_t to_next_column)
+      : data(at), row_step(to_next_row), column_step(to_next_column) {}
+  explicit MatrixView(const kernels::Matrix<const T>& m)
+      : MatrixView(m.data, m.transposed ? 1 : m.stride, m.transposed ? m.stride : 1) {}
 
   [[nodiscard]] const T* at(index_t row, index_t column) const { return data + row * row_step + column * column_step; }
   [[nodiscard]] MatrixView from(index_t row, index_t column) const { return {at(row, column), row_step, column_step}; }

@@ -45,11 +45,17 @@ inline constexpr bool shifted_bytes = false;
 #endif
 }
 
-/// One tile of an 8-bit product: sums [R, V vectors] over k / 4 groups, into y = sum * row scale * column scale + bias.
+/// What becomes of an 8-bit product's sums, and where: y = sum * row scale * column scale + bias, if there is one.
+struct Int8Outcome {
+  const float *row_scales, *column_scales, *bias;
+  float* y;
+  index_t ldy;
+};
+
+/// One tile of an 8-bit product: sums [R, V vectors] over k / 4 groups.
 template <int R, int P>
 [[gnu::noinline]] void int8_tile(index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b, index_t panel_step,
-                                 const std::int32_t* start, const float* row_scales, const float* column_scales,
-                                 const float* bias, float* y, index_t ldy, index_t columns) {
+                                 const std::int32_t* start, Int8Outcome outcome, index_t columns) {
   constexpr int V = P * tile_vectors, W = width<std::int32_t>, row_bytes = tile_vectors * W * 4;
   Words sum[R][V];
 #pragma GCC unroll 16
@@ -73,20 +79,21 @@ template <int R, int P>
   for (int v = 0; v < V; ++v) {
     const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
     if (here <= 0) break;
-    const Vector<float> scale = load<float>(column_scales + v * W);
+    const Vector<float> scale = load<float>(outcome.column_scales + v * W);
     Vector<float> add = {};
-    if (bias) add = here == W ? load<float>(bias + v * W) : load_part<float>(bias + v * W, here);
+    if (const float* bias = outcome.bias) add = here == W ? load<float>(bias + v * W) : load_part<float>(bias + v * W, here);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
-      const Vector<float> z = __builtin_convertvector(sum[i][v], Vector<float>) * (row_scales[i] * scale) + add;
-      if (here == W) store<float>(y + i * ldy + v * W, z);
-      else store_part<float>(y + i * ldy + v * W, z, here);
+      const Vector<float> z = __builtin_convertvector(sum[i][v], Vector<float>) * (outcome.row_scales[i] * scale) + add;
+      float* const to = outcome.y + i * outcome.ldy + v * W;
+      if (here == W) store<float>(to, z);
+      else store_part<float>(to, z, here);
     }
   }
 }
 
-using Int8Tile = void (*)(index_t, const std::int8_t*, index_t, const std::int8_t*, index_t, const std::int32_t*, const float*,
-                          const float*, const float*, float*, index_t, index_t);
+using Int8Tile = void (*)(index_t, const std::int8_t*, index_t, const std::int8_t*, index_t, const std::int32_t*, Int8Outcome,
+                          index_t);
 template <bool Wide, int... R>
 constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
   return std::array<Int8Tile, sizeof...(R)>{&int8_tile < R + 1, Wide ? panels_of(R + 1) : 1 > ...};
@@ -109,20 +116,22 @@ inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
 class Int8Matrix {
  public:
   /// Throws ValueError for a k so large that a sum might not fit into 32 bits.
-  Int8Matrix(index_t k, index_t n, MatrixView<float> b)
-      : k_(k),
-        n_(n),
-        groups_((k + 3) / 4),
-        panels_((n + N - 1) / N),
+  explicit Int8Matrix(const Matrix<const float>& b)
+      : k_(b.rows),
+        n_(b.columns),
+        groups_((k_ + 3) / 4),
+        panels_((n_ + N - 1) / N),
         bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
         start_(static_cast<std::size_t>(panels_ * N)),
         scales_(static_cast<std::size_t>(panels_ * N)) {
+    const index_t k = k_;
+    const MatrixView<float> from(b);
     check_value(k <= 65536, "Int8Matrix", "sums of ", k, " products, at most 65536 fit into 32 bits");
-    parallel_for(n, 64, [&](index_t begin, index_t end) {
+    parallel_for(n_, 64, [&](index_t begin, index_t end) {
       std::vector<float> column(static_cast<std::size_t>(k));
       std::vector<std::int8_t> q(static_cast<std::size_t>(k));
       for (index_t j = begin; j < end; ++j) {
-        for (index_t l = 0; l < k; ++l) column[static_cast<std::size_t>(l)] = *b.at(l, j);
+        for (index_t l = 0; l < k; ++l) column[static_cast<std::size_t>(l)] = *from.at(l, j);
         scales_[static_cast<std::size_t>(j)] = quantize_row(k, column.data(), q.data());
         std::int32_t sum = 0;
         std::int8_t* to = bytes_.data() + j / N * panel_bytes() + j % N * 4;
@@ -136,7 +145,8 @@ class Int8Matrix {
   }
 
   /// y [m, n] = x b + bias, x [m, k] in 8 bits as well, each row with a scale of its own. `bias` may be null.
-  void multiply(index_t m, const float* x, index_t ldx, const float* bias, float* y, index_t ldy) const {
+  void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const {
+    const index_t m = y.rows;
     if (m <= 0) return;
     thread_local Scratch scratch;
     const index_t stride = groups_ * 4;
@@ -144,14 +154,14 @@ class Int8Matrix {
     auto* const bytes = reinterpret_cast<std::int8_t*>(scales + m);
     for (index_t i = 0; i < m; ++i) {
       std::int8_t* const row = bytes + i * stride;
-      scales[i] = quantize_row(k_, x + i * ldx, row);
+      scales[i] = quantize_row(k_, x.data + i * x.stride, row);
       std::fill(row + k_, row + stride, std::int8_t{0});
       if (detail::shifted_bytes)
         for (index_t l = 0; l < stride; ++l) row[l] = static_cast<std::int8_t>(row[l] ^ -128);
     }
     // Bytes are read four times as fast as floats.
     share_product(m, panels_, n_ * k_ / 4, [&](index_t begin, index_t end, index_t first, index_t last) {
-      multiply_part(begin, end, first, last, bytes, scales, bias, y, ldy);
+      multiply_part(begin, end, first, last, bytes, scales, bias, y);
     });
   }
 
@@ -160,7 +170,7 @@ class Int8Matrix {
   [[nodiscard]] index_t panel_bytes() const { return groups_ * N * 4; }
 
   void multiply_part(index_t begin, index_t end, index_t first, index_t last, const std::int8_t* bytes, const float* scales,
-                     const float* bias, float* y, index_t ldy) const {
+                     const float* bias, const Matrix<float>& y) const {
     static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, tile_rows>{});
     static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, tile_rows>{});
     const index_t m = end - begin, tiles = (m + tile_rows - 1) / tile_rows, stride = groups_ * 4;
@@ -172,7 +182,8 @@ class Int8Matrix {
         const auto at = static_cast<std::size_t>(count - 1);
         const auto run = [&](detail::Int8Tile tile, index_t p) {
           tile(groups_, bytes + i * stride, stride, bytes_.data() + p * panel_bytes(), panel_bytes(), start_.data() + p * N,
-               scales + i, scales_.data() + p * N, bias ? bias + p * N : nullptr, y + i * ldy + p * N, ldy, n_ - p * N);
+               {scales + i, scales_.data() + p * N, bias ? bias + p * N : nullptr, y.data + i * y.stride + p * N, y.stride},
+               n_ - p * N);
         };
         index_t p = block;
         for (; p + step <= stop; p += step) run(wide[at], p);

@@ -108,8 +108,8 @@ void layer_norm_backward_then(const NormLayout& norm, index_t rows, const T* dy,
       after(first, count);
     }
   });
-  if (dgamma) sum_rows(Cpu{}, parts, sums, partial_sums, 2 * sums, gamma_keep, dgamma);
-  if (dbeta) sum_rows(Cpu{}, parts, sums, partial_sums + sums, 2 * sums, beta_keep, dbeta);
+  if (dgamma) sum_rows(Cpu{}, {partial_sums, parts, sums, 2 * sums}, Gradient{dgamma, gamma_keep != T(0)});
+  if (dbeta) sum_rows(Cpu{}, {partial_sums + sums, parts, sums, 2 * sums}, Gradient{dbeta, beta_keep != T(0)});
 }
 
 }  // namespace attend::cpu

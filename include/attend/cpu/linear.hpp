@@ -9,34 +9,34 @@ namespace attend::kernels {
 
 /// y [rows, out] = x [rows, in] * weight^T + bias; weight is [out, in], bias [out] or null.
 template <class T>
-void linear_forward(Cpu, index_t rows, index_t in, index_t out, const T* x, const T* weight, const T* bias, T* y) {
-  cpu::multiply(true, rows, out, in, cpu::stored(false, x, in), cpu::stored(true, weight, in), {T(1), false, bias}, y, out);
+void linear_forward(Cpu, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias, Matrix<T> y) {
+  cpu::multiply(true, y.rows, y.columns, x.columns, cpu::MatrixView<T>(x), cpu::MatrixView<T>(weight.transpose()),
+                cpu::Outcome<T>({}, bias, y));
 }
 
-/// dx = keep * dx + dy * weight.
+/// dx = dy * weight, and dx on top if `add`.
 template <class T>
-void linear_backward_input(Cpu, index_t rows, index_t in, index_t out, const T* dy, const T* weight, T keep, T* dx) {
-  gemm(Cpu{}, false, false, rows, in, out, T(1), dy, out, weight, in, keep, dx, in);
+void linear_backward_input(Cpu, ConstMatrix<T> dy, ConstMatrix<T> weight, Matrix<T> dx, bool add) {
+  gemm(Cpu{}, dy, weight, dx, {.add = add});
 }
 
-/// dweight = keep * dweight + dy^T * x, over all rows at once.
+/// dweight = dy^T * x, over all rows at once, and dweight on top if `add`.
 template <class T>
-void linear_backward_weight(Cpu, index_t rows, index_t in, index_t out, const T* dy, const T* x, T keep, T* dweight) {
-  gemm(Cpu{}, true, false, out, in, rows, T(1), dy, out, x, in, keep, dweight, in);
+void linear_backward_weight(Cpu, ConstMatrix<T> dy, ConstMatrix<T> x, Matrix<T> dweight, bool add) {
+  gemm(Cpu{}, dy.transpose(), x, dweight, {.add = add});
 }
 
-/// dbias = keep * dbias + the sum of dy's rows.
+/// dbias = the sum of dy's rows.
 template <class T>
-void linear_backward_bias(Cpu, index_t rows, index_t out, const T* dy, T keep, T* dbias) {
-  sum_rows(Cpu{}, rows, out, dy, out, keep, dbias);
+void linear_backward_bias(Cpu, ConstMatrix<T> dy, Gradient<T> dbias) {
+  sum_rows(Cpu{}, dy, dbias);
 }
 
 /// Both at once.
 template <class T>
-void linear_backward_weight_bias(Cpu, index_t rows, index_t in, index_t out, const T* dy, const T* x, T keep, T* dweight,
-                                 T bias_keep, T* dbias) {
-  linear_backward_weight(Cpu{}, rows, in, out, dy, x, keep, dweight);
-  linear_backward_bias(Cpu{}, rows, out, dy, bias_keep, dbias);
+void linear_backward_weight_bias(Cpu, ConstMatrix<T> dy, ConstMatrix<T> x, Matrix<T> dweight, bool add, Gradient<T> dbias) {
+  linear_backward_weight(Cpu{}, dy, x, dweight, add);
+  linear_backward_bias(Cpu{}, dy, dbias);
 }
 
 }  // namespace attend::kernels

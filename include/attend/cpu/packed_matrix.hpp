@@ -25,26 +25,30 @@ void share_product(index_t rows, index_t panels, index_t work, F&& f) {
 template <class T>
 class PackedMatrix {
  public:
-  PackedMatrix(index_t k, index_t n, MatrixView<T> b) : k_(k), n_(n), panels_((n + N - 1) / N), data_({panels_ * N * k}) {
+  explicit PackedMatrix(const Matrix<const T>& b)
+      : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), data_({panels_ * N * k_}) {
+    const MatrixView<T> from(b);
     parallel_for(panels_, 4, [&](index_t begin, index_t end) {
       for (index_t p = begin; p < end; ++p)
-        for (index_t l = 0; l < k; l += k_block)
-          pack_panel(b.from(l, p * N), std::min(k_block, k - l), std::min(N, n - p * N), data_.data() + place(l, p));
+        for (index_t l = 0; l < k_; l += k_block)
+          pack_panel(from.from(l, p * N), std::min(k_block, k_ - l), std::min(N, n_ - p * N), data_.data() + place(l, p));
     });
   }
 
   /// c [m, n] = a b + bias, with the bits that `gemm` gives. `bias` may be null.
-  void multiply(index_t m, MatrixView<T> a, const T* bias, T* c, index_t ldc) const {
+  void multiply(const Matrix<const T>& a, const T* bias, const Matrix<T>& c) const {
+    const index_t m = c.rows;
     if (m <= 0) return;
-    const Outcome<T> outcome{T(1), false, bias};
+    const MatrixView<T> rows(a);
+    const Outcome<T> outcome({}, bias, c);
     // As many panels at a time as a second-level cache holds, for all rows.
     const index_t together = std::max<index_t>(1, (index_t{1} << 20) / (std::min(k_, k_block) * N * sizeof(T)));
     share_product(m, panels_, n_ * k_, [&](index_t begin, index_t end, index_t first, index_t last) {
       for (index_t p = first; p < last; p += together)
         for (index_t l = 0; l < k_; l += k_block) {
           const index_t deep = std::min(k_block, k_ - l), j = p * N, wide = std::min(std::min(last, p + together) * N, n_) - j;
-          multiply_panels(end - begin, wide, deep, a.from(begin, l), Panels<T>{data_.data() + place(l, p), deep * N, N},
-                          outcome.from(l, j), c + begin * ldc + j, ldc);
+          multiply_panels(end - begin, wide, deep, rows.from(begin, l), Panels<T>{data_.data() + place(l, p), deep * N, N},
+                          outcome.at(begin, j).from(l));
         }
     });
   }

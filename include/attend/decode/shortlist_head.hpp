@@ -37,7 +37,7 @@ class ShortlistHead {
   [[nodiscard]] Tensor<T> log_probabilities(const Tensor<T>& x) const {
     const index_t rows = x.dim(0);
     const Tensor<T> some({rows, count()}), all({rows, vocabulary_}, -std::numeric_limits<T>::infinity());
-    packed_.linear(rows, width_, count(), x.data(), weight_, index_t{0}, bias_.empty() ? nullptr : bias_.data(), some.data());
+    packed_.linear(as_rows(x), weight_, 0, bias_.empty() ? nullptr : bias_.data(), as_rows(some));
     log_softmax_forward(Cpu{}, rows, count(), some.data(), some.data());
     const T* const from = some.data();
     T* const to = all.data();

@@ -37,7 +37,9 @@ Var<T, D> additive_attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T
     q.accumulate(std::move(dq));
     k.accumulate(std::move(dk));
     v.accumulate(std::move(dv));
-    score.accumulate_with([&](T* g, T keep) { sum_rows(D{}, queries.count(), width, dscores.data(), width, keep, g); });
+    score.accumulate_with([&](T* g, T keep) {
+      sum_rows(D{}, kernels::Matrix<T>{dscores.data(), queries.count(), width}, kernels::Gradient<T>{g, keep != T(0)});
+    });
   });
 }
 

@@ -110,9 +110,10 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
     const auto logits_of = [&](index_t pass) { return logits.data() + pass * n * classes; };
     const auto losses_of = [&](index_t pass) { return losses.data() + pass * pass_rows + first; };
     const auto place_of = [&](index_t pass) { return (pass * pass_rows + first) * in; };
+    const auto inputs_of = [&](index_t pass) { return kernels::Matrix<T>{x.data() + place_of(pass), n, in}; };
     for (index_t pass = 0; pass < passes; ++pass)
-      linear_forward(D{}, n, in, classes, x.data() + place_of(pass), weight.data(), bias ? bias->data() : nullptr,
-                     logits_of(pass));
+      linear_forward(D{}, inputs_of(pass), as_rows(weight.value()), bias ? bias->data() : nullptr,
+                     kernels::Matrix<T>{logits_of(pass), n, classes});
     if (passes == 2) {
       r_drop_in_place(D{}, n, classes, options, part_labels, scale.data(), logits_of(0), logits_of(1), losses_of(0),
                       losses_of(1));
@@ -123,13 +124,16 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
       cross_entropy_in_place(D{}, n, classes, options, part_labels, scale.data(), logits.data(), losses_of(0));
     }
     for (index_t pass = 0; need && pass < passes; ++pass) {
-      const T *part = x.data() + place_of(pass), *dlogits = logits_of(pass);
-      const T keep = first == 0 && pass == 0 ? T(0) : T(1);
-      if (!dx.empty()) linear_backward_input(D{}, n, in, classes, dlogits, weight.data(), T(0), dx.data() + place_of(pass));
+      const kernels::Matrix<T> part = inputs_of(pass), dlogits{logits_of(pass), n, classes};
+      const bool add = first > 0 || pass > 0;
+      const kernels::Gradient<T> bias_gradient{dbias.data(), add};
+      if (!dx.empty())
+        linear_backward_input(D{}, dlogits, as_rows(weight.value()), kernels::Matrix<T>{dx.data() + place_of(pass), n, in},
+                              false);
       if (!dweight.empty() && !dbias.empty())
-        linear_backward_weight_bias(D{}, n, in, classes, dlogits, part, keep, dweight.data(), keep, dbias.data());
-      else if (!dweight.empty()) linear_backward_weight(D{}, n, in, classes, dlogits, part, keep, dweight.data());
-      else if (!dbias.empty()) linear_backward_bias(D{}, n, classes, dlogits, keep, dbias.data());
+        linear_backward_weight_bias(D{}, dlogits, part, as_rows(dweight), add, bias_gradient);
+      else if (!dweight.empty()) linear_backward_weight(D{}, dlogits, part, as_rows(dweight), add);
+      else if (!dbias.empty()) linear_backward_bias(D{}, dlogits, bias_gradient);
     }
   }
   sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());

@@ -17,8 +17,8 @@ namespace detail {
 
 /// True where the device's products apply an activation on the way, and its gradient on the way back.
 template <class T, class D>
-concept ActivatingProducts = requires(index_t n, const T* in, bool gelu, T* out, void* aux) {
-  { linear_activation_forward(D{}, n, n, n, in, in, in, gelu, out, aux) } -> std::same_as<bool>;
+concept ActivatingProducts = requires(kernels::Matrix<T> matrix, const T* bias, bool gelu, void* aux) {
+  { linear_activation_forward(D{}, matrix, matrix, bias, gelu, matrix, aux) } -> std::same_as<bool>;
 };
 
 /// feed_forward where the device's products take the activation along; nothing if they do not after all.
@@ -26,23 +26,28 @@ template <class T, Device D>
 std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>& w1, const Var<T, D>& b1, const Var<T, D>& w2,
                                             const Var<T, D>& b2, bool gelu) {
   const Shape shape = linear_shape("feed_forward", x, w1, &b1);
-  const index_t rows = rows_and_width(x.shape()).rows, in = w1.dim(1), hidden = w1.dim(0), out = w2.dim(0);
+  const index_t in = w1.dim(1), hidden = w1.dim(0), out = w2.dim(0);
   const Var<T, D> inputs[] = {x, w1, b1, w2, b2};
   const bool need =
       grad_enabled() && std::any_of(std::begin(inputs), std::end(inputs), [](const auto& v) { return v.requires_grad(); });
   Tensor<T, D> h(shape), y(shape.with(-1, out));
   Tensor<std::uint8_t, D> aux;  // what the activation's gradient needs
+  const index_t rows = rows_and_width(shape).rows;
   if (need) aux = Tensor<std::uint8_t, D>({activation_bytes<T>(D{}, rows, hidden, gelu)});
-  if (!linear_activation_forward(D{}, rows, in, hidden, x.data(), w1.data(), b1.data(), gelu, h.data(), aux.data())) return {};
-  linear_forward(D{}, rows, hidden, out, h.data(), w2.data(), b2.data(), y.data());
+  if (!linear_activation_forward(D{}, as_rows(x.value()), as_rows(w1.value()), b1.data(), gelu, as_rows(h), aux.data()))
+    return {};
+  linear_forward(D{}, as_rows(h), as_rows(w2.value()), b2.data(), as_rows(y));
   return record(std::move(y), {x, w1, b1, w2, b2}, [=](const Tensor<T, D>& dy) {
     Tensor<T, D> dh(h.shape()), db1({hidden});
-    linear_backward_input_activation(D{}, rows, hidden, out, dy.data(), w2.data(), gelu, h.data(), aux.data(), dh.data(),
-                                     db1.data());
+    linear_backward_input_activation(D{}, as_rows(dy), as_rows(w2.value()), gelu, h.data(), aux.data(), as_rows(dh), db1.data());
     accumulate_parameters(dy, h, w2, &b2, 0);
-    w1.accumulate_with([&](T* g, T keep) { linear_backward_weight(D{}, rows, in, hidden, dh.data(), x.data(), keep, g); });
+    w1.accumulate_with([&](T* g, T keep) {
+      linear_backward_weight(D{}, as_rows(dh), as_rows(x.value()), kernels::Matrix<T>{g, hidden, in}, keep != T(0));
+    });
     b1.accumulate(std::move(db1));
-    x.accumulate_with([&](T* g, T keep) { linear_backward_input(D{}, rows, in, hidden, dh.data(), w1.data(), keep, g); });
+    x.accumulate_with([&](T* g, T keep) {
+      linear_backward_input(D{}, as_rows(dh), as_rows(w1.value()), kernels::Matrix<T>{g, rows, in}, keep != T(0));
+    });
   });
 }
 

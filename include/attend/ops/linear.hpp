@@ -26,28 +26,26 @@ Shape linear_shape(const char* operation, const Var<T, D>& x, const Var<T, D>& w
 template <class T, Device D>
 void accumulate_parameters(const Tensor<T, D>& dy, const Tensor<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
                            index_t first) {
-  const index_t in = weight.dim(1), out = dy.dim(-1), rows = rows_and_width(dy.shape()).rows;
+  const index_t in = weight.dim(1), out = dy.dim(-1);
   // A fresh gradient of which only some rows are written starts from zeros.
-  const auto start = [&](const Var<T, D>& v, T* g, T keep) {
-    if (out == weight.dim(0) || keep != T(0)) return keep;
+  const auto adds = [&](const Var<T, D>& v, T* g, T keep) {
+    if (out == weight.dim(0) || keep != T(0)) return keep != T(0);
     fill(D{}, v.size(), T(0), g);
-    return T(1);
+    return true;
   };
   const bool biased = bias && bias->requires_grad();
   const auto with_bias = [&](auto&& write) {
-    bias->accumulate_with([&](T* db, T keep) { write(start(*bias, db, keep), db + first); });
+    bias->accumulate_with([&](T* db, T keep) { write(kernels::Gradient<T>{db + first, adds(*bias, db, keep)}); });
   };
   if (!weight.requires_grad()) {
-    if (biased) with_bias([&](T keep, T* db) { linear_backward_bias(D{}, rows, out, dy.data(), keep, db); });
+    if (biased) with_bias([&](const auto& dbias) { linear_backward_bias(D{}, as_rows(dy), dbias); });
     return;
   }
   weight.accumulate_with([&](T* dw, T keep) {
-    keep = start(weight, dw, keep);
-    dw += first * in;
-    if (!biased) return linear_backward_weight(D{}, rows, in, out, dy.data(), x.data(), keep, dw);
-    with_bias([&](T bias_keep, T* db) {
-      linear_backward_weight_bias(D{}, rows, in, out, dy.data(), x.data(), keep, dw, bias_keep, db);
-    });
+    const bool add = adds(weight, dw, keep);
+    const kernels::Matrix<T> dweight{dw + first * in, out, in};
+    if (!biased) return linear_backward_weight(D{}, as_rows(dy), as_rows(x), dweight, add);
+    with_bias([&](const auto& dbias) { linear_backward_weight_bias(D{}, as_rows(dy), as_rows(x), dweight, add, dbias); });
   });
 }
 
@@ -66,15 +64,17 @@ Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const std::ty
   const T* const bias_data = bias ? bias->data() + first : nullptr;
   if constexpr (std::same_as<D, Cpu>)
     if (packed && !grad_enabled() && in > 0) {
-      packed->linear(rows, in, count, x.data(), weight.value(), first, bias_data, y.data());
+      packed->linear(as_rows(x.value()), weight.value(), first, bias_data, as_rows(y));
       return Var<T, D>(std::move(y));
     }
-  linear_forward(D{}, rows, in, count, x.data(), weight.data() + first * in, bias_data, y.data());
+  const auto part = [=] { return kernels::Matrix<T>{weight.data() + first * in, count, in}; };
+  linear_forward(D{}, as_rows(x.value()), part(), bias_data, as_rows(y));
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   return record(std::move(y), inputs, [=](const Tensor<T, D>& dy) {
-    x.accumulate_with(
-        [&](T* dx, T keep) { linear_backward_input(D{}, rows, in, count, dy.data(), weight.data() + first * in, keep, dx); });
+    x.accumulate_with([&](T* dx, T keep) {
+      linear_backward_input(D{}, as_rows(dy), part(), kernels::Matrix<T>{dx, rows, in}, keep != T(0));
+    });
     detail::accumulate_parameters(dy, x.value(), inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr, first);
   });
 }

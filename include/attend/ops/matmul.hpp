@@ -18,24 +18,23 @@ struct MatmulOptions {
 
 namespace detail {
 
-/// `count` products c_i = op(a_i) op(b_i) + beta * c_i of matrices that lie a_step, b_step, c_step elements apart. With a c_step
-/// of 0 all are added up in one c. Where the matrices lie end to end, this is a single product of larger ones.
+/// `count` products c_i = a_i b_i, with c_i on top if `add`, of matrices without gaps between their rows. With a step of 0 from c
+/// to c all are added up in one. Where the matrices lie end to end, this is a single product of larger ones.
 template <class T, Device D>
-void product(D, index_t count, bool ta, bool tb, index_t m, index_t n, index_t k, const T* a, index_t a_step, const T* b,
-             index_t b_step, T beta, T* c, index_t c_step) {
-  const index_t lda = ta ? m : k, ldb = tb ? k : n;
-  if (count > 1 && c_step == 0) {
-    if (ta && !tb && a_step == m * k && b_step == k * n) {
-      k *= count, count = 1;
+void product(D, index_t count, kernels::Matrices<T> a, kernels::Matrices<T> b, kernels::Matrices<T> c, bool add) {
+  const index_t m = c.first.rows, n = c.first.columns, k = a.first.columns;
+  const bool a_end_to_end = a.step == m * k, b_end_to_end = b.step == k * n;
+  if (count > 1 && c.step == 0) {
+    if (a.first.transposed && !b.first.transposed && a_end_to_end && b_end_to_end) {
+      a.first.columns *= count, b.first.rows *= count, count = 1;
     } else {
-      for (index_t i = 0; i < count; ++i)
-        gemm(D{}, ta, tb, m, n, k, T(1), a + i * a_step, lda, b + i * b_step, ldb, i == 0 ? beta : T(1), c, n);
+      for (index_t i = 0; i < count; ++i) gemm(D{}, a[i], b[i], c.first, {.add = add || i > 0});
       return;
     }
-  } else if (b_step == 0 && !ta && a_step == m * k && c_step == m * n) {
-    m *= count, count = 1;
+  } else if (b.step == 0 && !a.first.transposed && a_end_to_end && c.step == m * n) {
+    a.first.rows *= count, c.first.rows *= count, count = 1;
   }
-  gemm_batched(D{}, count, ta, tb, m, n, k, T(1), a, lda, a_step, b, ldb, b_step, beta, c, n, c_step);
+  gemm_batched(D{}, count, a, b, c, {.add = add});
 }
 
 /// All dimensions but the last two.
@@ -53,14 +52,14 @@ void for_each_run(const Strides& s, F&& f) {
   for (index_t i = 0; i < walk.count(); ++i, walk.next()) f(s.inner(), walk.y, walk.a, walk.b);
 }
 
-/// Prepares a gradient into which `for_each_run` adds: cleared where runs meet in it. Returns the beta of each run.
+/// Prepares a gradient into which `for_each_run` adds: cleared where runs meet in it. Returns whether each run is to add.
 template <class T, Device D>
-T start_gradient(D, const Strides& s, const std::array<index_t, Shape::max_rank>& steps, index_t size, T keep, T* gradient) {
+bool start_gradient(D, const Strides& s, const std::array<index_t, Shape::max_rank>& steps, index_t size, T keep, T* gradient) {
   bool meet = s.count() == 0;
   for (index_t i = 0; i + 1 < s.rank; ++i) meet = meet || steps[static_cast<std::size_t>(i)] == 0;
-  if (!meet) return keep;
+  if (!meet) return keep != T(0);
   if (keep == T(0)) fill(D{}, size, T(0), gradient);
-  return T(1);
+  return true;
 }
 
 }  // namespace detail
@@ -86,30 +85,35 @@ Var<T, D> matmul(const Var<T, D>& a, const Var<T, D>& b, const MatmulOptions& op
   std::vector<index_t> dims(batch.begin(), batch.end());
   dims.insert(dims.end(), {m, n});
   Tensor<T, D> y{Shape(dims)};
-  const index_t ma = m * k, mb = k * n, my = m * n;  // elements of one matrix
-  const index_t step_a = s.inner_a() * ma, step_b = s.inner_b() * mb;
+  // Those of a run, of the tensor that begins at `data`.
+  const auto run_of_a = [=, step = s.inner_a()](T* data, index_t at) {
+    return kernels::Matrices{kernels::stored(ta, data + at * m * k, m, k), step * m * k};
+  };
+  const auto run_of_b = [=, step = s.inner_b()](T* data, index_t at) {
+    return kernels::Matrices{kernels::stored(tb, data + at * k * n, k, n), step * k * n};
+  };
+  const auto run_of_y = [=](T* data, index_t at) {
+    return kernels::Matrices{kernels::stored(false, data + at * m * n, m, n), m * n};
+  };
   detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {
-    detail::product(D{}, count, ta, tb, m, n, k, a.data() + at_a * ma, step_a, b.data() + at_b * mb, step_b, T(0),
-                    y.data() + at_y * my, my);
+    detail::product(D{}, count, run_of_a(a.data(), at_a), run_of_b(b.data(), at_b), run_of_y(y.data(), at_y), false);
   });
   return record(std::move(y), {a, b}, [=, va = a.value(), vb = b.value()](const Tensor<T, D>& dy) {
-    const T *pa = va.data(), *pb = vb.data(), *g = dy.data();
+    // What was stored transposed gets its gradient so: (x y)^T = y^T x^T.
     a.accumulate_with([&](T* da, T keep) {
-      const T beta = detail::start_gradient(D{}, s, s.a, va.size(), keep, da);
+      const bool add = detail::start_gradient(D{}, s, s.a, va.size(), keep, da);
       detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {
-        const T *gi = g + at_y * my, *bi = pb + at_b * mb;
-        T* di = da + at_a * ma;
-        if (ta) detail::product(D{}, count, tb, true, k, m, n, bi, step_b, gi, my, beta, di, step_a);
-        else detail::product(D{}, count, false, !tb, m, k, n, gi, my, bi, step_b, beta, di, step_a);
+        const auto dys = run_of_y(dy.data(), at_y), bs = run_of_b(vb.data(), at_b), das = run_of_a(da, at_a);
+        if (ta) detail::product(D{}, count, bs, dys.transpose(), das.transpose(), add);
+        else detail::product(D{}, count, dys, bs.transpose(), das, add);
       });
     });
     b.accumulate_with([&](T* db, T keep) {
-      const T beta = detail::start_gradient(D{}, s, s.b, vb.size(), keep, db);
+      const bool add = detail::start_gradient(D{}, s, s.b, vb.size(), keep, db);
       detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {
-        const T *gi = g + at_y * my, *ai = pa + at_a * ma;
-        T* di = db + at_b * mb;
-        if (tb) detail::product(D{}, count, true, ta, n, k, m, gi, my, ai, step_a, beta, di, step_b);
-        else detail::product(D{}, count, !ta, false, k, n, m, ai, step_a, gi, my, beta, di, step_b);
+        const auto dys = run_of_y(dy.data(), at_y), as = run_of_a(va.data(), at_a), dbs = run_of_b(db, at_b);
+        if (tb) detail::product(D{}, count, dys.transpose(), as, dbs.transpose(), add);
+        else detail::product(D{}, count, as.transpose(), dys, dbs, add);
       });
     });
   });

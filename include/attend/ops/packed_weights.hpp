@@ -79,7 +79,7 @@ class PackedWeights {
     const std::lock_guard lock(mutex_);
     const auto now = weights_version();
     const auto differs = [this](const auto& entry) {
-      const Matrix& m = *entry.second;
+      const Packed& m = *entry.second;
       return detail::fingerprint(m.begin, m.count, step_) != m.fingerprint;
     };
     if (now != version_ || std::any_of(matrices_.begin(), matrices_.end(), differs)) {
@@ -91,19 +91,16 @@ class PackedWeights {
   }
 
   /// y [rows, out] = x [rows, in] * weight^T + bias, `weight` being `out` rows of the matrix `whole` from row `first` on.
-  void linear(index_t rows, index_t in, index_t out, const T* x, const Tensor<T, D>& whole, index_t first, const T* bias,
-              T* y) const {
-    const std::shared_ptr<const Matrix> matrix = find(whole, first, in, out);
+  void linear(const kernels::Matrix<const T>& x, const Tensor<T, D>& whole, index_t first, const T* bias,
+              const kernels::Matrix<T>& y) const {
+    const std::shared_ptr<const Packed> packed = find({whole.data() + first * x.columns, y.columns, x.columns}, whole);
     if constexpr (std::is_same_v<T, float>)
-      if (matrix->int8) {
-        matrix->int8->multiply(rows, x, in, bias, y, out);
-        return;
-      }
-    matrix->full->multiply(rows, cpu::stored(false, x, in), bias, y, out);
+      if (packed->int8) return packed->int8->multiply(x, bias, y);
+    packed->full->multiply(x, bias, y);
   }
 
  private:
-  struct Matrix {
+  struct Packed {
     Tensor<T, D> whole;        // keeps the memory, so that no other matrix gets its address
     const T* begin = nullptr;  // of the rows that were copied
     index_t count = 0;
@@ -112,20 +109,19 @@ class PackedWeights {
     std::optional<cpu::Int8Matrix> int8;
   };
 
-  std::shared_ptr<const Matrix> find(const Tensor<T, D>& whole, index_t first, index_t in, index_t out) const {
-    const T* const begin = whole.data() + first * in;
+  std::shared_ptr<const Packed> find(const kernels::Matrix<const T>& weight, const Tensor<T, D>& whole) const {
+    const std::pair place{weight.data, weight.rows};
     const std::lock_guard lock(mutex_);
-    if (const auto known = matrices_.find({begin, out}); known != matrices_.end()) return known->second;
-    auto matrix = std::make_shared<Matrix>();
-    matrix->whole = whole;
-    matrix->begin = begin, matrix->count = in * out;
-    matrix->fingerprint = detail::fingerprint(begin, in * out, step_);
-    const auto view = cpu::stored(true, begin, in);
+    if (const auto known = matrices_.find(place); known != matrices_.end()) return known->second;
+    auto packed = std::make_shared<Packed>();
+    packed->whole = whole;
+    packed->begin = weight.data, packed->count = weight.rows * weight.columns;
+    packed->fingerprint = detail::fingerprint(packed->begin, packed->count, step_);
     if constexpr (std::is_same_v<T, float>)
-      if (precision_ == Precision::int8) matrix->int8.emplace(in, out, view);
-    if (!matrix->int8) matrix->full.emplace(in, out, view);
-    matrices_.emplace(std::pair{begin, out}, matrix);
-    return matrix;
+      if (precision_ == Precision::int8) packed->int8.emplace(weight.transpose());
+    if (!packed->int8) packed->full.emplace(weight.transpose());
+    matrices_.emplace(place, packed);
+    return packed;
   }
 
   Precision precision_;
@@ -134,7 +130,7 @@ class PackedWeights {
   std::size_t step_ = detail::fingerprint_step();
   mutable std::mutex mutex_;
   mutable std::uint64_t version_ = 0;
-  mutable std::map<std::pair<const T*, index_t>, std::shared_ptr<const Matrix>> matrices_;
+  mutable std::map<std::pair<const T*, index_t>, std::shared_ptr<const Packed>> matrices_;
 };
 
 /// On a GPU products read the weights as they are.

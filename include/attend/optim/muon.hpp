@@ -93,6 +93,7 @@ class Muon : public OptimizerBase<T, D> {
   /// Moves `count` matrices [rows, columns], which begin in the buffers where `begins` says.
   void move(index_t rows, index_t columns, const index_t* begins, index_t count, double learning_rate) const {
     using W = Wide<T>;
+    using kernels::Matrices, kernels::Matrix;
     const index_t n = rows * columns, side = std::min(rows, columns), square = side * side;
     Tensor<T, D> x({count * n}), next({count * n});  // the matrices, end to end
     const Tensor<T, D> products({count * square}), sums({count * square});
@@ -100,17 +101,15 @@ class Muon : public OptimizerBase<T, D> {
       muon_momentum(D{}, n, o_.momentum, this->record().data(), this->gradients() + begins[i], this->memory(0) + begins[i],
                     x.data() + i * n);
     unit_norm(D{}, count, n, x.data());
+    const auto squares_of = [=](const Tensor<T, D>& of) { return Matrices{Matrix{of.data(), side, side}, square}; };
     const bool tall = rows > columns;  // then the shorter side's products are X^T X
     for (int k = 0; k < MuonOptions::iterations; ++k) {
-      gram_batched(D{}, count, tall, side, n / side, W(1), x.data(), columns, n, W(0), products.data(), side, square);
+      const Matrices xs{Matrix{x.data(), rows, columns}, n}, nexts{Matrix{next.data(), rows, columns}, n};
+      gram_batched(D{}, count, tall ? xs.transpose() : xs, squares_of(products));
       scaled_plus_identity(D{}, count, side, W(3.4445), W(-4.7750), products.data(), sums.data());
-      gram_batched(D{}, count, true, side, side, W(2.0315), products.data(), side, square, W(1), sums.data(), side, square);
-      if (tall)
-        gemm_batched(D{}, count, false, false, rows, columns, side, W(1), x.data(), columns, n, sums.data(), side, square, W(0),
-                     next.data(), columns, n);
-      else
-        gemm_batched(D{}, count, false, false, rows, columns, side, W(1), sums.data(), side, square, x.data(), columns, n, W(0),
-                     next.data(), columns, n);
+      gram_batched(D{}, count, squares_of(products).transpose(), squares_of(sums), {.alpha = 2.0315, .add = true});
+      if (tall) gemm_batched(D{}, count, xs, squares_of(sums), nexts);
+      else gemm_batched(D{}, count, squares_of(sums), xs, nexts);
       std::swap(x, next);
     }
     const double rate = learning_rate * o_.matrix_rate,

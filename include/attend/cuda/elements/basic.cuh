@@ -5,6 +5,7 @@
 #include "attend/cuda/device/memory.cuh"
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/elements/sum.cuh"
+#include "attend/kernels/matrix.hpp"
 
 /// Passes over whole arrays that everything else needs.
 namespace attend::cuda {
@@ -89,12 +90,14 @@ void scale_add_by(Cuda, index_t n, const std::type_identity_t<Wide<T>>* factor, 
   cuda::elementwise("scale_add_by", n, cuda::TimesAt<Wide<T>>{factor}, cuda::Inputs<T, 1>{{x}}, keep, y);
 }
 
-/// y[j] = beta * y[j] + sum over the rows of x[., j]; x is [rows, width] with `stride` elements from row to row.
+/// The sum of x's rows, into a row. x is not transposed.
 template <class T>
-void sum_rows(Cuda, index_t rows, index_t width, const T* x, index_t stride, std::type_identity_t<Wide<T>> beta, T* y) {
+void sum_rows(Cuda, ConstMatrix<T> x, Gradient<T> into) {
   cuda::Walk summed;
-  summed.append(rows, {stride, 0, 0});
-  cuda::sum_columns("sum_rows", cuda::ScaledTerms<T>{x, Wide<T>(1)}, cuda::Walk{}, summed, width, false, beta, y);
+  const index_t stride = x.stride;
+  summed.append(x.rows, {stride, 0, 0});
+  cuda::sum_columns("sum_rows", cuda::ScaledTerms<T>{x.data, Wide<T>(1)}, cuda::Walk{}, summed, x.columns, false,
+                    Wide<T>(into.add), into.data);
 }
 
 /// The sum of x[i]^2, in double. Waits for the device.

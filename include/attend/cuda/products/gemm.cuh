@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "attend/cuda/device/memory.cuh"
+#include "attend/kernels/matrix.hpp"
 
 /// Matrix products by cuBLASLt.
 namespace attend::cuda {
@@ -32,7 +33,7 @@ enum class Epilogue : std::uint8_t {
   bias_gradient,       ///< of c = a^T b: `bias` receives the column sums of a
 };
 
-/// One product: c [m, n] = alpha * op(a) op(b) + beta * c, all stored row by row; see `gemm`.
+/// What a product is, but for the places of its matrices: c [m, n] = alpha * a * b + beta * c; see `gemm`.
 struct Product {
   bool a_transposed, b_transposed;
   index_t m, n, k, lda, ldb, ldc;
@@ -41,19 +42,18 @@ struct Product {
   void* bias = nullptr;    // [n], or [m] for bias_gradient
   void* aux = nullptr;     // see `aux_stride`
   index_t aux_stride = 0;  // elements (bits for relu) from row to row
-};
 
-/// A product of matrices without gaps between their rows.
-inline Product whole_product(bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k) {
-  return {.a_transposed = a_transposed,
-          .b_transposed = b_transposed,
-          .m = m,
-          .n = n,
-          .k = k,
-          .lda = a_transposed ? m : k,
-          .ldb = b_transposed ? k : n,
-          .ldc = n};
-}
+  template <class T>
+  Product(const kernels::Matrix<const T>& a, const kernels::Matrix<const T>& b, const kernels::Matrix<T>& c)
+      : a_transposed(a.transposed),
+        b_transposed(b.transposed),
+        m(c.rows),
+        n(c.columns),
+        k(a.columns),
+        lda(a.stride),
+        ldb(b.stride),
+        ldc(c.stride) {}
+};
 
 /// Elements (bits for ReLU) of `aux` from one row to the next, as cuBLASLt wants them aligned.
 inline index_t aux_stride(bool relu, index_t n) { return relu ? (n + 127) / 128 * 128 : (n + 7) / 8 * 8; }
@@ -283,10 +283,12 @@ class Products {
 
 /// y[r, j] += bias[j], for what cuBLASLt does not do on the way.
 template <class T>
-__global__ void add_bias_kernel(index_t rows, index_t width, const T* bias, T* y) {
+__global__ void add_bias_kernel(kernels::Matrix<T> y, const T* bias) {
   const index_t threads = static_cast<index_t>(gridDim.x) * blockDim.x;
-  for (index_t i = static_cast<index_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < rows * width; i += threads)
-    y[i] = static_cast<T>(static_cast<Wide<T>>(y[i]) + static_cast<Wide<T>>(bias[i % width]));
+  for (index_t i = static_cast<index_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < y.rows * y.columns; i += threads) {
+    T& to = y.data[i / y.columns * y.stride + i % y.columns];
+    to = static_cast<T>(static_cast<Wide<T>>(to) + static_cast<Wide<T>>(bias[i % y.columns]));
+  }
 }
 
 /// The product, which must be one that cuBLASLt has. Throws CudaError.
@@ -300,36 +302,32 @@ void multiply(const Product& p, Wide<T> alpha, const T* a, const T* b, Wide<T> b
 
 namespace attend::kernels {
 
-/// `batch` products c [m, n] = alpha * op(a) * op(b) + beta * c, see the CPU's. Sums are taken in float for bfloat16.
+/// `count` products c = alpha * a * b, and c on top if `add`; see the CPU's. Sums are taken in float for bfloat16.
 template <class T>
-void gemm_batched(Cuda, index_t batch, bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k,
-                  std::type_identity_t<Wide<T>> alpha, const T* a, index_t lda, index_t a_step, const T* b, index_t ldb,
-                  index_t b_step, std::type_identity_t<Wide<T>> beta, T* c, index_t ldc, index_t c_step) {
-  if (batch == 0 || m == 0 || n == 0) return;
-  if (k == 0) {  // an empty sum
-    for (index_t i = 0; beta == 0 && i < batch; ++i)
-      for (index_t row = 0; row < m; ++row) fill(Cuda{}, n, T(0), c + i * c_step + row * ldc);
+void gemm_batched(Cuda, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Matrices<T> c,
+                  const ProductOptions& options = {}) {
+  const auto& [to, rows, columns, stride, transposed] = c.first;
+  if (count == 0 || rows == 0 || columns == 0) return;
+  if (a.first.columns == 0) {  // an empty sum
+    for (index_t i = 0; !options.add && i < count; ++i)
+      for (index_t row = 0; row < rows; ++row) fill(Cuda{}, columns, T(0), to + i * c.step + row * stride);
     return;
   }
-  cuda::Product p{
-      .a_transposed = a_transposed, .b_transposed = b_transposed, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
-  if (batch > 1) p.batch = batch, p.a_step = a_step, p.b_step = b_step, p.c_step = c_step;
-  cuda::multiply<T>(p, alpha, a, b, beta, c);
+  cuda::Product p(a.first, b.first, c.first);
+  if (count > 1) p.batch = count, p.a_step = a.step, p.b_step = b.step, p.c_step = c.step;
+  cuda::multiply<T>(p, static_cast<Wide<T>>(options.alpha), a.first.data, b.first.data, Wide<T>(options.add), to);
 }
 
 /// See the CPU's; the whole product.
 template <class T>
-void gram_batched(Cuda, index_t batch, bool transposed, index_t n, index_t k, std::type_identity_t<Wide<T>> alpha, const T* a,
-                  index_t lda, index_t a_step, std::type_identity_t<Wide<T>> beta, T* c, index_t ldc, index_t c_step) {
-  gemm_batched(Cuda{}, batch, transposed, !transposed, n, n, k, alpha, a, lda, a_step, a, lda, a_step, beta, c, ldc, c_step);
+void gram_batched(Cuda, index_t count, ConstMatrices<T> a, Matrices<T> c, const ProductOptions& options = {}) {
+  gemm_batched(Cuda{}, count, a, a.transpose(), c, options);
 }
 
 /// A single one.
 template <class T>
-void gemm(Cuda, bool a_transposed, bool b_transposed, index_t m, index_t n, index_t k, std::type_identity_t<Wide<T>> alpha,
-          const T* a, index_t lda, const T* b, index_t ldb, std::type_identity_t<Wide<T>> beta, T* c, index_t ldc) {
-  gemm_batched(Cuda{}, index_t{1}, a_transposed, b_transposed, m, n, k, alpha, a, lda, index_t{0}, b, ldb, index_t{0}, beta, c,
-               ldc, index_t{0});
+void gemm(Cuda, ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOptions& options = {}) {
+  gemm_batched<T>(Cuda{}, 1, {a}, {b}, {c}, options);
 }
 
 }  // namespace attend::kernels

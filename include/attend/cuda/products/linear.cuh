@@ -8,58 +8,54 @@ namespace attend::kernels {
 
 /// y [rows, out] = x [rows, in] * weight^T + bias; weight is [out, in], bias [out] or null.
 template <class T>
-void linear_forward(Cuda, index_t rows, index_t in, index_t out, const T* x, const T* weight, const T* bias, T* y) {
+void linear_forward(Cuda, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias, Matrix<T> y) {
   using W = Wide<T>;
-  if (rows == 0 || out == 0) return;
-  if (bias && in > 0) {
-    cuda::Product p = cuda::whole_product(false, true, rows, out, in);
+  if (y.rows == 0 || y.columns == 0) return;
+  if (bias && x.columns > 0) {
+    cuda::Product p(x, weight.transpose(), y);
     p.epilogue = cuda::Epilogue::bias;
     p.bias = const_cast<T*>(bias);
-    if (cuda::Products::instance().run<T>(p, W(1), x, weight, W(0), y)) return;
+    if (cuda::Products::instance().run<T>(p, W(1), x.data, weight.data, W(0), y.data)) return;
   }
-  gemm(Cuda{}, false, true, rows, out, in, W(1), x, in, weight, in, W(0), y, out);
+  gemm(Cuda{}, x, weight.transpose(), y);
   if (bias)
-    cuda::launch("linear", cuda::add_bias_kernel<T>, cuda::blocks_for(rows * out), cuda::block_threads, 0, rows, out, bias, y);
+    cuda::launch("linear", cuda::add_bias_kernel<T>, cuda::blocks_for(y.rows * y.columns), cuda::block_threads, 0, y, bias);
 }
 
-/// dx = keep * dx + dy * weight.
+/// dx = dy * weight, and dx on top if `add`.
 template <class T>
-void linear_backward_input(Cuda, index_t rows, index_t in, index_t out, const T* dy, const T* weight,
-                           std::type_identity_t<Wide<T>> keep, T* dx) {
-  gemm(Cuda{}, false, false, rows, in, out, Wide<T>(1), dy, out, weight, in, keep, dx, in);
+void linear_backward_input(Cuda, ConstMatrix<T> dy, ConstMatrix<T> weight, Matrix<T> dx, bool add) {
+  gemm(Cuda{}, dy, weight, dx, {.add = add});
 }
 
-/// dweight = keep * dweight + dy^T * x, over all rows at once.
+/// dweight = dy^T * x, over all rows at once, and dweight on top if `add`.
 template <class T>
-void linear_backward_weight(Cuda, index_t rows, index_t in, index_t out, const T* dy, const T* x,
-                            std::type_identity_t<Wide<T>> keep, T* dweight) {
-  gemm(Cuda{}, true, false, out, in, rows, Wide<T>(1), dy, out, x, in, keep, dweight, in);
+void linear_backward_weight(Cuda, ConstMatrix<T> dy, ConstMatrix<T> x, Matrix<T> dweight, bool add) {
+  gemm(Cuda{}, dy.transpose(), x, dweight, {.add = add});
 }
 
-/// dbias = keep * dbias + the sum of dy's rows.
+/// dbias = the sum of dy's rows.
 template <class T>
-void linear_backward_bias(Cuda, index_t rows, index_t out, const T* dy, std::type_identity_t<Wide<T>> keep, T* dbias) {
-  sum_rows(Cuda{}, rows, out, dy, out, keep, dbias);
+void linear_backward_bias(Cuda, ConstMatrix<T> dy, Gradient<T> dbias) {
+  sum_rows(Cuda{}, dy, dbias);
 }
 
 /// Both at once: the bias's gradient is summed up while the product reads dy.
 template <class T>
-void linear_backward_weight_bias(Cuda, index_t rows, index_t in, index_t out, const T* dy, const T* x,
-                                 std::type_identity_t<Wide<T>> keep, T* dweight, std::type_identity_t<Wide<T>> bias_keep,
-                                 T* dbias) {
+void linear_backward_weight_bias(Cuda, ConstMatrix<T> dy, ConstMatrix<T> x, Matrix<T> dweight, bool add, Gradient<T> dbias) {
   using W = Wide<T>;
-  if (rows > 0 && in > 0 && out > 0) {
-    const cuda::Buffer<T> sums(bias_keep == W(0) ? 0 : out);  // the product overwrites
-    cuda::Product p = cuda::whole_product(true, false, out, in, rows);
+  if (dy.rows > 0 && dweight.rows > 0 && dweight.columns > 0) {
+    const cuda::Buffer<T> sums(dbias.add ? dy.columns : 0);  // the product overwrites
+    cuda::Product p(dy.transpose(), x, dweight);
     p.epilogue = cuda::Epilogue::bias_gradient;
-    p.bias = bias_keep == W(0) ? dbias : sums.data();
-    if (cuda::Products::instance().run<T>(p, W(1), dy, x, keep, dweight)) {
-      if (bias_keep != W(0)) add_into(Cuda{}, out, sums.data(), dbias);
+    p.bias = dbias.add ? sums.data() : dbias.data;
+    if (cuda::Products::instance().run<T>(p, W(1), dy.data, x.data, W(add), dweight.data)) {
+      if (dbias.add) add_into(Cuda{}, dy.columns, sums.data(), dbias.data);
       return;
     }
   }
-  linear_backward_weight(Cuda{}, rows, in, out, dy, x, keep, dweight);
-  linear_backward_bias(Cuda{}, rows, out, dy, bias_keep, dbias);
+  linear_backward_weight(Cuda{}, dy, x, dweight, add);
+  linear_backward_bias(Cuda{}, dy, dbias);
 }
 
 /// Bytes of what the gradient of an activation needs, of a product with `rows` rows of `out` numbers.
@@ -74,17 +70,16 @@ index_t activation_bytes(Cuda, index_t rows, index_t out, bool gelu) {
 /// `fuses_activations`. GELU's is used for bfloat16 alone: cuBLASLt says nothing of how exact its hyperbolic tangent is, and the
 /// device's own instruction for it has 11 bits, which is more than bfloat16 stores and less than float.
 template <class T>
-bool linear_activation_forward(Cuda, index_t rows, index_t in, index_t out, const T* x, const T* weight, const T* bias, bool gelu,
-                               T* y, void* aux) {
+bool linear_activation_forward(Cuda, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias, bool gelu, Matrix<T> y, void* aux) {
   using W = Wide<T>;
-  if (rows == 0 || in == 0 || out == 0 || std::is_same_v<T, double> || (gelu && !std::is_same_v<T, bfloat16>)) return false;
-  if (!cuda::fuses_activations()) return false;
-  cuda::Product p = cuda::whole_product(false, true, rows, out, in);
+  if (y.rows == 0 || x.columns == 0 || y.columns == 0 || std::is_same_v<T, double>) return false;
+  if (!cuda::fuses_activations() || (gelu && !std::is_same_v<T, bfloat16>)) return false;
+  cuda::Product p(x, weight.transpose(), y);
   p.epilogue = gelu ? cuda::Epilogue::gelu_bias : cuda::Epilogue::relu_bias;
   p.bias = const_cast<T*>(bias);
-  p.aux_stride = aux ? cuda::aux_stride(!gelu, out) : 0;
+  p.aux_stride = aux ? cuda::aux_stride(!gelu, y.columns) : 0;
   p.aux = aux;
-  return cuda::Products::instance().run<T>(p, W(1), x, weight, W(0), y);
+  return cuda::Products::instance().run<T>(p, W(1), x.data, weight.data, W(0), y.data);
 }
 
 }  // namespace attend::kernels
@@ -112,22 +107,22 @@ __global__ void activation_gradient_kernel(index_t rows, index_t width, bool gel
 namespace attend::kernels {
 
 /// dx [rows, in] = (dy * weight) * slope of the activation that gave y,  dbias [in] = the sums of dx's columns; y and `aux` as
-/// `linear_activation_forward` left them.
+/// `linear_activation_forward` left them. dx and y have no gaps between their rows.
 template <class T>
-void linear_backward_input_activation(Cuda, index_t rows, index_t in, index_t out, const T* dy, const T* weight, bool gelu,
-                                      const T* y, const void* aux, T* dx, T* dbias) {
+void linear_backward_input_activation(Cuda, ConstMatrix<T> dy, ConstMatrix<T> weight, bool gelu, const T* y, const void* aux,
+                                      Matrix<T> dx, T* dbias) {
   using W = Wide<T>;
-  const index_t stride = cuda::aux_stride(!gelu, in);
-  cuda::Product p = cuda::whole_product(false, false, rows, in, out);
+  const index_t rows = dx.rows, in = dx.columns, stride = cuda::aux_stride(!gelu, in);
+  cuda::Product p(dy, weight, dx);
   p.epilogue = gelu ? cuda::Epilogue::gelu_gradient_bias : cuda::Epilogue::relu_gradient_bias;
   p.bias = dbias;
   p.aux_stride = stride;
   p.aux = const_cast<void*>(aux);
-  if (cuda::Products::instance().run<T>(p, W(1), dy, weight, W(0), dx)) return;
-  linear_backward_input(Cuda{}, rows, in, out, dy, weight, W(0), dx);
+  if (cuda::Products::instance().run<T>(p, W(1), dy.data, weight.data, W(0), dx.data)) return;
+  linear_backward_input(Cuda{}, dy, weight, dx, false);
   cuda::launch("feed_forward", cuda::activation_gradient_kernel<T>, cuda::blocks_for(rows * in), cuda::block_threads, 0, rows, in,
-               gelu, y, static_cast<const T*>(aux), stride, dx);
-  linear_backward_bias(Cuda{}, rows, in, dx, W(0), dbias);
+               gelu, y, static_cast<const T*>(aux), stride, dx.data);
+  linear_backward_bias(Cuda{}, dx, Gradient{dbias});
 }
 
 }  // namespace attend::kernels
