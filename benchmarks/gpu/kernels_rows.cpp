@@ -29,30 +29,30 @@ void norms(const Bench& bench) {
           dbeta(random_numbers<bfloat16>({n})),
           mean({rows}),
           rstd({rows}) {
-      layer_norm_forward(Cuda{}, {.width = n}, rows, x.data(), gamma.data(), beta.data(), z.data(), mean.data(), rstd.data());
+      layer_norm_forward(Cuda{}, norm(), x.data(), z.data(), kept());
+    }
+    [[nodiscard]] kernels::NormOfRows<bfloat16> norm() const {
+      return {{.width = x.dim(1)}, x.dim(0), gamma.data(), beta.data()};
+    }
+    [[nodiscard]] kernels::NormStatistics<bfloat16> kept() const { return {mean.data(), rstd.data()}; }
+    [[nodiscard]] kernels::NormGradients<bfloat16> gradients() const {
+      return {{z.data()}, {dgamma.data(), true}, {dbeta.data(), true}};
     }
   };
   bench.measure("layer_norm", {2 * matrix + statistics}, [&] {
-    return [=, a = Arrays(rows, n)] {
-      layer_norm_forward(Cuda{}, norm, rows, a.x.data(), a.gamma.data(), a.beta.data(), a.y.data(), a.mean.data(), a.rstd.data());
-    };
+    return [=, a = Arrays(rows, n)] { layer_norm_forward(Cuda{}, a.norm(), a.x.data(), a.y.data(), a.kept()); };
   });
   bench.measure("layer_norm backward", {3 * matrix + statistics}, [&] {
-    return [=, a = Arrays(rows, n)] {
-      layer_norm_backward(Cuda{}, norm, rows, a.y.data(), a.x.data(), a.gamma.data(), a.mean.data(), a.rstd.data(), 0, a.z.data(),
-                          1, a.dgamma.data(), 1, a.dbeta.data());
-    };
+    return [=, a = Arrays(rows, n)] { layer_norm_backward(Cuda{}, a.norm(), a.y.data(), a.x.data(), a.kept(), a.gradients()); };
   });
   bench.measure("add_dropout_norm", {4 * matrix + statistics}, [&] {
     return [=, a = Arrays(rows, n), m = mask()] {
-      add_dropout_norm_forward(Cuda{}, norm, rows, m, a.x.data(), a.y.data(), a.gamma.data(), a.beta.data(), a.z.data(),
-                               a.u.data(), a.mean.data(), a.rstd.data());
+      add_dropout_norm_forward(Cuda{}, a.norm(), m, a.x.data(), a.y.data(), a.z.data(), a.u.data(), a.kept());
     };
   });
   bench.measure("add_dropout_norm backward", {4 * matrix + statistics}, [&] {
     return [=, a = Arrays(rows, n), m = mask()] {
-      add_dropout_norm_backward(Cuda{}, norm, rows, m, a.y.data(), a.x.data(), a.gamma.data(), a.mean.data(), a.rstd.data(),
-                                a.z.data(), a.u.data(), 1, a.dgamma.data(), 1, a.dbeta.data());
+      add_dropout_norm_backward(Cuda{}, a.norm(), m, a.y.data(), a.x.data(), a.kept(), a.gradients(), a.u.data());
     };
   });
   const index_t hidden = bench.sizes.hidden;

@@ -138,12 +138,13 @@ TEMPLATE_TEST_CASE("cuda: the weights of a cross-attention step are the processo
     const index_t heads = 3, rows = 5, longest = 143, stride = 2 * heads * d_k, sources = 150;
     const auto q = device::representable<T>({rows, heads * d_k}, 1), kv = device::representable<T>({sources, stride}, 2);
     const Tensor<W> weights({rows, longest}, W(5));
-    cross_attention_weights_step(Cpu{}, rows, heads, d_k, 0.25, q.data(), heads * d_k, kv.data(), index_t{0}, stride, begins,
-                                 lengths, longest, weights.data());
+    const kernels::StepHeads of{heads, d_k, 0, 0.25};
+    const kernels::KeyValueLayout layout{stride};
+    cross_attention_weights_step<W>(Cpu{}, of, as_rows(q), {kv.data(), layout, begins, lengths}, as_rows(weights));
     const Tensor<W, Cuda> got({rows, longest}, W(5));
-    cross_attention_weights_step(Cuda{}, rows, heads, d_k, 0.25, device::upload<T>(q).data(), heads * d_k,
-                                 device::upload<T>(kv).data(), index_t{0}, stride, device_spans.data(), device_spans.data() + 5,
-                                 longest, got.data());
+    const auto device_q = device::upload<T>(q), device_kv = device::upload<T>(kv);
+    cross_attention_weights_step<T>(Cuda{}, of, as_rows(device_q),
+                                    {device_kv.data(), layout, device_spans.data(), device_spans.data() + 5}, as_rows(got));
     REQUIRE(device::difference(got, weights, 1e-5) == "");
     for (index_t j = 0; j < 3; ++j) {
       double mean = 0;

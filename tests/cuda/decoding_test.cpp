@@ -36,9 +36,10 @@ TEMPLATE_TEST_CASE("cuda: attention_step is the processor's", "[cuda]", float, d
       for (const index_t gap : {0, 16, 3}) {  // 3: no row begins on a multiple of 16 bytes
         if (steps == 130 && gap == 16) continue;
         const index_t rows = 3, slab_rows = 5, kv = c.heads * (c.d_k + c.d_v) + gap, q_width = c.heads * c.d_k + gap,
-                      out_width = c.heads * c.d_v + gap, v_offset = c.heads * c.d_k + gap;
+                      out_width = c.heads * c.d_v + gap;
         INFO(c.heads << " heads of " << c.d_k << " and " << c.d_v << ", " << steps << " steps, gap " << gap);
-        const double scale = 1 / std::sqrt(static_cast<double>(c.d_k));
+        const kernels::StepHeads heads{c.heads, c.d_k, c.d_v, 1 / std::sqrt(static_cast<double>(c.d_k))};
+        const kernels::KeyValueLayout layout{kv, 0, c.heads * c.d_k};
         const auto q = device::representable<T>({rows, q_width}, 1);
         const auto slabs = device::representable<T>({steps, slab_rows, kv}, 2);
         const Tensor<std::int32_t> table({rows, steps + 2});
@@ -49,8 +50,8 @@ TEMPLATE_TEST_CASE("cuda: attention_step is the processor's", "[cuda]", float, d
         const W nothing[4] = {};  // if there are no steps
         if (steps == 0) std::fill(out.data(), out.data() + out.size(), W(0));
         else
-          attention_step(Cpu{}, rows, c.heads, c.d_k, c.d_v, steps, scale, q.data(), q_width, places.data(), index_t{0},
-                         v_offset - gap, kv, table.data(), steps + 2, out.data(), out_width);
+          attention_step<W>(Cpu{}, heads, {q.data(), rows, q_width - gap, q_width},
+                            {places.data(), layout, {table.data(), rows, steps, steps + 2}}, as_rows(out));
 
         const auto device_q = device::upload<T>(q), device_slabs = device::upload<T>(slabs);
         const auto device_table = device::upload<std::int32_t>(table);
@@ -58,8 +59,8 @@ TEMPLATE_TEST_CASE("cuda: attention_step is the processor's", "[cuda]", float, d
         for (index_t t = 0; t < steps; ++t)
           store_pointer(Cuda{}, static_cast<const T*>(device_slabs.data() + t * slab_rows * kv), device_places.data() + t);
         const auto got = device::upload<T>(Tensor<W>({rows, out_width}, steps == 0 ? nothing[0] : W(5)));
-        attention_step(Cuda{}, rows, c.heads, c.d_k, c.d_v, steps, scale, device_q.data(), q_width, device_places.data(),
-                       index_t{0}, v_offset - gap, kv, device_table.data(), steps + 2, got.data(), out_width);
+        attention_step<T>(Cuda{}, heads, {device_q.data(), rows, q_width - gap, q_width},
+                          {device_places.data(), layout, {device_table.data(), rows, steps, steps + 2}}, as_rows(got));
         REQUIRE(device::difference(got, out) == "");
       }
 }
@@ -74,15 +75,16 @@ TEMPLATE_TEST_CASE("cuda: cross_attention_step is the processor's", "[cuda]", fl
     for (const index_t offset : {0, 1}) {
       const index_t kv = c.heads * (c.d_k + c.d_v), q_width = c.heads * c.d_k, out_width = c.heads * c.d_v;
       INFO(c.heads << " heads of " << c.d_k << " and " << c.d_v << ", offset " << offset);
-      const double scale = 0.25;
+      const kernels::StepHeads heads{c.heads, c.d_k, c.d_v, 0.25};
+      const kernels::KeyValueLayout layout{kv, 0, q_width};
       const auto q = device::representable<T>({rows, q_width}, 1), sources = device::representable<T>({source, kv}, 2);
       const Tensor<W> out({rows, out_width});
-      cross_attention_step(Cpu{}, rows, c.heads, c.d_k, c.d_v, scale, q.data(), q_width, sources.data(), index_t{0}, q_width, kv,
-                           begins.data(), lengths.data(), out.data(), out_width);
+      cross_attention_step<W>(Cpu{}, heads, as_rows(q), {sources.data(), layout, begins.data(), lengths.data()}, as_rows(out));
       const auto got = device::before<T>(out, 0, offset);
-      cross_attention_step(Cuda{}, rows, c.heads, c.d_k, c.d_v, scale, device::upload<T>(q, offset).data(), q_width,
-                           device::upload<T>(sources, offset).data(), index_t{0}, q_width, kv, on_device(begins).data(),
-                           on_device(lengths).data(), got.data(), out_width);
+      const auto device_q = device::upload<T>(q, offset), device_sources = device::upload<T>(sources, offset);
+      const auto device_begins = on_device(begins), device_lengths = on_device(lengths);
+      cross_attention_step<T>(Cuda{}, heads, as_rows(device_q),
+                              {device_sources.data(), layout, device_begins.data(), device_lengths.data()}, as_rows(got));
       REQUIRE(device::difference(got, out) == "");
     }
 }
@@ -94,8 +96,10 @@ TEST_CASE("cuda: an attention step takes scores of any size", "[cuda]") {
     for (index_t j = 0; j < 300; ++j)
       for (index_t i = 0; i < d; ++i) kv(j, i) = j == 123 ? 1.0f : j == 4 ? -1e30f : 0.5f, kv(j, d + i) = static_cast<float>(j);
     const Tensor<float, Cuda> out({1, d});
-    cross_attention_step(Cuda{}, 1, 1, d, d, 1.0, device::upload<float>(q).data(), d, device::upload<float>(kv).data(), 0, d,
-                         2 * d, on_device<index_t>({0}).data(), on_device<index_t>({300}).data(), out.data(), d);
+    const auto device_q = device::upload<float>(q), device_kv = device::upload<float>(kv);
+    const auto begin = on_device<index_t>({0}), length = on_device<index_t>({300});
+    cross_attention_step<float>(Cuda{}, {1, d, d, 1.0}, as_rows(device_q),
+                                {device_kv.data(), {2 * d, 0, d}, begin.data(), length.data()}, as_rows(out));
     REQUIRE(device::difference(out, Tensor<float>({1, d}, 123.0f)) == "");
   }
 }
@@ -110,8 +114,9 @@ TEMPLATE_TEST_CASE("cuda: copy_rows and the tables of a cache are the processor'
       const auto from = device::upload<T>(x);
       const Tensor<T> expected({rows, width + 2 * gap}, T(1));
       const auto to = device::upload<T>(expected);
-      copy_rows(Cpu{}, rows, width, device::converted<T>(x).data(), width + gap, expected.data(), width + 2 * gap);
-      copy_rows(Cuda{}, rows, width, from.data(), width + gap, to.data(), width + 2 * gap);
+      const auto host = device::converted<T>(x);
+      copy_rows<T>(Cpu{}, {host.data(), rows, width, width + gap}, {expected.data(), rows, width, width + 2 * gap});
+      copy_rows<T>(Cuda{}, {from.data(), rows, width, width + gap}, {to.data(), rows, width, width + 2 * gap});
       REQUIRE(device::difference(to, expected, 0) == "");
     }
 }
@@ -122,12 +127,12 @@ TEST_CASE("cuda: the table of a cache is reordered and grows as the processor's"
   for (index_t i = 0; i < from.size(); ++i) from.data()[i] = static_cast<std::int32_t>(i);
   const auto device_from = from.to<Cuda>(), device_to = to.to<Cuda>();
   const std::vector<index_t> rows{3, 3, 0, 1, 2, 1};
-  reorder_table(Cpu{}, 6, 5, rows.data(), from.data(), 7, to.data(), 9);
-  begin_table_step(Cpu{}, 6, 5, to.data(), 9);
-  reorder_table(Cuda{}, 6, 5, rows.data(), device_from.data(), 7, device_to.data(), 9);
-  begin_table_step(Cuda{}, 6, 5, device_to.data(), 9);
-  reorder_table(Cuda{}, 0, 5, rows.data(), device_from.data(), 7, device_to.data(), 9);
-  begin_table_step(Cuda{}, 0, 5, device_to.data(), 9);
+  reorder_table(Cpu{}, rows.data(), as_rows(from), {to.data(), 6, 5, 9});
+  begin_table_step(Cpu{}, as_rows(to), 5);
+  reorder_table(Cuda{}, rows.data(), as_rows(device_from), {device_to.data(), 6, 5, 9});
+  begin_table_step(Cuda{}, as_rows(device_to), 5);
+  reorder_table(Cuda{}, rows.data(), as_rows(device_from), {device_to.data(), 0, 5, 9});
+  begin_table_step(Cuda{}, {device_to.data(), 0, 9}, 5);
   REQUIRE(device::difference(device_to, to, 0) == "");
 }
 

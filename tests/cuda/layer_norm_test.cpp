@@ -3,6 +3,8 @@
 #include "rows.hpp"
 
 using namespace attend;
+using kernels::NormOfRows;
+using kernels::NormStatistics;
 
 namespace {
 
@@ -66,12 +68,15 @@ TEMPLATE_TEST_CASE("cuda: layer_norm_forward is the processor's", "[cuda]", floa
     const AffineWeights<T> affine(norm);
     const auto x = device::representable<T>({rows, norm.width}, 3);
     const Tensor<W> y(x.shape()), mean({rows}), rstd({rows});
-    layer_norm_forward(Cpu{}, norm, rows, x.data(), affine.gamma.data(), affine.beta.data(), y.data(), mean.data(), rstd.data());
+    const NormOfRows<W> of{norm, rows, affine.gamma.data(), affine.beta.data()};
+    const NormStatistics<W> kept{mean.data(), rstd.data()};
+    layer_norm_forward(Cpu{}, of, x.data(), y.data(), kept);
 
     const auto dx = device::upload<T>(x, offset), gamma = device::upload<T>(affine.gamma), beta = device::upload<T>(affine.beta);
     const auto dy = device::placed<T>(x.shape(), offset);
     const Tensor<W, Cuda> dmean({rows}), drstd({rows});
-    layer_norm_forward(Cuda{}, norm, rows, dx.data(), gamma.data(), beta.data(), dy.data(), dmean.data(), drstd.data());
+    const NormOfRows<T> on_device{norm, rows, gamma.data(), beta.data()};
+    layer_norm_forward(Cuda{}, on_device, dx.data(), dy.data(), {dmean.data(), drstd.data()});
     REQUIRE(device::difference(dmean, mean, statistics<T>) == "");
     REQUIRE(device::difference(drstd, rstd, statistics<T>) == "");
     REQUIRE(device::difference(dy, y) == "");
@@ -86,7 +91,8 @@ TEST_CASE("cuda: layer_norm_forward takes the mean out before it squares", "[cud
     for (index_t i = 0; i < width; ++i) x.data()[i] = i % 2 == 0 ? 10000.0f : 10001.0f;
     const auto dx = device::upload<float>(x), gamma = device::upload<float>(ones), beta = device::upload<float>(zeros);
     const Tensor<float, Cuda> y(x.shape()), mean({1}), rstd({1});
-    layer_norm_forward(Cuda{}, norm, 1, dx.data(), gamma.data(), beta.data(), y.data(), mean.data(), rstd.data());
+    layer_norm_forward(Cuda{}, NormOfRows<float>{norm, 1, gamma.data(), beta.data()}, dx.data(), y.data(),
+                       {mean.data(), rstd.data()});
     REQUIRE(rstd.item() == Approx(2).epsilon(0.01));
   }
 }
@@ -100,31 +106,31 @@ TEMPLATE_TEST_CASE("cuda: layer_norm_backward is the processor's", "[cuda]", flo
     const auto x = device::representable<T>({rows, norm.width}, 3), dy = device::representable<T>(x.shape(), 4);
     const auto old_dx = device::representable<T>(x.shape(), 5), old = device::representable<T>(affine.gamma.shape(), 6);
     const Tensor<W> y(x.shape()), mean({rows}), rstd({rows});
-    layer_norm_forward(Cpu{}, norm, rows, x.data(), affine.gamma.data(), affine.beta.data(), y.data(), mean.data(), rstd.data());
+    const NormOfRows<W> of{norm, rows, affine.gamma.data(), affine.beta.data()};
+    const NormStatistics<W> kept{mean.data(), rstd.data()};
+    layer_norm_forward(Cpu{}, of, x.data(), y.data(), kept);
     const auto device_x = device::upload<T>(x, offset), device_dy = device::upload<T>(dy, offset),
                device_gamma = device::upload<T>(affine.gamma);
     const auto device_mean = device::upload<W>(mean), device_rstd = device::upload<W>(rstd);
-    for (const int keep : {0, 1}) {
+    const NormOfRows<T> on_device{norm, rows, device_gamma.data(), nullptr};
+    const NormStatistics<T> device_kept{device_mean.data(), device_rstd.data()};
+    for (const bool add : {false, true}) {
       const auto dx = old_dx.clone(), dgamma = old.clone(), dbeta = old.clone();
-      const W kept = static_cast<W>(keep), other = W(1) - kept;
-      layer_norm_backward(Cpu{}, norm, rows, dy.data(), x.data(), affine.gamma.data(), mean.data(), rstd.data(), kept, dx.data(),
-                          other, dgamma.data(), kept, dbeta.data());
-      const auto got_dx = device::before<T>(old_dx, keep, offset), got_dgamma = device::before<T>(old, 1 - keep),
-                 got_dbeta = device::before<T>(old, keep);
-      layer_norm_backward(Cuda{}, norm, rows, device_dy.data(), device_x.data(), device_gamma.data(), device_mean.data(),
-                          device_rstd.data(), kept, got_dx.data(), other, got_dgamma.data(), kept, got_dbeta.data());
+      layer_norm_backward(Cpu{}, of, dy.data(), x.data(), kept, {{dx.data(), add}, {dgamma.data(), !add}, {dbeta.data(), add}});
+      const auto got_dx = device::before<T>(old_dx, add, offset), got_dgamma = device::before<T>(old, !add),
+                 got_dbeta = device::before<T>(old, add);
+      layer_norm_backward(Cuda{}, on_device, device_dy.data(), device_x.data(), device_kept,
+                          {{got_dx.data(), add}, {got_dgamma.data(), !add}, {got_dbeta.data(), add}});
       REQUIRE(device::difference(got_dx, dx) == "");
       REQUIRE(device::difference(got_dgamma, dgamma, sums<T> * (norm.scalar_affine ? 16 : 1)) == "");
       REQUIRE(device::difference(got_dbeta, dbeta, sums<T>) == "");
 
       // What is not asked for is not written, and the rest is the same.
-      T* const none = nullptr;
-      const auto alone = device::before<T>(old_dx, keep, offset), alone_dgamma = device::before<T>(old, 1 - keep);
-      layer_norm_backward(Cuda{}, norm, rows, device_dy.data(), device_x.data(), device_gamma.data(), device_mean.data(),
-                          device_rstd.data(), kept, alone.data(), W(0), none, W(0), none);
+      const auto alone = device::before<T>(old_dx, add, offset), alone_dgamma = device::before<T>(old, !add);
+      layer_norm_backward(Cuda{}, on_device, device_dy.data(), device_x.data(), device_kept, {.x = {alone.data(), add}});
       REQUIRE(device::difference(alone, device::converted<W>(got_dx.to_host()), 0) == "");
-      layer_norm_backward(Cuda{}, norm, rows, device_dy.data(), device_x.data(), device_gamma.data(), device_mean.data(),
-                          device_rstd.data(), W(0), none, other, alone_dgamma.data(), W(0), none);
+      layer_norm_backward(Cuda{}, on_device, device_dy.data(), device_x.data(), device_kept,
+                          {.gamma = {alone_dgamma.data(), !add}});
       REQUIRE(device::difference(alone_dgamma, device::converted<W>(got_dgamma.to_host()), 0) == "");
     }
   });
@@ -144,12 +150,15 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
                device_beta = device::upload<T>(affine.beta);
     for (const DropoutMask& mask : {drops, nothing}) {
       Tensor<W> sum(x.shape()), y(x.shape()), mean({rows}), rstd({rows});
-      add_dropout_norm_forward(Cpu{}, norm, rows, mask, x.data(), branch.data(), affine.gamma.data(), affine.beta.data(),
-                               sum.data(), y.data(), mean.data(), rstd.data());
+      const NormOfRows<W> of{norm, rows, affine.gamma.data(), affine.beta.data()};
+      add_dropout_norm_forward(Cpu{}, of, mask, x.data(), branch.data(), sum.data(), y.data(),
+                               NormStatistics<W>{mean.data(), rstd.data()});
       const auto got_sum = device::placed<T>(x.shape(), offset), got_y = device::placed<T>(x.shape(), offset);
       const Tensor<W, Cuda> got_mean({rows}), got_rstd({rows});
-      add_dropout_norm_forward(Cuda{}, norm, rows, mask, device_x.data(), device_branch.data(), device_gamma.data(),
-                               device_beta.data(), got_sum.data(), got_y.data(), got_mean.data(), got_rstd.data());
+      const NormOfRows<T> on_device{norm, rows, device_gamma.data(), device_beta.data()};
+      const NormStatistics<T> kept{got_mean.data(), got_rstd.data()};
+      add_dropout_norm_forward(Cuda{}, on_device, mask, device_x.data(), device_branch.data(), got_sum.data(), got_y.data(),
+                               kept);
       REQUIRE(device::difference(got_sum, sum) == "");
       REQUIRE(device::difference(got_y, y) == "");
       REQUIRE(device::difference(got_mean, mean, statistics<T> * (sizeof(T) == 2 ? 1000 : 1)) == "");
@@ -159,13 +168,14 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
       sum = device::converted<W>(got_sum.to_host());
       mean = got_mean.to_host(), rstd = got_rstd.to_host();
       const Tensor<W> dsum(x.shape()), dbranch(x.shape()), dgamma = old.clone(), dbeta = old.clone();
-      add_dropout_norm_backward(Cpu{}, norm, rows, mask, dy.data(), sum.data(), affine.gamma.data(), mean.data(), rstd.data(),
-                                dsum.data(), dbranch.data(), W(1), dgamma.data(), W(0), dbeta.data());
+      add_dropout_norm_backward(Cpu{}, of, mask, dy.data(), sum.data(), NormStatistics<W>{mean.data(), rstd.data()},
+                                {{dsum.data()}, {dgamma.data(), true}, {dbeta.data()}}, dbranch.data());
       const auto got_dsum = device::before<T>(x, 0, offset), got_dbranch = device::before<T>(x, 0, offset),
                  got_dgamma = device::before<T>(old, 1), got_dbeta = device::before<T>(old, 0);
-      add_dropout_norm_backward(Cuda{}, norm, rows, mask, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
-                                got_rstd.data(), got_dsum.data(), got_dbranch.data(), W(1), got_dgamma.data(), W(0),
-                                got_dbeta.data());
+      const auto backward = [&](const kernels::NormGradients<T>& gradients, T* dbranch_or_null) {
+        add_dropout_norm_backward(Cuda{}, on_device, mask, device_dy.data(), got_sum.data(), kept, gradients, dbranch_or_null);
+      };
+      backward({{got_dsum.data()}, {got_dgamma.data(), true}, {got_dbeta.data()}}, got_dbranch.data());
       REQUIRE(device::difference(got_dsum, dsum) == "");
       REQUIRE(device::difference(got_dbranch, dbranch) == "");
       REQUIRE(device::difference(got_dgamma, dgamma, sums<T> * (norm.scalar_affine ? 16 : 1)) == "");
@@ -174,19 +184,15 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
       // What is added to a gradient of the sum is what layer norm adds, and what the branch gets is the mask's part of both.
       const auto norm_alone = device::before<T>(dy, 1, offset), added = device::before<T>(dy, 1, offset),
                  masked = device::before<T>(x, 0, offset), expected_masked = device::placed<T>(x.shape(), offset);
-      T* const none = nullptr;
-      layer_norm_backward(Cuda{}, norm, rows, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
-                          got_rstd.data(), W(1), norm_alone.data(), W(0), none, W(0), none);
-      add_dropout_norm_backward(Cuda{}, norm, rows, mask, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
-                                got_rstd.data(), W(1), added.data(), masked.data(), W(0), none, W(0), none);
+      layer_norm_backward(Cuda{}, on_device, device_dy.data(), got_sum.data(), kept, {.x = {norm_alone.data(), true}});
+      backward({.x = {added.data(), true}}, masked.data());
       dropout_apply(Cuda{}, x.size(), mask.stream, mask.threshold, static_cast<W>(mask.scale), added.data(), W(0),
                     expected_masked.data());
       REQUIRE(device::difference(added, device::converted<W>(norm_alone.to_host())) == "");
       REQUIRE(device::difference(masked, device::converted<W>(expected_masked.to_host()), 0) == "");
 
       const auto alone = device::before<T>(x, 0, offset);
-      add_dropout_norm_backward(Cuda{}, norm, rows, mask, device_dy.data(), got_sum.data(), device_gamma.data(), got_mean.data(),
-                                got_rstd.data(), alone.data(), none, W(0), none, W(0), none);
+      backward({.x = {alone.data()}}, nullptr);
       REQUIRE(device::difference(alone, device::converted<W>(got_dsum.to_host()), 0) == "");
     }
   });
@@ -227,12 +233,13 @@ TEST_CASE("cuda: layer_norm gives the same bits each time", "[cuda]") {
   const auto x = device::upload<float>(device::random<float>({rows, 512}, 1)),
              dy = device::upload<float>(device::random<float>({rows, 512}, 2));
   const Tensor<float, Cuda> ones({512}, 1.0f), y(x.shape()), mean({rows}), rstd({rows});
-  layer_norm_forward(Cuda{}, norm, rows, x.data(), ones.data(), ones.data(), y.data(), mean.data(), rstd.data());
+  const NormOfRows<float> of{norm, rows, ones.data(), ones.data()};
+  const NormStatistics<float> kept{mean.data(), rstd.data()};
+  layer_norm_forward(Cuda{}, of, x.data(), y.data(), kept);
   std::vector<float> first;
   for (int run = 0; run < 2; ++run) {
     const Tensor<float, Cuda> dx(x.shape()), dgamma({512}), dbeta({512});
-    layer_norm_backward(Cuda{}, norm, rows, dy.data(), x.data(), ones.data(), mean.data(), rstd.data(), 0.0f, dx.data(), 0.0f,
-                        dgamma.data(), 0.0f, dbeta.data());
+    layer_norm_backward(Cuda{}, of, dy.data(), x.data(), kept, {{dx.data()}, {dgamma.data()}, {dbeta.data()}});
     auto all = dx.values();
     for (const auto& part : {dgamma.values(), dbeta.values()}) all.insert(all.end(), part.begin(), part.end());
     if (run == 0) first = all;

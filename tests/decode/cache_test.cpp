@@ -77,8 +77,9 @@ TEMPLATE_TEST_CASE("SelfCache attends like one that copies, whatever the reorder
         const auto kv = random_values<T>(cache.rows() * stride, seed),
                    q = random_values<T>(cache.rows() * (q_width + 2), 5000 + seed);
         std::vector<T> out(static_cast<std::size_t>(cache.rows() * (c.heads * c.d_v + 1)), T(77));
-        cache.append(layer, kv.data(), stride);
-        cache.attend(layer, scale, q.data(), q_width + 2, out.data(), c.heads * c.d_v + 1);
+        cache.append(layer, {kv.data(), cache.rows(), width, stride});
+        cache.attend(layer, scale, {q.data(), cache.rows(), q_width, q_width + 2},
+                     {out.data(), cache.rows(), c.heads * c.d_v, c.heads * c.d_v + 1});
         for (index_t r = 0; r < cache.rows(); ++r) {
           auto& row = plain[static_cast<std::size_t>(layer)][static_cast<std::size_t>(r)];
           row.kv.emplace_back(kv.begin() + r * stride, kv.begin() + r * stride + width);
@@ -111,8 +112,9 @@ TEMPLATE_TEST_CASE("cross_attention_step attends to each row's own part of the s
   const std::vector<index_t> begins{0, 0, 12, 39, 5, 12}, lengths{12, 12, 27, 1, 0, 27};
   const auto kv = random_values<T>(source * stride, 1), q = random_values<T>(rows * heads * d_k, 2);
   std::vector<T> out(static_cast<std::size_t>(rows * heads * d_v));
-  cross_attention_step(Cpu{}, rows, heads, d_k, d_v, scale, q.data(), heads * d_k, kv.data(), k_offset, v_offset, stride,
-                       begins.data(), lengths.data(), out.data(), heads * d_v);
+  cross_attention_step<T>(Cpu{}, {heads, d_k, d_v, scale}, {q.data(), rows, heads * d_k},
+                          {kv.data(), {stride, k_offset, v_offset}, begins.data(), lengths.data()},
+                          {out.data(), rows, heads * d_v});
   for (index_t r = 0; r < rows; ++r)
     for (index_t h = 0; h < heads; ++h) {
       std::vector<const T*> keys, values;
@@ -136,13 +138,14 @@ TEST_CASE("cross_attention_step gives a row the same bits in every batch", "[cac
   std::vector<index_t> begins, lengths;
   for (index_t r = 0; r < rows; ++r) begins.push_back(r), lengths.push_back(1 + 2 * r);
   std::vector<float> together(static_cast<std::size_t>(rows * heads * d_v)), alone(static_cast<std::size_t>(heads * d_v + 3));
-  cross_attention_step(Cpu{}, rows, heads, d_k, d_v, 0.2, q.data(), heads * d_k, kv.data(), 0, heads * d_k, stride, begins.data(),
-                       lengths.data(), together.data(), heads * d_v);
+  const kernels::KeyValueLayout layout{stride, 0, heads * d_k};
+  cross_attention_step<float>(Cpu{}, {heads, d_k, d_v, 0.2}, {q.data(), rows, heads * d_k},
+                              {kv.data(), layout, begins.data(), lengths.data()}, {together.data(), rows, heads * d_v});
   for (index_t r = 0; r < rows; ++r) {
     const std::vector<float> query(q.begin() + r * heads * d_k, q.begin() + (r + 1) * heads * d_k);
     float* out = alone.data() + r % 4;  // wherever it stands in memory
-    cross_attention_step(Cpu{}, 1, heads, d_k, d_v, 0.2, query.data(), heads * d_k, kv.data(), 0, heads * d_k, stride,
-                         &begins[static_cast<std::size_t>(r)], &lengths[static_cast<std::size_t>(r)], out, heads * d_v);
+    cross_attention_step<float>(Cpu{}, {heads, d_k, d_v, 0.2}, {query.data(), 1, heads * d_k},
+                                {kv.data(), layout, begins.data() + r, lengths.data() + r}, {out, 1, heads * d_v});
     REQUIRE(std::equal(out, out + heads * d_v, together.begin() + r * heads * d_v));
   }
 }
@@ -153,25 +156,26 @@ TEST_CASE("SelfCache keeps large scores finite", "[cache]") {
   float out = 0;
   for (const auto& row : kv) {
     cache.begin_step();
-    cache.append(0, row, 2);
-    cache.attend(0, 1, &q, 1, &out, 1);
+    cache.append(0, {row, 1, 2});
+    cache.attend(0, 1, {&q, 1, 1}, {&out, 1, 1});
   }
   REQUIRE(out == 1);
 }
 
 TEST_CASE("SelfCache refuses calls out of order and rows that do not exist", "[cache]") {
   SelfCache<float> cache(2, 2, 1, 2, 2);
-  const std::vector<float> kv(8), q(4);
-  std::vector<float> out(4);
-  REQUIRE_THROWS_AS(cache.append(0, kv.data(), 4), Error);
-  REQUIRE_THROWS_AS(cache.attend(0, 1, q.data(), 2, out.data(), 2), Error);
+  const Tensor<float> kv({2, 4}, 1.0f), q({2, 2}, 1.0f), out({2, 2});
+  REQUIRE_THROWS_AS(cache.append(0, as_rows(kv)), Error);
+  REQUIRE_THROWS_AS(cache.attend(0, 1, as_rows(q), as_rows(out)), Error);
   cache.begin_step();
-  REQUIRE_THROWS_AS(cache.attend(0, 1, q.data(), 2, out.data(), 2), Error);
-  cache.append(0, kv.data(), 4);
-  REQUIRE_THROWS_AS(cache.append(0, kv.data(), 4), Error);
-  REQUIRE_THROWS_AS(cache.append(2, kv.data(), 4), IndexError);
+  REQUIRE_THROWS_AS(cache.attend(0, 1, as_rows(q), as_rows(out)), Error);
+  REQUIRE_THROWS_WITH(cache.append(0, as_rows(q)), "SelfCache: append is given [2, 2], expected [2, 4]");
+  cache.append(0, as_rows(kv));
+  REQUIRE_THROWS_WITH(cache.attend(0, 1, as_rows(kv), as_rows(out)), "SelfCache: attend is given [2, 4], expected [2, 2]");
+  REQUIRE_THROWS_AS(cache.append(0, as_rows(kv)), Error);
+  REQUIRE_THROWS_AS(cache.append(2, as_rows(kv)), IndexError);
   REQUIRE_THROWS_AS(cache.begin_step(), Error);
-  cache.append(1, kv.data(), 4);
+  cache.append(1, as_rows(kv));
   REQUIRE_THROWS_WITH(cache.reorder(std::vector<index_t>{0, 2}), "SelfCache: reorder takes row 2 of 2");
   REQUIRE_THROWS_AS(cache.reorder(std::vector<index_t>{-1}), IndexError);
   REQUIRE(cache.rows() == 2);

@@ -225,7 +225,8 @@ void layer_norms(Input& in) {
   const index_t rows = in.number(1, 6), n = norm.width;
   const auto x = numbers<T>(in, rows * n), gamma = numbers<T>(in, n), beta = numbers<T>(in, n);
   std::vector<T> y(x.size()), mean(at(rows)), rstd(at(rows));
-  layer_norm_forward(Cpu{}, norm, rows, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), rstd.data());
+  layer_norm_forward(Cpu{}, kernels::NormOfRows<T>{norm, rows, gamma.data(), beta.data()}, x.data(), y.data(),
+                     {mean.data(), rstd.data()});
   for (index_t r = 0; r < rows; ++r) {
     double m = 0, squares = 0, largest = 0;
     for (index_t i = 0; i < n; ++i) m += static_cast<double>(x[at(r * n + i)]) / static_cast<double>(n);

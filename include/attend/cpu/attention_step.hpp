@@ -8,9 +8,13 @@
 #include "attend/core/threads.hpp"
 #include "attend/cpu/simd.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/attention_step.hpp"
 
 /// Attention in decoding: every row is one query with keys and values of its own choice.
 namespace attend::cpu {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
 
 /// scores[j] = scale * q . k_j for j < n; key j's k_j begins `offset` after keys[j]. Four at a time hide each other's waiting,
 /// and so there is room for n rounded up to a multiple of 4, in keys too. d_k is V vectors, q then stays in registers; with V = 0
@@ -101,28 +105,31 @@ void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, co
   }
 }
 
-/// The heads of all rows in parallel. count(row): how many keys it has; key(row, j): where key j's vector of all heads begins.
-/// v_offset leads from there to the value. Rows without keys get zeros.
+/// The heads of all rows in parallel. count(row): how many keys it has, no more than `most`; key(row, j): where key j's vector of
+/// all heads begins. v_offset leads from there to the value. Rows without keys get zeros.
 template <class T, class Count, class Key>
-void attention_step_rows(index_t rows, index_t heads, index_t d_k, index_t d_v, index_t most_keys, double scale, const T* q,
-                         index_t q_stride, index_t v_offset, Count&& count, Key&& key, T* out, index_t out_stride) {
-  const index_t cost = std::max<index_t>(1, most_keys * (d_k + d_v));
-  parallel_for(rows * heads, std::max<index_t>(1, 65536 / cost), [&](index_t begin, index_t end) {
+void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, index_t most, index_t v_offset, Count&& count,
+                         Key&& key, Matrix<T> out) {
+  const index_t heads_of_row = heads.count, d_k = heads.d_k, d_v = heads.d_v;
+  const T scale = static_cast<T>(heads.scale);
+  const index_t cost = std::max<index_t>(1, most * (d_k + d_v));
+  parallel_for(out.rows * heads_of_row, std::max<index_t>(1, 65536 / cost), [&](index_t begin, index_t end) {
     thread_local std::vector<const T*> key_room;
     thread_local std::vector<T> weight_room;
-    key_room.resize(static_cast<std::size_t>(most_keys + 3));
-    weight_room.resize(static_cast<std::size_t>(most_keys + lanes));
+    key_room.resize(static_cast<std::size_t>(most + 3));
+    weight_room.resize(static_cast<std::size_t>(most + lanes));
     const T** const keys = key_room.data();
     for (index_t task = begin; task < end;) {
-      const index_t row = task / heads, first = task - row * heads, last = std::min(heads, first + end - task), n = count(row);
-      const T* const from = q + row * q_stride;
-      T* const to = out + row * out_stride;
+      const index_t row = task / heads_of_row, first = task - row * heads_of_row,
+                    last = std::min(heads_of_row, first + end - task), n = count(row);
+      const T* const from = q.data + row * q.stride;
+      T* const to = out.data + row * out.stride;
       if (n == 0) std::fill(to + first * d_v, to + last * d_v, T(0));
       for (index_t j = 0; j < n; ++j) keys[j] = key(row, j);
       if (n > 0) std::fill_n(keys + n, 3, keys[n - 1]);  // what completes the last four
       for (index_t head = first; n > 0 && head < last; ++head)
-        attend_to_keys(n, d_k, d_v, static_cast<T>(scale), from + head * d_k, keys, head * d_k, v_offset + head * d_v,
-                       weight_room.data(), to + head * d_v);
+        attend_to_keys(n, d_k, d_v, scale, from + head * d_k, keys, head * d_k, v_offset + head * d_v, weight_room.data(),
+                       to + head * d_v);
       task += last - first;
     }
   });
@@ -132,64 +139,63 @@ void attention_step_rows(index_t rows, index_t heads, index_t d_k, index_t d_v, 
 
 namespace attend::kernels {
 
-/// Masked self-attention of each row's newest token, over a cache that is never copied: what was computed at step t stays in
-/// slab t, and a table says in which row of it each prefix went on.
-///   out[r] = softmax(scale * q[r] . k) v over the `steps` rows slabs[t][table[r][t]], head by head.
-/// q [rows, heads * d_k], out [rows, heads * d_v]; slabs[t] [its rows, slab_stride], each row with the keys of all heads at
-/// k_offset and the values at v_offset; table [rows, steps], table_stride elements from row to row.
+/// Masked self-attention of each row's newest token, over a cache that is never copied.
+///   out[r] = softmax(scale * q[r] . k) v over the rows of its steps, head by head.
+/// q [rows, heads * d_k], out [rows, heads * d_v].
 template <class T>
-void attention_step(Cpu, index_t rows, index_t heads, index_t d_k, index_t d_v, index_t steps, double scale, const T* q,
-                    index_t q_stride, const T* const* slabs, index_t k_offset, index_t v_offset, index_t slab_stride,
-                    const std::int32_t* table, index_t table_stride, T* out, index_t out_stride) {
+void attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SlabRows<T>& keys, Matrix<T> out) {
+  const auto& layout = keys.layout;
   cpu::attention_step_rows(
-      rows, heads, d_k, d_v, steps, scale, q, q_stride, v_offset - k_offset, [=](index_t) { return steps; },
-      [=](index_t row, index_t t) { return slabs[t] + table[row * table_stride + t] * slab_stride + k_offset; }, out, out_stride);
+      heads, q, keys.table.columns, layout.v_offset - layout.k_offset, [&](index_t) { return keys.table.columns; },
+      [&](index_t row, index_t t) {
+        return keys.slabs[t] + keys.table.data[row * keys.table.stride + t] * layout.stride + layout.k_offset;
+      },
+      out);
 }
 
-/// Cross-attention of each row's newest token: row r attends to the rows begins[r] to begins[r] + lengths[r] of kv; rows of one
-/// sentence share them. With lengths[r] = 0 the result is 0.
-/// q [rows, heads * d_k], out [rows, heads * d_v]; kv [source rows, kv_stride], each row with the keys of all heads at k_offset
-/// and the values at v_offset.
+/// Cross-attention of each row's newest token: rows of one sentence share its keys. Where there are none the result is 0.
+/// q [rows, heads * d_k], out [rows, heads * d_v].
 template <class T>
-void cross_attention_step(Cpu, index_t rows, index_t heads, index_t d_k, index_t d_v, double scale, const T* q, index_t q_stride,
-                          const T* kv, index_t k_offset, index_t v_offset, index_t kv_stride, const index_t* begins,
-                          const index_t* lengths, T* out, index_t out_stride) {
-  const index_t most = rows > 0 ? *std::max_element(lengths, lengths + rows) : 0;
+void cross_attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SourceRows<T>& keys, Matrix<T> out) {
+  const auto& layout = keys.layout;
+  const index_t most = out.rows > 0 ? *std::max_element(keys.lengths, keys.lengths + out.rows) : 0;
   cpu::attention_step_rows(
-      rows, heads, d_k, d_v, most, scale, q, q_stride, v_offset - k_offset, [=](index_t row) { return lengths[row]; },
-      [=](index_t row, index_t j) { return kv + (begins[row] + j) * kv_stride + k_offset; }, out, out_stride);
+      heads, q, most, layout.v_offset - layout.k_offset, [&](index_t row) { return keys.lengths[row]; },
+      [&](index_t row, index_t j) { return keys.data + (keys.begins[row] + j) * layout.stride + layout.k_offset; }, out);
 }
 
-/// The weights of such a step, mean over the heads: weights[r, j] of the j-th of row r's keys, 0 for j from lengths[r] up to
-/// `longest`, which no length exceeds. weights [rows, longest].
+/// The weights of such a step, mean over the heads: weights[r, j] of the j-th of row r's keys, 0 beyond the last. weights [rows,
+/// the most keys of any row, or more].
 template <class T>
-void cross_attention_weights_step(Cpu, index_t rows, index_t heads, index_t d_k, double scale, const T* q, index_t q_stride,
-                                  const T* kv, index_t k_offset, index_t kv_stride, const index_t* begins, const index_t* lengths,
-                                  index_t longest, T* weights) {
-  parallel_rows(rows, heads * longest * d_k, [=](index_t begin, index_t end) {
-    std::vector<const T*> keys(static_cast<std::size_t>(longest + 3));
+void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SourceRows<T>& keys, Matrix<T> weights) {
+  const auto& layout = keys.layout;
+  const index_t longest = weights.columns;
+  parallel_rows(weights.rows, heads.count * longest * heads.d_k, [&](index_t begin, index_t end) {
+    std::vector<const T*> vectors(static_cast<std::size_t>(longest + 3));
     std::vector<T> room(static_cast<std::size_t>(longest + cpu::lanes));
-    const T share = T(1) / static_cast<T>(heads);
+    const T share = T(1) / static_cast<T>(heads.count), scale = static_cast<T>(heads.scale);
     for (index_t r = begin; r < end; ++r) {
-      const index_t n = lengths[r];
-      T* const to = weights + r * longest;
+      const index_t n = keys.lengths[r];
+      T* const to = weights.data + r * weights.stride;
       std::fill_n(to, longest, T(0));
       if (n == 0) continue;
       for (index_t j = 0; j < n + 3; ++j)
-        keys[static_cast<std::size_t>(j)] = kv + (begins[r] + std::min(j, n - 1)) * kv_stride + k_offset;
-      for (index_t head = 0; head < heads; ++head) {
-        cpu::key_weights(n, d_k, static_cast<T>(scale), q + r * q_stride + head * d_k, keys.data(), head * d_k, room.data());
+        vectors[static_cast<std::size_t>(j)] =
+            keys.data + (keys.begins[r] + std::min(j, n - 1)) * layout.stride + layout.k_offset;
+      for (index_t head = 0; head < heads.count; ++head) {
+        const index_t offset = head * heads.d_k;
+        cpu::key_weights(n, heads.d_k, scale, q.data + r * q.stride + offset, vectors.data(), offset, room.data());
         for (index_t j = 0; j < n; ++j) to[j] += share * room[static_cast<std::size_t>(j)];
       }
     }
   });
 }
 
-/// y[r] = x[r], rows of `width` elements at these strides.
+/// y = x.
 template <class T>
-void copy_rows(Cpu, index_t rows, index_t width, const T* x, index_t x_stride, T* y, index_t y_stride) {
-  parallel_rows(rows, width, [=](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) std::copy_n(x + r * x_stride, width, y + r * y_stride);
+void copy_rows(Cpu, ConstMatrix<T> x, Matrix<T> y) {
+  parallel_rows(y.rows, y.columns, [=](index_t begin, index_t end) {
+    for (index_t r = begin; r < end; ++r) std::copy_n(x.data + r * x.stride, y.columns, y.data + r * y.stride);
   });
 }
 
@@ -199,15 +205,14 @@ void store_pointer(Cpu, const T* value, const T** where) {
   *where = value;
 }
 
-/// Row i of `to` becomes row rows[i] of `from`, for i < count: the first `steps` entries of tables with these strides.
-inline void reorder_table(Cpu, index_t count, index_t steps, const index_t* rows, const std::int32_t* from, index_t from_stride,
-                          std::int32_t* to, index_t to_stride) {
-  for (index_t i = 0; i < count; ++i) std::copy_n(from + rows[i] * from_stride, steps, to + i * to_stride);
+/// Row i of `to` becomes row rows[i] of `from`, as far as `to` has columns.
+inline void reorder_table(Cpu, const index_t* rows, Matrix<const std::int32_t> from, Matrix<std::int32_t> to) {
+  for (index_t i = 0; i < to.rows; ++i) std::copy_n(from.data + rows[i] * from.stride, to.columns, to.data + i * to.stride);
 }
 
 /// table[r, step] = r: at its newest step, every prefix stands in its own row.
-inline void begin_table_step(Cpu, index_t rows, index_t step, std::int32_t* table, index_t stride) {
-  for (index_t r = 0; r < rows; ++r) table[r * stride + step] = static_cast<std::int32_t>(r);
+inline void begin_table_step(Cpu, Matrix<std::int32_t> table, index_t step) {
+  for (index_t r = 0; r < table.rows; ++r) table.data[r * table.stride + step] = static_cast<std::int32_t>(r);
 }
 
 }  // namespace attend::kernels

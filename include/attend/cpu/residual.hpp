@@ -30,32 +30,31 @@ void add_dropout_forward(Cpu, index_t n, const DropoutMask& mask, const T* x, co
   cpu::for_mask_parts(n, [=](index_t first, index_t count) { cpu::add_masked(mask, first, count, x, branch, y); });
 }
 
-/// sum = x + mask * branch,  y = layer norm of its rows; mean, rstd [rows] are kept for the backward.
+/// sum = x + mask * branch,  y = the norm of its rows.
 template <class T>
-void add_dropout_norm_forward(Cpu, const NormLayout& norm, index_t rows, const DropoutMask& mask, const T* x, const T* branch,
-                              const T* gamma, const T* beta, T* sum, T* y, T* mean, T* rstd) {
-  const index_t n = norm.width, part = std::max<index_t>(1, 4096 / std::max<index_t>(1, n));
-  parallel_rows(rows, n, [=](index_t begin, index_t end) {
+void add_dropout_norm_forward(Cpu, const NormOfRows<T>& norm, const DropoutMask& mask, const T* x, const T* branch, T* sum, T* y,
+                              NormStatistics<T> kept) {
+  const index_t n = norm.layout.width, part = std::max<index_t>(1, 4096 / std::max<index_t>(1, n));
+  parallel_rows(norm.rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; r += part) {
       const index_t count = std::min(part, end - r), at = r * n;
       cpu::add_masked(mask, at, count * n, x, branch, sum);
-      cpu::layer_norm_rows(norm, count, sum + at, gamma, beta, y + at, mean + r, rstd + r);
+      cpu::layer_norm_rows(norm.part(count), sum + at, y + at, kept.from(r));
     }
   });
 }
 
-/// dsum: the gradient of the sum, see `layer_norm_backward`; dbranch = mask * dsum. dbranch, dgamma and dbeta may be null.
+/// The gradients of that norm, gradients.x being that of the sum: see `layer_norm_backward`.  dbranch = mask * the sum's
+/// gradient; it may be null.
 template <class T>
-void add_dropout_norm_backward(Cpu, const NormLayout& norm, index_t rows, const DropoutMask& mask, const T* dy, const T* sum,
-                               const T* gamma, const T* mean, const T* rstd, T* dsum, T* dbranch, T gamma_keep, T* dgamma,
-                               T beta_keep, T* dbeta) {
-  const index_t n = norm.width;
-  cpu::layer_norm_backward_then(norm, rows, dy, sum, gamma, mean, rstd, T(0), dsum, gamma_keep, dgamma, beta_keep, dbeta,
-                                [=](index_t first, index_t count) {
-                                  if (dbranch)
-                                    cpu::dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first * n,
-                                                       count * n, dsum + first * n, T(0), dbranch + first * n);
-                                });
+void add_dropout_norm_backward(Cpu, const NormOfRows<T>& norm, const DropoutMask& mask, const T* dy, const T* sum,
+                               NormStatistics<T> kept, const NormGradients<T>& gradients, T* dbranch) {
+  const index_t n = norm.layout.width;
+  cpu::layer_norm_backward_then(norm, dy, sum, kept, gradients, [=](index_t first, index_t count) {
+    if (dbranch)
+      cpu::dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first * n, count * n,
+                         gradients.x.data + first * n, T(0), dbranch + first * n);
+  });
 }
 
 }  // namespace attend::kernels

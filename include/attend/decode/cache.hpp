@@ -18,7 +18,7 @@ namespace attend::decode {
 ///
 /// One step of decoding:
 ///   cache.begin_step();
-///   for each layer: cache.append(layer, kv, stride); cache.attend(layer, scale, q, q_stride, out, out_stride);
+///   for each layer: cache.append(layer, kv); cache.attend(layer, scale, q, out);
 /// and between steps, where rows change: cache.reorder(rows).
 template <Scalar T, Device D = Cpu>
 class SelfCache {
@@ -45,27 +45,30 @@ class SelfCache {
     for (const auto& layer : layers_)
       if (layer.count != steps_) throw Error("SelfCache: a step begins before every layer has appended to the one before");
     if (steps_ == table_.dim(1)) grow(std::max<index_t>(32, 2 * steps_));
-    begin_table_step(D{}, rows_, steps_, table_.data(), table_.dim(1));
+    begin_table_step(D{}, as_rows(table_), steps_);
     ++steps_;
   }
 
-  /// The keys of all heads and then the values of all heads, for each row of this step: kv [rows, width()] with `stride`
-  /// elements from row to row. They are copied. Throws IndexError, Error where this step already has them.
-  void append(index_t layer, const T* kv, index_t stride) {
+  /// The keys of all heads and then the values of all heads, for each row of this step: kv [rows, width()]. They are copied.
+  /// Throws IndexError, ShapeError, Error where this step already has them.
+  void append(index_t layer, const kernels::Matrix<const T>& kv) {
     Layer& l = checked(layer);
+    check_rows("append", kv, width());
     if (l.count != steps_ - 1) throw Error("SelfCache: layer ", layer, " appends twice in a step, or before begin_step");
     T* const slab = l.next_slab(rows_ * width());
-    copy_rows(D{}, rows_, width(), kv, stride, slab, width());
+    copy_rows(D{}, kv, kernels::Matrix<T>{slab, rows_, width()});
     store_pointer(D{}, static_cast<const T*>(slab), l.slabs.data() + l.count++);
   }
 
   /// out[r] = softmax(scale * q[r] . keys) values over the prefix of row r, this step's token included, head by head.
-  /// q [rows, heads * d_k], out [rows, heads * d_v]. Throws IndexError, Error before `append`.
-  void attend(index_t layer, double scale, const T* q, index_t q_stride, T* out, index_t out_stride) {
+  /// q [rows, heads * d_k], out [rows, heads * d_v]. Throws IndexError, ShapeError, Error before `append`.
+  void attend(index_t layer, double scale, const kernels::Matrix<const T>& q, const kernels::Matrix<T>& out) {
     const Layer& l = checked(layer);
     if (l.count != steps_ || steps_ == 0) throw Error("SelfCache: layer ", layer, " attends before it has appended");
-    attention_step(D{}, rows_, heads_, d_k_, d_v_, steps_, scale, q, q_stride, l.slabs.data(), index_t{0}, heads_ * d_k_, width(),
-                   table_.data(), table_.dim(1), out, out_stride);
+    check_rows("attend", q, heads_ * d_k_);
+    check_rows("attend", kernels::Matrix<const T>(out), heads_ * d_v_);
+    const kernels::SlabRows<T> keys{l.slabs.data(), {width(), 0, heads_ * d_k_}, begun(table_)};
+    attention_step(D{}, {heads_, d_k_, d_v_, scale}, q, keys, out);
   }
 
   /// Row i continues what was row rows[i]. Throws IndexError for a row that does not exist.
@@ -76,7 +79,7 @@ class SelfCache {
                 " rows");
     const auto count = static_cast<index_t>(rows.size());
     const Tensor<std::int32_t, D> next({count, table_.dim(1)});
-    reorder_table(D{}, count, steps_, rows.data(), table_.data(), table_.dim(1), next.data(), next.dim(1));
+    reorder_table(D{}, rows.data(), begun(table_), begun(next));
     table_ = next;
     rows_ = count;
   }
@@ -104,13 +107,23 @@ class SelfCache {
   /// Makes room for that many steps.
   void grow(index_t steps) {
     const Tensor<std::int32_t, D> wider({rows_, steps});
-    copy_rows(D{}, rows_, steps_, table_.data(), table_.dim(1), wider.data(), wider.dim(1));
+    copy_rows(D{}, begun(table_), begun(wider));
     table_ = wider;
     for (Layer& layer : layers_) {
       const Tensor<const T*, D> longer({steps});
       copy(D{}, layer.count, layer.slabs.data(), longer.data());
       layer.slabs = longer;
     }
+  }
+
+  void check_rows(const char* what, const kernels::Matrix<const T>& m, index_t columns) const {
+    if (m.rows != rows_ || m.columns != columns)
+      throw ShapeError("SelfCache: ", what, " is given [", m.rows, ", ", m.columns, "], expected [", rows_, ", ", columns, "]");
+  }
+
+  /// The columns of a table that steps so far have written.
+  [[nodiscard]] kernels::Matrix<std::int32_t> begun(const Tensor<std::int32_t, D>& table) const {
+    return {table.data(), table.dim(0), steps_, table.dim(1)};
   }
 
   Layer& checked(index_t layer) {

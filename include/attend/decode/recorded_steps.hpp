@@ -77,9 +77,10 @@ struct RoomKeys {
     const index_t* const step = room.step.data();
     const Tensor<T, D> out({rows, a.heads * a.d_v});
     T* const slabs = room.slabs[static_cast<std::size_t>(layer)].data();
-    append_at(D{}, rows, room.width, qkv.data() + a.heads * a.d_k, qkv.dim(1), step, slabs, room.slab());
-    attention_step_at(D{}, rows, a.heads, a.d_k, a.d_v, step, a.scale(), qkv.data(), qkv.dim(1), static_cast<const T*>(slabs),
-                      room.slab(), room.width, room.table.data(), room.size.steps, out.data(), out.dim(1));
+    const index_t q_width = a.heads * a.d_k;
+    append_at(D{}, kernels::Matrix<const T>{qkv.data() + q_width, rows, room.width, qkv.dim(1)}, step, slabs, room.slab());
+    const kernels::RoomRows<T> keys{slabs, room.slab(), {room.width, 0, q_width}, as_rows(room.table)};
+    attention_step_at(D{}, {a.heads, a.d_k, a.d_v, a.scale()}, {qkv.data(), rows, q_width, qkv.dim(1)}, keys, step, as_rows(out));
     return Var<T, D>(out);
   }
 };
@@ -164,9 +165,11 @@ class RecordedSteps {
       if (r < 0 || r >= state.rows()) throw IndexError("TransformerModel: reorder takes row ", r, " of ", state.rows());
     if (count > state.room->size.rows) grow(model, state, {count, state.room->size.steps, 0});
     Room& room = *state.room;
-    reorder_table(D{}, count, state.done, rows.data(), room.table.data(), room.size.steps, room.reordered.data(),
-                  room.size.steps);
-    copy_rows(D{}, count, state.done, room.reordered.data(), room.size.steps, room.table.data(), room.size.steps);
+    const auto done = [&](const auto& table) {
+      return kernels::Matrix<std::int32_t>{table.data(), count, state.done, room.size.steps};
+    };
+    reorder_table(D{}, rows.data(), done(room.table), done(room.reordered));
+    copy_rows(D{}, done(room.reordered), done(room.table));
     state.spans = EagerSteps<T, D>::reordered_spans(state.spans, rows);
     state.fresh = false;
     write_spans(state);
@@ -177,7 +180,7 @@ class RecordedSteps {
     if (!state.fresh) throw Error("TransformerModel: attention is asked for before a step, or after rows have changed");
     const auto& all = state.room->attention;
     const Tensor<Wide<T>, D> own({state.rows(), state.longest});
-    copy_rows(D{}, state.rows(), state.longest, all.data(), all.dim(1), own.data(), state.longest);
+    copy_rows(D{}, {all.data(), state.rows(), state.longest, all.dim(1)}, as_rows(own));
     return own;
   }
 
@@ -227,10 +230,12 @@ class RecordedSteps {
     auto to = take(model, wanted);
     if (to->weights != from->weights) to->work.clear(), to->weights = from->weights;
     for (std::size_t l = 0; l < from->slabs.size(); ++l) {
-      copy_rows(D{}, state.done, from->slab(), from->slabs[l].data(), from->slab(), to->slabs[l].data(), to->slab());
+      copy_rows(D{}, {from->slabs[l].data(), state.done, from->slab()},
+                kernels::Matrix<T>{to->slabs[l].data(), state.done, from->slab(), to->slab()});
       copy(D{}, from->source[l].size(), from->source[l].data(), to->source[l].data());
     }
-    copy_rows(D{}, state.rows(), state.done, from->table.data(), from->size.steps, to->table.data(), to->size.steps);
+    copy_rows(D{}, {from->table.data(), state.rows(), state.done, from->size.steps},
+              kernels::Matrix<std::int32_t>{to->table.data(), state.rows(), state.done, to->size.steps});
     to->step.fill(state.done);
     state.room = std::move(to);
     write_spans(state);
@@ -244,7 +249,7 @@ class RecordedSteps {
 
   void compute(const nn::Transformer<T, D>& model, Room& room, index_t rows) const {
     const auto x = (*model.decoder.embed_tokens)(room.tokens.rows(0, rows));  // [rows, d_model]
-    begin_table_step_at(D{}, rows, room.step.data(), room.table.data(), room.size.steps);
+    begin_table_step_at(D{}, {room.table.data(), rows, room.size.steps}, room.step.data());
     const auto decoded =
         model.decoder.read(x, RoomReading<T, D>{room, static_cast<index_t>(model.decoder.layers.size()) - 1, options_.attention});
     const auto logits = model.logits(decoded).value();

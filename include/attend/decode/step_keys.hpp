@@ -17,8 +17,9 @@ struct CachedKeys {
   Var<T, D> attend(const nn::MultiHeadAttention<T, D>& a, const Var<T, D>& x) const {
     const auto qkv = a.project(x);
     const Tensor<T, D> out({x.dim(0), a.heads * a.d_v});
-    cache.append(layer, qkv.data() + a.heads * a.d_k, qkv.dim(1));
-    cache.attend(layer, a.scale(), qkv.data(), qkv.dim(1), out.data(), out.dim(1));
+    const index_t q_width = a.heads * a.d_k;
+    cache.append(layer, {qkv.data() + q_width, x.dim(0), qkv.dim(1) - q_width, qkv.dim(1)});
+    cache.attend(layer, a.scale(), {qkv.data(), x.dim(0), q_width, qkv.dim(1)}, as_rows(out));
     return Var<T, D>(out);
   }
 };
@@ -37,11 +38,12 @@ struct SourceKeys {
     const auto q = a.project_q(x);
     const index_t rows = q.dim(0);
     const Tensor<T, D> out({rows, a.heads * a.d_v});
-    cross_attention_step(D{}, rows, a.heads, a.d_k, a.d_v, a.scale(), q.data(), q.dim(1), kv, index_t{0}, a.heads * a.d_k, width,
-                         first, count, out.data(), out.dim(1));
+    const kernels::StepHeads heads{a.heads, a.d_k, a.d_v, a.scale()};
+    const kernels::SourceRows<T> keys{kv, {width, 0, a.heads * a.d_k}, first, count};
+    cross_attention_step(D{}, heads, as_rows(q.value()), keys, as_rows(out));
     if (attention)
-      cross_attention_weights_step(D{}, rows, a.heads, a.d_k, a.scale(), q.data(), q.dim(1), kv, index_t{0}, width, first, count,
-                                   longest, attention);
+      cross_attention_weights_step(D{}, heads, kernels::Matrix<const T>(as_rows(q.value())), keys,
+                                   kernels::Matrix<Wide<T>>{attention, rows, longest});
     return Var<T, D>(out);
   }
 };

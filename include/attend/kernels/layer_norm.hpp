@@ -4,6 +4,7 @@
 
 #include "attend/core/options.hpp"
 #include "attend/core/types.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend {
 
@@ -14,7 +15,7 @@ enum class NormKind {
 };
 constexpr auto names_of(NormKind) { return std::to_array<Named<NormKind>>({{NormKind::layer, "layer"}, {NormKind::rms, "rms"}}); }
 
-/// A norm of rows of `width`; gamma and beta hold as many values, or one where `scalar_affine`. A null beta adds nothing.
+/// A norm of rows of `width`; gamma and beta hold as many values, or one where `scalar_affine`.
 struct NormLayout {
   index_t width = 0;
   NormKind kind = NormKind::layer;
@@ -22,5 +23,34 @@ struct NormLayout {
   bool sample_deviation = false;
   bool scalar_affine = false;
 };
+
+namespace kernels {
+
+/// The norms of so many rows. gamma and beta are the layout's; a null beta adds nothing.
+template <class T>
+struct NormOfRows {
+  NormLayout layout = {};
+  index_t rows = 0;
+  const T *gamma = nullptr, *beta = nullptr;
+
+  /// Those of so many of them.
+  [[nodiscard]] NormOfRows part(index_t count) const { return {layout, count, gamma, beta}; }
+};
+
+/// What a norm keeps of its rows for the backward, [rows] each: xhat = (x - mean) * rstd. The mean is 0 for the root mean square.
+template <class T>
+struct NormStatistics {
+  Wide<T>*mean = nullptr, *rstd = nullptr;
+
+  [[nodiscard]] NormStatistics from(index_t row) const { return {mean + row, rstd + row}; }
+};
+
+/// Where a norm's backward leaves the gradients of its rows, and of gamma and beta.
+template <class T>
+struct NormGradients {
+  Gradient<T> x = {}, gamma = {}, beta = {};
+};
+
+}  // namespace kernels
 
 }  // namespace attend

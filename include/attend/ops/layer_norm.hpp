@@ -24,8 +24,10 @@ struct NormParameters {
   LayerNormOptions options = {};
   NormKind kind = NormKind::layer;
 
-  /// Null if there is none.
-  [[nodiscard]] const T* beta_data() const { return beta ? beta->data() : nullptr; }
+  /// As kernels take it.
+  [[nodiscard]] kernels::NormOfRows<T> of_rows(const NormLayout& layout, index_t rows) const {
+    return {layout, rows, gamma.data(), beta ? beta->data() : nullptr};
+  }
   /// x and these: what a norm of x is made from.
   [[nodiscard]] std::vector<Var<T, D>> inputs(const Var<T, D>& x) const {
     std::vector<Var<T, D>> list{x, gamma};
@@ -59,7 +61,15 @@ NormLayout norm_layout(const char* operation, const Shape& shape, const NormPara
   return norm;
 }
 
-/// Hands a norm's gradients on: write(gamma_keep, dgamma, beta_keep, dbeta) is called once, with null for what requires none.
+/// What a norm keeps of its rows for its backward.
+template <class T, Device D>
+struct KeptStatistics {
+  Tensor<Wide<T>, D> mean, rstd;
+  explicit KeptStatistics(index_t rows) : mean({rows}), rstd({rows}) {}
+  [[nodiscard]] kernels::NormStatistics<T> data() const { return {mean.data(), rstd.data()}; }
+};
+
+/// Hands a norm's gradients on: write(dgamma, dbeta) is called once, without a place for what requires none.
 template <class T, Device D>
 class AffineGradients {
  public:
@@ -68,12 +78,13 @@ class AffineGradients {
   }
   template <class F>
   void accumulate_with(F&& write) const {
-    const auto with_beta = [&](T gamma_keep, T* dgamma) {
-      if (!beta_ || !beta_->requires_grad()) return write(gamma_keep, dgamma, T(0), static_cast<T*>(nullptr));
-      beta_->accumulate_with([&](T* dbeta, T beta_keep) { write(gamma_keep, dgamma, beta_keep, dbeta); });
+    using Gradient = kernels::Gradient<T>;
+    const auto with_beta = [&](Gradient dgamma) {
+      if (!beta_ || !beta_->requires_grad()) return write(dgamma, Gradient{});
+      beta_->accumulate_with([&](T* dbeta, T keep) { write(dgamma, Gradient{dbeta, keep != T(0)}); });
     };
-    if (!gamma_.requires_grad()) return with_beta(T(0), nullptr);
-    gamma_.accumulate_with([&](T* dgamma, T gamma_keep) { with_beta(gamma_keep, dgamma); });
+    if (!gamma_.requires_grad()) return with_beta(Gradient{});
+    gamma_.accumulate_with([&](T* dgamma, T keep) { with_beta(Gradient{dgamma, keep != T(0)}); });
   }
 
  private:
@@ -92,15 +103,14 @@ Var<T, D> normalize(const Var<T, D>& x, const std::type_identity_t<NormParameter
   const NormLayout norm = detail::norm_layout(operation, x.shape(), of);
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
   Tensor<T, D> y(x.shape());
-  Tensor<Wide<T>, D> mean({rows}), rstd({rows});
-  layer_norm_forward(D{}, norm, rows, x.data(), of.gamma.data(), of.beta_data(), y.data(), mean.data(), rstd.data());
+  const detail::KeptStatistics<T, D> kept(rows);
+  layer_norm_forward(D{}, of.of_rows(norm, rows), x.data(), y.data(), kept.data());
   const detail::AffineGradients<T, D> affine(of);
-  return record(std::move(y), of.inputs(x), [=, gamma = of.gamma](const Tensor<T, D>& dy) {
+  return record(std::move(y), of.inputs(x), [=](const Tensor<T, D>& dy) {
     // Everything in one pass over dy.
-    affine.accumulate_with([&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
+    affine.accumulate_with([&](auto dgamma, auto dbeta) {
       const auto write = [&](T* dx, T keep) {
-        layer_norm_backward(D{}, norm, rows, dy.data(), x.data(), gamma.data(), mean.data(), rstd.data(), keep, dx, gamma_keep,
-                            dgamma, beta_keep, dbeta);
+        layer_norm_backward(D{}, of.of_rows(norm, rows), dy.data(), x.data(), kept.data(), {{dx, keep != T(0)}, dgamma, dbeta});
       };
       if (x.requires_grad()) x.accumulate_with(write);
       else write(nullptr, T(0));

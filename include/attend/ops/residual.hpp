@@ -21,13 +21,6 @@ void accumulate_masked(const DropoutMask& mask, const Tensor<T, D>& dsum, const 
   });
 }
 
-/// True where the device adds a norm's gradient to that of the sum and masks it for the branch in one pass.
-template <class T, class D>
-concept AddsNormGradient = requires(const NormLayout& norm, index_t n, const DropoutMask& mask, const T* in,
-                                    const Wide<T>* statistics, T keep, T* out) {
-  add_dropout_norm_backward(D{}, norm, n, mask, in, in, in, statistics, statistics, keep, out, out, keep, out, keep, out);
-};
-
 }  // namespace detail
 
 /// y = x + dropout(branch),  dx = dy,  dbranch = mask * dy / (1 - p): `add(x, dropout(branch, p))` without what stands between.
@@ -54,22 +47,21 @@ Var<T, D> add_dropout_norm(const Var<T, D>& x, const Var<T, D>& branch, double p
   const DropoutMask mask = detail::next_mask(p, generator);
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
   Tensor<T, D> sum(x.shape()), y(x.shape());
-  Tensor<Wide<T>, D> mean({rows}), rstd({rows});
-  add_dropout_norm_forward(D{}, norm, rows, mask, x.data(), branch.data(), of.gamma.data(), of.beta_data(), sum.data(), y.data(),
-                           mean.data(), rstd.data());
+  const detail::KeptStatistics<T, D> kept(rows);
+  add_dropout_norm_forward(D{}, of.of_rows(norm, rows), mask, x.data(), branch.data(), sum.data(), y.data(), kept.data());
   auto inputs = of.inputs(x);
   inputs.insert(inputs.begin() + 1, branch);
   const detail::AffineGradients<T, D> affine(of);
-  return record(std::move(y), inputs, [=, gamma = of.gamma, x = x.sink(), branch = branch.sink()](const Tensor<T, D>& dy) {
+  return record(std::move(y), inputs, [=, x = x.sink(), branch = branch.sink()](const Tensor<T, D>& dy) {
     const bool below = x.requires_grad() || branch.requires_grad();
     const bool masked = branch.requires_grad() && mask.threshold != 0;
     Tensor<T, D> dsum, dbranch;
     if (below) dsum = Tensor<T, D>(dy.shape());
     if (masked) dbranch = Tensor<T, D>(dy.shape());
-    affine.accumulate_with([&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
-      add_dropout_norm_backward(D{}, norm, rows, mask, dy.data(), sum.data(), gamma.data(), mean.data(), rstd.data(),
-                                below ? dsum.data() : nullptr, masked ? dbranch.data() : nullptr, gamma_keep, dgamma, beta_keep,
-                                dbeta);
+    affine.accumulate_with([&](auto dgamma, auto dbeta) {
+      add_dropout_norm_backward(D{}, of.of_rows(norm, rows), mask, dy.data(), sum.data(), kept.data(),
+                                {{dsum.empty() ? nullptr : dsum.data()}, dgamma, dbeta},
+                                dbranch.empty() ? nullptr : dbranch.data());
     });
     branch.accumulate(masked ? std::move(dbranch) : dsum);
     x.accumulate(std::move(dsum));
@@ -94,28 +86,21 @@ SumAndNorm<T, D> add_dropout_and_norm(const Var<T, D>& x, const Var<T, D>& branc
   const DropoutMask mask = detail::next_mask(p, generator);
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
   Tensor<T, D> total(x.shape()), y(x.shape());
-  Tensor<Wide<T>, D> mean({rows}), rstd({rows});
-  add_dropout_norm_forward(D{}, norm, rows, mask, x.data(), branch.data(), of.gamma.data(), of.beta_data(), total.data(),
-                           y.data(), mean.data(), rstd.data());
+  const detail::KeptStatistics<T, D> kept(rows);
+  add_dropout_norm_forward(D{}, of.of_rows(norm, rows), mask, x.data(), branch.data(), total.data(), y.data(), kept.data());
   std::vector<Var<T, D>> affine_inputs{of.gamma};
   if (of.beta) affine_inputs.push_back(*of.beta);
   const detail::AffineGradients<T, D> affine(of);
   auto [sum, normed] =
       record_pair(total, {x, branch}, std::move(y), std::move(affine_inputs),
-                  [=, gamma = of.gamma, x = x.sink(), branch = branch.sink()](const Tensor<T, D>& dsum, const Tensor<T, D>& dy) {
+                  [=, x = x.sink(), branch = branch.sink()](const Tensor<T, D>& dsum, const Tensor<T, D>& dy) {
                     Tensor<T, D> dbranch;
                     if (!dy.empty()) {
-                      if (detail::AddsNormGradient<T, D> && branch.requires_grad() && mask.threshold != 0)
-                        dbranch = Tensor<T, D>(dy.shape());
-                      T* const dtotal = dsum.empty() ? nullptr : dsum.data();
-                      affine.accumulate_with([&](T gamma_keep, T* dgamma, T beta_keep, T* dbeta) {
-                        if constexpr (detail::AddsNormGradient<T, D>)
-                          add_dropout_norm_backward(D{}, norm, rows, mask, dy.data(), total.data(), gamma.data(), mean.data(),
-                                                    rstd.data(), T(1), dtotal, dbranch.empty() ? nullptr : dbranch.data(),
-                                                    gamma_keep, dgamma, beta_keep, dbeta);
-                        else
-                          layer_norm_backward(D{}, norm, rows, dy.data(), total.data(), gamma.data(), mean.data(), rstd.data(),
-                                              T(1), dtotal, gamma_keep, dgamma, beta_keep, dbeta);
+                      if (!dsum.empty() && branch.requires_grad() && mask.threshold != 0) dbranch = Tensor<T, D>(dy.shape());
+                      affine.accumulate_with([&](auto dgamma, auto dbeta) {
+                        add_dropout_norm_backward(D{}, of.of_rows(norm, rows), mask, dy.data(), total.data(), kept.data(),
+                                                  {{dsum.empty() ? nullptr : dsum.data(), true}, dgamma, dbeta},
+                                                  dbranch.empty() ? nullptr : dbranch.data());
                       });
                     }
                     if (dsum.empty()) return;

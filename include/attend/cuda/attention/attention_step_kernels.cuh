@@ -3,31 +3,29 @@
 #include <cstdint>
 
 #include "attend/cuda/rows/row.cuh"
+#include "attend/kernels/attention_step.hpp"
 
 /// The kernels of attention in decoding: every row is one query with keys and values of its own choice. Where these lie, a
 /// functor says: count(row), how many keys a row has, and at(row, j), where the vector of key j and value j begins.
 namespace attend::cuda {
 
-/// Keys in slabs, of which a table says in which row of each slab a prefix went on.
+/// See kernels::SlabRows.
 template <class T>
 struct SlabKeys {
-  const T* const* slabs;
-  const std::int32_t* table;
-  index_t table_stride, slab_stride;
-  int steps;
-  [[nodiscard]] __device__ int count(index_t) const { return steps; }
+  kernels::SlabRows<T> rows;
+  [[nodiscard]] __device__ int count(index_t) const { return static_cast<int>(rows.table.columns); }
   [[nodiscard]] __device__ const T* at(index_t row, int j) const {
-    return slabs[j] + table[row * table_stride + j] * slab_stride;
+    return rows.slabs[j] + rows.table.data[row * rows.table.stride + j] * rows.layout.stride;
   }
 };
-/// Keys that stand one after the other, shared by the rows of a sentence.
+/// See kernels::SourceRows.
 template <class T>
 struct SourceKeys {
-  const T* kv;
-  index_t stride;
-  const index_t *begins, *lengths;
-  [[nodiscard]] __device__ int count(index_t row) const { return static_cast<int>(lengths[row]); }
-  [[nodiscard]] __device__ const T* at(index_t row, int j) const { return kv + (begins[row] + j) * stride; }
+  kernels::SourceRows<T> rows;
+  [[nodiscard]] __device__ int count(index_t row) const { return static_cast<int>(rows.lengths[row]); }
+  [[nodiscard]] __device__ const T* at(index_t row, int j) const {
+    return rows.data + (rows.begins[row] + j) * rows.layout.stride;
+  }
 };
 
 /// The sizes of an attention step; strides and offsets in elements.
@@ -39,6 +37,19 @@ struct StepSizes {
   index_t q_stride, k_offset, v_offset;
   T* out;
   index_t out_stride;
+
+  StepSizes(const kernels::StepHeads& of, const kernels::Matrix<const T>& queries, const kernels::KeyValueLayout& keys,
+            const kernels::Matrix<T>& to)
+      : heads(static_cast<int>(of.count)),
+        d_k(static_cast<int>(of.d_k)),
+        d_v(static_cast<int>(of.d_v)),
+        scale(static_cast<Wide<T>>(of.scale)),
+        q(queries.data),
+        q_stride(queries.stride),
+        k_offset(keys.k_offset),
+        v_offset(keys.v_offset),
+        out(to.data),
+        out_stride(to.stride) {}
 };
 
 /// Threads of a block.
@@ -229,27 +240,27 @@ __global__ void __launch_bounds__(step_threads)
   }
 }
 
-/// y[r] = x[r], rows of `width` elements at these strides; an element is a number or a pack of them.
+/// y = x; an element is a number or a pack of them.
 template <class E>
-__global__ void copy_rows_kernel(index_t rows, index_t width, const E* x, index_t x_stride, E* y, index_t y_stride) {
-  for (index_t i = grid_thread(); i < rows * width; i += grid_threads()) {
-    const index_t r = i / width, c = i - r * width;
-    put(y + r * y_stride + c, x[r * x_stride + c]);
+__global__ void copy_rows_kernel(kernels::Matrix<const E> x, kernels::Matrix<E> y) {
+  for (index_t i = grid_thread(); i < y.rows * y.columns; i += grid_threads()) {
+    const index_t r = i / y.columns, c = i - r * y.columns;
+    put(y.data + r * y.stride + c, x.data[r * x.stride + c]);
   }
 }
-/// to[r, t] = from[rows[r], t] for `steps` steps t of `count` rows.
+/// to[r, t] = from[rows[r], t].
 template <class Entry>
-__global__ void reorder_table_kernel(index_t count, index_t steps, const index_t* rows, const Entry* from, index_t from_stride,
-                                     Entry* to, index_t to_stride) {
-  for (index_t i = grid_thread(); i < count * steps; i += grid_threads()) {
-    const index_t r = i / steps, t = i - r * steps;
-    to[r * to_stride + t] = from[rows[r] * from_stride + t];
+__global__ void reorder_table_kernel(const index_t* rows, kernels::Matrix<const Entry> from, kernels::Matrix<Entry> to) {
+  for (index_t i = grid_thread(); i < to.rows * to.columns; i += grid_threads()) {
+    const index_t r = i / to.columns, t = i - r * to.columns;
+    to.data[r * to.stride + t] = from.data[rows[r] * from.stride + t];
   }
 }
 /// table[r, step] = r: each row went on in itself.
 template <class Entry>
-__global__ void begin_table_step_kernel(index_t rows, index_t step, Entry* table, index_t stride) {
-  for (index_t r = grid_thread(); r < rows; r += grid_threads()) table[r * stride + step] = static_cast<Entry>(r);
+__global__ void begin_table_step_kernel(kernels::Matrix<Entry> table, index_t step) {
+  for (index_t r = grid_thread(); r < table.rows; r += grid_threads())
+    table.data[r * table.stride + step] = static_cast<Entry>(r);
 }
 /// *where = value: puts a slab's address into a table on the device.
 template <class T>

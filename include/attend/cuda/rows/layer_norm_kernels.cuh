@@ -8,6 +8,10 @@
 /// its gradient.
 namespace attend::cuda {
 
+using kernels::Gradient;
+using kernels::NormOfRows;
+using kernels::NormStatistics;
+
 /// The rows of a tensor as they are.
 template <class T>
 struct NormInput {
@@ -32,15 +36,14 @@ struct NormInput {
   /// An element again, for the thread that has finished it before.
   [[nodiscard]] __device__ Wide<T> again(index_t i) const { return static_cast<Wide<T>>(x[i]); }
 };
-/// dx = keep * dx + the gradient.
+/// Takes the gradient of the rows.
 template <class T>
-struct NormGradient {
-  T* dx;
-  Wide<T> keep;
-  __device__ bool wanted() const { return dx != nullptr; }
+struct NormOutput {
+  Gradient<T> dx;
+  __device__ bool wanted() const { return dx.data != nullptr; }
   template <int V>
   __device__ void store(index_t i, const Wide<T> (&d)[V]) const {
-    keep_and_store<V>(dx + i, d, keep);
+    keep_and_store<V>(dx.data + i, d, Wide<T>(dx.add));
   }
 };
 
@@ -78,14 +81,15 @@ inline constexpr int norm_values = 128 / static_cast<int>(sizeof(Wide<T>));
 
 /// A team of `threads` for a row of up to P packs a thread, which it holds in registers. Rows are whole packs.
 template <class T, int P, int threads, class Input>
-__global__ void __launch_bounds__(block_threads, 2) layer_norm_kernel(NormLayout norm, index_t rows, Input input, const T* gamma,
-                                                                      const T* beta, T* y, Wide<T>* mean, Wide<T>* rstd) {
+__global__ void __launch_bounds__(block_threads, 2)
+    layer_norm_kernel(NormOfRows<T> of, Input input, T* y, NormStatistics<T> kept) {
   using W = Wide<T>;
+  const NormLayout& norm = of.layout;
   static __shared__ W room[warp_threads];
   constexpr int V = Pack<T>::count, teams = block_threads / threads;
   const int n = static_cast<int>(norm.width), thread = static_cast<int>(threadIdx.x) % threads;
   const index_t step = static_cast<index_t>(gridDim.x) * teams;
-  for (index_t row = static_cast<index_t>(blockIdx.x) * teams + threadIdx.x / threads; row < rows; row += step) {
+  for (index_t row = static_cast<index_t>(blockIdx.x) * teams + threadIdx.x / threads; row < of.rows; row += step) {
     typename Input::template Fetched<V> fetched[P];
     W x[P][V], sum(0), squares(0);
 #pragma unroll
@@ -106,13 +110,13 @@ __global__ void __launch_bounds__(block_threads, 2) layer_norm_kernel(NormLayout
 #pragma unroll
         for (int i = 0; i < V; ++i) squares += (x[p][i] - m) * (x[p][i] - m);
     const W s = norm_rstd(norm, team_sum<threads>(squares, room));
-    if (thread == 0) mean[row] = m, rstd[row] = s;
+    if (thread == 0) kept.mean[row] = m, kept.rstd[row] = s;
 #pragma unroll
     for (int p = 0; p < P; ++p)
       if (const int c = (p * threads + thread) * V; c < n) {
         W g[V], b[V];
-        load_affine<V>(gamma, norm.scalar_affine, c, g);
-        load_affine<V>(beta, norm.scalar_affine, c, b);
+        load_affine<V>(of.gamma, norm.scalar_affine, c, g);
+        load_affine<V>(of.beta, norm.scalar_affine, c, b);
 #pragma unroll
         for (int i = 0; i < V; ++i) x[p][i] = (x[p][i] - m) * s * g[i] + b[i];
         store_narrow<V>(y + row * n + c, x[p]);
@@ -122,12 +126,12 @@ __global__ void __launch_bounds__(block_threads, 2) layer_norm_kernel(NormLayout
 
 /// A block for a row of any width and place.
 template <class T, class Input>
-__global__ void layer_norm_long_kernel(NormLayout norm, index_t rows, Input input, const T* gamma, const T* beta, T* y,
-                                       Wide<T>* mean, Wide<T>* rstd) {
+__global__ void layer_norm_long_kernel(NormOfRows<T> of, Input input, T* y, NormStatistics<T> kept) {
   using W = Wide<T>;
+  const NormLayout& norm = of.layout;
   static __shared__ W room[warp_threads];
   const index_t n = norm.width;
-  for (index_t row = blockIdx.x; row < rows; row += gridDim.x) {
+  for (index_t row = blockIdx.x; row < of.rows; row += gridDim.x) {
     W sum(0), squares(0);
     for (index_t c = threadIdx.x; c < n; c += blockDim.x) {
       typename Input::template Fetched<1> fetched;
@@ -142,11 +146,11 @@ __global__ void layer_norm_long_kernel(NormLayout norm, index_t rows, Input inpu
       squares += difference * difference;
     }
     const W s = norm_rstd(norm, block_sum(squares, room));
-    if (threadIdx.x == 0) mean[row] = m, rstd[row] = s;
+    if (threadIdx.x == 0) kept.mean[row] = m, kept.rstd[row] = s;
     for (index_t c = threadIdx.x; c < n; c += blockDim.x) {
       const index_t a = norm.scalar_affine ? 0 : c;
-      const W b = beta != nullptr ? static_cast<W>(beta[a]) : W(0);
-      y[row * n + c] = static_cast<T>((input.again(row * n + c) - m) * s * static_cast<W>(gamma[a]) + b);
+      const W b = of.beta != nullptr ? static_cast<W>(of.beta[a]) : W(0);
+      y[row * n + c] = static_cast<T>((input.again(row * n + c) - m) * s * static_cast<W>(of.gamma[a]) + b);
     }
   }
 }
@@ -155,15 +159,16 @@ __global__ void layer_norm_long_kernel(NormLayout norm, index_t rows, Input inpu
 /// its team gets; partial [gridDim.x, 2, width], which may be null, takes the sums of each block.
 template <class T, int P, int threads, class Output>
 __global__ void __launch_bounds__(block_threads)
-    layer_norm_backward_kernel(NormLayout norm, index_t rows, const T* dy, const T* x, const T* gamma, const Wide<T>* mean,
-                               const Wide<T>* rstd, Output output, Wide<T>* partial) {
+    layer_norm_backward_kernel(NormOfRows<T> of, const T* dy, const T* x, NormStatistics<T> kept, Output output,
+                               Wide<T>* partial) {
   using W = Wide<T>;
+  const NormLayout& norm = of.layout;
   constexpr int V = Pack<T>::count, teams = block_threads / threads, values = V * P;
   static __shared__ W room[2 * warp_threads];
   const int n = static_cast<int>(norm.width), thread = static_cast<int>(threadIdx.x) % threads;
   const index_t step = static_cast<index_t>(gridDim.x) * teams;
   W gamma_sums[values] = {}, beta_sums[values] = {};
-  for (index_t row = static_cast<index_t>(blockIdx.x) * teams + threadIdx.x / threads; row < rows; row += step) {
+  for (index_t row = static_cast<index_t>(blockIdx.x) * teams + threadIdx.x / threads; row < of.rows; row += step) {
     Piece<T, V> in[P], dout[P];
 #pragma unroll
     for (int p = 0; p < P; ++p)
@@ -171,13 +176,13 @@ __global__ void __launch_bounds__(block_threads)
         in[p].load(x + row * n + c);
         dout[p].load(dy + row * n + c);
       }
-    const W m = mean[row], s = rstd[row];
+    const W m = kept.mean[row], s = kept.rstd[row];
     W g_sum(0), g_xhat(0);
 #pragma unroll
     for (int p = 0; p < P; ++p)
       if (const int c = (p * threads + thread) * V; c < n) {
         W g[V];
-        load_affine<V>(gamma, norm.scalar_affine, c, g);
+        load_affine<V>(of.gamma, norm.scalar_affine, c, g);
 #pragma unroll
         for (int i = 0; i < V; ++i) {
           const W xhat = (in[p][i] - m) * s, d = dout[p][i];
@@ -194,7 +199,7 @@ __global__ void __launch_bounds__(block_threads)
     for (int p = 0; p < P; ++p)
       if (const int c = (p * threads + thread) * V; c < n) {
         W g[V];
-        load_affine<V>(gamma, norm.scalar_affine, c, g);
+        load_affine<V>(of.gamma, norm.scalar_affine, c, g);
 #pragma unroll
         for (int i = 0; i < V; ++i) g[i] = s * (dout[p][i] * g[i] - g_mean - (in[p][i] - m) * s * factor);
         output.template store<V>(row * n + c, g);
@@ -231,15 +236,18 @@ __global__ void __launch_bounds__(block_threads)
 
 /// A block for a row of any width and place: dx alone.
 template <class T, class Output>
-__global__ void layer_norm_backward_long_kernel(NormLayout norm, index_t rows, const T* dy, const T* x, const T* gamma,
-                                                const Wide<T>* mean, const Wide<T>* rstd, Output output) {
+__global__ void layer_norm_backward_long_kernel(NormOfRows<T> of, const T* dy, const T* x, NormStatistics<T> kept,
+                                                Output output) {
   using W = Wide<T>;
+  const NormLayout& norm = of.layout;
   static __shared__ W room[2 * warp_threads];
   const index_t n = norm.width;
   if (!output.wanted()) return;  // all threads or none
-  for (index_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const W m = mean[row], s = rstd[row];
-    const auto g = [&](index_t c) { return static_cast<W>(dy[row * n + c]) * static_cast<W>(gamma[norm.scalar_affine ? 0 : c]); };
+  for (index_t row = blockIdx.x; row < of.rows; row += gridDim.x) {
+    const W m = kept.mean[row], s = kept.rstd[row];
+    const auto g = [&](index_t c) {
+      return static_cast<W>(dy[row * n + c]) * static_cast<W>(of.gamma[norm.scalar_affine ? 0 : c]);
+    };
     const auto xhat = [&](index_t c) { return (static_cast<W>(x[row * n + c]) - m) * s; };
     W g_sum(0), g_xhat(0);
     for (index_t c = threadIdx.x; c < n; c += blockDim.x) g_sum += g(c), g_xhat += g(c) * xhat(c);

@@ -49,21 +49,21 @@ struct ResidualInput {
   [[nodiscard]] __device__ Wide<T> again(index_t i) const { return static_cast<Wide<T>>(sum[i]); }
 };
 
-/// dsum = keep * dsum + the gradient, dbranch = mask * dsum; dbranch may be null, both may.
+/// Takes the gradient of the sum, and dbranch = mask * it; dbranch may be null, both may.
 template <class T>
-struct ResidualGradient {
-  T *dsum, *dbranch;
-  Wide<T> keep;
+struct ResidualOutput {
+  kernels::Gradient<T> dsum;
+  T* dbranch;
   DropoutFactors<Wide<T>> mask;
 
-  __device__ bool wanted() const { return dsum != nullptr; }
+  __device__ bool wanted() const { return dsum.data != nullptr; }
   template <int V>
   __device__ void store(index_t i, const Wide<T> (&d)[V]) const {
     Wide<T> sum[V] = {};
-    if (keep != Wide<T>(0)) load_wide<V>(dsum + i, sum);
+    if (dsum.add) load_wide<V>(dsum.data + i, sum);
 #pragma unroll
-    for (int j = 0; j < V; ++j) sum[j] = keep * sum[j] + d[j];
-    store_narrow<V>(dsum + i, sum);
+    for (int j = 0; j < V; ++j) sum[j] += d[j];
+    store_narrow<V>(dsum.data + i, sum);
     if (dbranch == nullptr) return;
     Wide<T> m[V];
     mask_factors<V>(mask, i, m);
@@ -77,33 +77,21 @@ struct ResidualGradient {
 
 namespace attend::kernels {
 
-/// sum = x + mask * branch,  y = layer norm of its rows; mean, rstd [rows] are kept for the backward.
+/// See the CPU's.
 template <class T>
-void add_dropout_norm_forward(Cuda, const NormLayout& norm, index_t rows, const DropoutMask& mask, const T* x, const T* branch,
-                              const T* gamma, const T* beta, T* sum, T* y, Wide<T>* mean, Wide<T>* rstd) {
+void add_dropout_norm_forward(Cuda, const NormOfRows<T>& norm, const DropoutMask& mask, const T* x, const T* branch, T* sum, T* y,
+                              NormStatistics<T> kept) {
   const cuda::ResidualInput<T> input{x, branch, sum, cuda::dropout_factors<T>(mask)};
-  cuda::layer_norm_rows("add_dropout_norm", norm, rows, input, gamma, beta, y, mean, rstd, cuda::aligned(x, branch, sum));
+  cuda::layer_norm_rows("add_dropout_norm", norm, input, y, kept, cuda::aligned(x, branch, sum));
 }
 
-/// dsum = keep * dsum + the gradient of the sum by the norm, see `layer_norm_backward`; dbranch = mask * dsum. dbranch, dgamma
-/// and dbeta may be null, and dsum where dbranch is. keep is 0 (dsum need not hold anything yet) or 1.
+/// See the CPU's. The sum's gradient may be missing where dbranch is.
 template <class T>
-void add_dropout_norm_backward(Cuda, const NormLayout& norm, index_t rows, const DropoutMask& mask, const T* dy, const T* sum,
-                               const T* gamma, const Wide<T>* mean, const Wide<T>* rstd, std::type_identity_t<Wide<T>> keep,
-                               T* dsum, T* dbranch, std::type_identity_t<Wide<T>> gamma_keep, T* dgamma,
-                               std::type_identity_t<Wide<T>> beta_keep, T* dbeta) {
-  const cuda::ResidualGradient<T> output{dsum, dbranch, keep, cuda::dropout_factors<T>(mask)};
-  cuda::layer_norm_rows_backward("add_dropout_norm", norm, rows, dy, sum, gamma, mean, rstd, output, cuda::aligned(dsum, dbranch),
-                                 gamma_keep, dgamma, beta_keep, dbeta);
-}
-/// The same where the sum has no other gradient.
-template <class T>
-void add_dropout_norm_backward(Cuda, const NormLayout& norm, index_t rows, const DropoutMask& mask, const T* dy, const T* sum,
-                               const T* gamma, const Wide<T>* mean, const Wide<T>* rstd, T* dsum, T* dbranch,
-                               std::type_identity_t<Wide<T>> gamma_keep, T* dgamma, std::type_identity_t<Wide<T>> beta_keep,
-                               T* dbeta) {
-  add_dropout_norm_backward(Cuda{}, norm, rows, mask, dy, sum, gamma, mean, rstd, Wide<T>(0), dsum, dbranch, gamma_keep, dgamma,
-                            beta_keep, dbeta);
+void add_dropout_norm_backward(Cuda, const NormOfRows<T>& norm, const DropoutMask& mask, const T* dy, const T* sum,
+                               NormStatistics<T> kept, const NormGradients<T>& gradients, T* dbranch) {
+  const cuda::ResidualOutput<T> output{gradients.x, dbranch, cuda::dropout_factors<T>(mask)};
+  cuda::layer_norm_rows_backward("add_dropout_norm", norm, dy, sum, kept, output, cuda::aligned(gradients.x.data, dbranch),
+                                 gradients.gamma, gradients.beta);
 }
 
 }  // namespace attend::kernels

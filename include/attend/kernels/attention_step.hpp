@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "attend/kernels/matrix.hpp"
+
+/// What attention in decoding is told, where every row is one query.
+namespace attend::kernels {
+
+/// The heads of an attention, and what their scores are multiplied by.
+struct StepHeads {
+  index_t count = 1, d_k = 0, d_v = 0;
+  double scale = 1;
+};
+
+/// Rows of keys and values, `stride` elements apart: the keys of all heads begin `k_offset` into a row, the values `v_offset`.
+struct KeyValueLayout {
+  index_t stride = 0, k_offset = 0, v_offset = 0;
+};
+
+/// Keys and values where they were computed, step by step: those of step t and query r are row table[r][t] of the slab that
+/// begins at slabs[t]. table [queries, steps].
+template <class T>
+struct SlabRows {
+  const T* const* slabs = nullptr;
+  KeyValueLayout layout = {};
+  Matrix<const std::int32_t> table = {};
+};
+
+/// The same with slabs that lie `slab` elements apart, of which so many hold anything as the device knows.
+template <class T>
+struct RoomRows {
+  const T* slabs = nullptr;
+  index_t slab = 0;
+  KeyValueLayout layout = {};
+  Matrix<const std::int32_t> table = {};
+};
+
+/// Keys and values of all sources, one after the other: query r sees rows begins[r] to begins[r] + lengths[r].
+template <class T>
+struct SourceRows {
+  const T* data = nullptr;
+  KeyValueLayout layout = {};
+  const index_t *begins = nullptr, *lengths = nullptr;
+};
+
+}  // namespace attend::kernels
