@@ -29,16 +29,13 @@ struct Arrays {
   }
   [[nodiscard]] index_t width() const { return layout.heads * layout.d_k; }
   [[nodiscard]] SoftmaxRows<float> softmax() const { return {kept.data(), kept.data() + kept.dim(1)}; }
-  void forward() const {
-    const bfloat16 *x = qkv.data(), *none = nullptr;
-    attention_forward(Cuda{}, layout, x, x + width(), x + 2 * width(), none, static_cast<bfloat16*>(nullptr), softmax(),
-                      out.data());
+  [[nodiscard]] kernels::AttentionInputs<bfloat16> inputs() const {
+    return {qkv.data(), qkv.data() + width(), qkv.data() + 2 * width()};
   }
+  void forward() const { attention_forward<bfloat16>(Cuda{}, layout, inputs(), nullptr, softmax(), out.data()); }
   void backward() const {
-    const bfloat16 *x = qkv.data(), *none = nullptr;
     bfloat16* dx = dqkv.data();
-    attention_backward(Cuda{}, layout, static_cast<const bfloat16*>(dout.data()), x, x + width(), x + 2 * width(), none,
-                       softmax(), dx, dx + width(), dx + 2 * width(), static_cast<bfloat16*>(nullptr));
+    attention_backward<bfloat16>(Cuda{}, layout, dout.data(), inputs(), softmax(), {dx, dx + width(), dx + 2 * width()});
   }
 };
 

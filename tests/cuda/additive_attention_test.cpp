@@ -28,9 +28,10 @@ Results<T, D> run(const Segments& queries, const Segments& keys, index_t width, 
   Results<T, D> r{Tensor<T, D>({size}, untouched),    Tensor<T, D>(dout.shape(), untouched),
                   Tensor<T, D>(q.shape(), untouched), Tensor<T, D>(k.shape(), untouched),
                   Tensor<T, D>(v.shape(), untouched), Tensor<T, D>({queries.count(), width}, untouched)};
-  additive_attention_forward<T>(D{}, a, q.data(), k.data(), score.data(), v.data(), r.weights.data(), r.out.data());
-  additive_attention_backward<T>(D{}, a, dout.data(), q.data(), k.data(), score.data(), v.data(), r.weights.data(), r.dq.data(),
-                                 r.dk.data(), r.dv.data(), r.dscores.data());
+  const kernels::AdditiveInputs<T> read{q.data(), k.data(), score.data(), v.data()};
+  additive_attention_forward(D{}, a, read, r.weights.data(), r.out.data());
+  additive_attention_backward<T>(D{}, a, dout.data(), read, r.weights.data(),
+                                 {r.dq.data(), r.dk.data(), r.dscores.data(), r.dv.data()});
   return r;
 }
 

@@ -92,10 +92,11 @@ Results<T, D> run(const Setting& s, const Inputs<T>& inputs) {
   T* weights = s.keep_weights ? r.weights.data() : nullptr;
   T* ds = s.keep_weights ? r.ds.data() : nullptr;
   const auto heads_of = [&](const auto& x) { return x.empty() ? x.data() : x.data() + s.before; };
-  attention_forward<T>(D{}, a, heads_of(q), heads_of(k), heads_of(v), biases, weights, rows, heads_of(r.out));
-  attention_backward<T>(D{}, a, heads_of(dout), heads_of(q), heads_of(k), heads_of(v), biases, rows,
-                        s.want_q ? heads_of(r.dq) : nullptr, s.want_k ? heads_of(r.dk) : nullptr,
-                        s.want_v ? heads_of(r.dv) : nullptr, ds);
+  const kernels::AttentionInputs<T> read{heads_of(q), heads_of(k), heads_of(v), biases};
+  attention_forward(D{}, a, read, weights, rows, heads_of(r.out));
+  attention_backward<T>(
+      D{}, a, heads_of(dout), read, rows,
+      {s.want_q ? heads_of(r.dq) : nullptr, s.want_k ? heads_of(r.dk) : nullptr, s.want_v ? heads_of(r.dv) : nullptr, ds});
   if (s.bias_rank > 0 && ds) {
     attention_backward_bias(D{}, a, r.dbias.size(), ds, Wide<T>(0), r.dbias.data());
     attention_backward_bias(D{}, a, r.dbias.size(), ds, Wide<T>(1), r.dbias_added.data());

@@ -316,8 +316,7 @@ void attentions(Input& in) {
     return most;
   };
   const double scores = largest(q) * largest(k) * static_cast<double>(a.d_k) * a.scale, values = largest(v);
-  attention_forward(Cpu{}, a, q.data(), k.data(), v.data(), static_cast<const T*>(nullptr), weights.data(), SoftmaxRows<T>{},
-                    out.data());
+  attention_forward<T>(Cpu{}, a, {q.data(), k.data(), v.data()}, weights.data(), {}, out.data());
   const double allowed = 50 * epsilon<T> * (1 + scores);
   for (index_t s = 0; s < sentences; ++s)
     for (index_t h = 0; h < a.heads; ++h)

@@ -15,8 +15,8 @@ namespace attend::kernels {
 /// weights = softmax(score . tanh(q + k)), out = weights v, sentence by sentence, as laid out by `a` with one head whose d_k is
 /// the width of q, k and score.
 template <class T>
-void additive_attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, const T* score, const T* v, T* weights,
-                                T* out) {
+void additive_attention_forward(Cpu, const AttentionLayout& a, const AdditiveInputs<T>& inputs, T* weights, T* out) {
+  const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
   cpu::attention_tasks(a, [&](index_t s, index_t) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
     T* w = weights + a.weight_offset[static_cast<std::size_t>(s)];
@@ -32,10 +32,12 @@ void additive_attention_forward(Cpu, const AttentionLayout& a, const T* q, const
 }
 
 /// With e = tanh(q_i + k_j) and ds from the softmax: dscore = sum ds e, dq_i = sum_j ds_ij score (1 - e^2), dk_j likewise over i.
-/// dq, dk, dv are written at the rows of the sentences; dscores [sentences, d_k] receives each sentence's share of dscore.
+/// Gradients are written at the rows of the sentences; that of `score` as each sentence's share, [sentences, d_k].
 template <class T>
-void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* score, const T* v,
-                                 const T* weights, T* dq, T* dk, T* dv, T* dscores) {
+void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, const AdditiveInputs<T>& inputs, const T* weights,
+                                 const AdditiveGradients<T>& gradients) {
+  const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
+  T *const dq = gradients.q, *const dk = gradients.k, *const dscores = gradients.scores, *const dv = gradients.v;
   cpu::attention_tasks(a, [&](index_t s, index_t) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
     const index_t query_row = a.queries.begin(s), key_row = a.keys.begin(s);

@@ -134,8 +134,8 @@ namespace attend::kernels {
 /// layout's strides; `bias` may be null. Only a block of weights exists at a time; `rows` receives what the backward makes them
 /// from again. `weights`, if not null, receives all of them, before dropout.
 template <class T>
-void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, const T* v, const T* bias, T* weights,
-                       SoftmaxRows<T> rows, T* out) {
+void attention_forward(Cpu, const AttentionLayout& a, const AttentionInputs<T>& inputs, T* weights, SoftmaxRows<T> rows, T* out) {
+  const T *const q = inputs.q, *const k = inputs.k, *const v = inputs.v, *const bias = inputs.bias;
   cpu::attention_tasks(a, [&](index_t s, index_t h) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
     const T* ks = keys > 0 ? k + a.keys.begin(s) * a.k_stride + h * a.d_k : k;  // without any rows k is null
@@ -164,12 +164,13 @@ void attention_forward(Cpu, const AttentionLayout& a, const T* q, const T* k, co
 }
 
 /// dv = dropout(weights)^T dout,  ds = weights * (dw - sum(dw * weights)) with dw = dropout(dout v^T),
-/// dq = scale * ds k,  dk = scale * ds^T q,  dbias = ds. `rows`: what the forward kept. dq, dk, dv have the strides of q, k, v
-/// and are overwritten at the rows of the sentences, no others. Each may be null. `ds_out`, if not null, receives ds, laid
-/// out as the weights.
+/// dq = scale * ds k,  dk = scale * ds^T q,  dbias = ds. `rows`: what the forward kept. dq, dk, dv are written at the rows of the
+/// sentences, no others.
 template <class T>
-void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* v, const T* bias,
-                        SoftmaxRows<T> rows, T* dq, T* dk, T* dv, T* ds_out) {
+void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const AttentionInputs<T>& inputs, SoftmaxRows<T> rows,
+                        const AttentionGradients<T>& gradients) {
+  const T *const q = inputs.q, *const k = inputs.k, *const v = inputs.v, *const bias = inputs.bias;
+  T *const dq = gradients.q, *const dk = gradients.k, *const dv = gradients.v, *const ds_out = gradients.scores;
   cpu::attention_tasks(a, [&](index_t s, index_t h) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), key_row = a.keys.begin(s);
     const auto rows_of_keys = [&](auto* x, index_t stride, index_t width) {  // null stays null, and is what no rows at all have

@@ -49,4 +49,31 @@ struct SoftmaxRows {
   T *shift = nullptr, *inverse = nullptr;
 };
 
+namespace kernels {
+
+/// What an attention reads. A null bias adds nothing.
+template <class T>
+struct AttentionInputs {
+  const T *q = nullptr, *k = nullptr, *v = nullptr, *bias = nullptr;
+};
+
+/// Where an attention's backward leaves its gradients, in the place of what is there: those of q, k and v laid out as these,
+/// that of the scores as the weights. What is null is not wanted.
+template <class T>
+struct AttentionGradients {
+  T *q = nullptr, *k = nullptr, *v = nullptr, *scores = nullptr;
+};
+
+/// What an additive attention reads, and where its backward leaves the gradients.
+template <class T>
+struct AdditiveInputs {
+  const T *q = nullptr, *k = nullptr, *score = nullptr, *v = nullptr;
+};
+template <class T>
+struct AdditiveGradients {
+  T *q = nullptr, *k = nullptr, *scores = nullptr, *v = nullptr;
+};
+
+}  // namespace kernels
+
 }  // namespace attend

@@ -27,13 +27,13 @@ Var<T, D> additive_attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T
   AttentionLayout a;
   a.queries = queries, a.keys = keys, a.d_k = width, a.d_v = v.dim(-1);
   Tensor<T, D> weights({a.lay_out_weights()}), out(q.shape().with(-1, a.d_v));
-  additive_attention_forward(D{}, a, q.data(), k.data(), score.data(), v.data(), weights.data(), out.data());
+  const auto inputs = [=] { return kernels::AdditiveInputs<T>{q.data(), k.data(), score.data(), v.data()}; };
+  additive_attention_forward(D{}, a, inputs(), weights.data(), out.data());
   if (weights_out) *weights_out = AttentionWeights<T, D>(weights, a);
   return record(std::move(out), {q, k, score, v}, [=](const Tensor<T, D>& dout) {
     // Padding is no key: its rows keep the zeros.
     Tensor<T, D> dq(q.shape(), T(0)), dk(k.shape(), T(0)), dv(v.shape(), T(0)), dscores({queries.count(), width});
-    additive_attention_backward(D{}, a, dout.data(), q.data(), k.data(), score.data(), v.data(), weights.data(), dq.data(),
-                                dk.data(), dv.data(), dscores.data());
+    additive_attention_backward(D{}, a, dout.data(), inputs(), weights.data(), {dq.data(), dk.data(), dscores.data(), dv.data()});
     q.accumulate(std::move(dq));
     k.accumulate(std::move(dk));
     v.accumulate(std::move(dv));

@@ -121,8 +121,8 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
   Tensor<Wide<T>, D> rows;
   if (options.weights) weights = Tensor<T, D>({size});
   if (need) rows = Tensor<Wide<T>, D>({2, queries.rows() * options.heads});
-  attention_forward(D{}, a, q.data(), k.data(), v.data(), bias ? bias->data() : nullptr, weights.data(), softmax_rows(rows),
-                    out.data());
+  const auto read = [=] { return kernels::AttentionInputs<T>{q.data(), k.data(), v.data(), bias ? bias->data() : nullptr}; };
+  attention_forward(D{}, a, read(), weights.data(), softmax_rows(rows), out.data());
   if (options.weights) *options.weights = AttentionWeights<T, D>(weights, a);
   return record(std::move(out), inputs, [=](const Tensor<T, D>& dout) {
     // `rows` is kept for softmax_rows(rows), which looks into it. One gradient tensor for each distinct input, so that packed
@@ -149,21 +149,19 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
     Tensor<T, D> ds;
     if (bias && bias->requires_grad()) ds = Tensor<T, D>({a.weight_offset.back()});
     T* ds_out = bias && bias->requires_grad() ? ds.data() : nullptr;
-    const T* bias_data = bias ? bias->data() : nullptr;
     if (aliased) {  // the same tensor in two roles: each role gets a gradient of its own, and they are added
       const auto own = [&](const Columns<T, D>& c) {
         return c.x.requires_grad() ? Tensor<T, D>(c.x.shape(), T(0)) : Tensor<T, D>();
       };
       const auto dq = own(q), dk = own(k), dv = own(v);
-      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), bias_data, softmax_rows(rows), q.at(dq), k.at(dk),
-                         v.at(dv), ds_out);
+      attention_backward(D{}, a, dout.data(), read(), softmax_rows(rows), {q.at(dq), k.at(dk), v.at(dv), ds_out});
       for (const auto& [c, dx] : {std::pair{&q, &dq}, std::pair{&k, &dk}, std::pair{&v, &dv}})
         if (c->x.requires_grad()) c->x.accumulate(*dx);
     } else {
       T* dq = place(q, all_keys);
       T* dk = place(k, all_keys);
       T* dv = place(v, all_keys);
-      attention_backward(D{}, a, dout.data(), q.data(), k.data(), v.data(), bias_data, softmax_rows(rows), dq, dk, dv, ds_out);
+      attention_backward(D{}, a, dout.data(), read(), softmax_rows(rows), {dq, dk, dv, ds_out});
       for (auto& g : gradients) g.x.accumulate(std::move(g.dx));
     }
     if (ds_out)

@@ -150,8 +150,8 @@ namespace attend::kernels {
 /// weights = softmax(score . tanh(q + k)), out = weights v, sentence by sentence, as laid out by `a` with one head whose d_k is
 /// the width of q, k and score.
 template <class T>
-void additive_attention_forward(Cuda, const AttentionLayout& a, const T* q, const T* k, const T* score, const T* v, T* weights,
-                                T* out) {
+void additive_attention_forward(Cuda, const AttentionLayout& a, const AdditiveInputs<T>& inputs, T* weights, T* out) {
+  const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
   const index_t blocks = a.queries.count() * a.queries.longest();
   if (blocks == 0) return;
   const auto offsets = cuda::weight_offsets(a);
@@ -161,10 +161,12 @@ void additive_attention_forward(Cuda, const AttentionLayout& a, const T* q, cons
 }
 
 /// With e = tanh(q_i + k_j) and ds from the softmax: dscore = sum ds e, dq_i = sum_j ds_ij score (1 - e^2), dk_j likewise over i.
-/// dq, dk, dv are written at the rows of the sentences; dscores [sentences, d_k] receives each sentence's share of dscore.
+/// Gradients are written at the rows of the sentences; that of `score` as each sentence's share, [sentences, d_k].
 template <class T>
-void additive_attention_backward(Cuda, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* score,
-                                 const T* v, const T* weights, T* dq, T* dk, T* dv, T* dscores) {
+void additive_attention_backward(Cuda, const AttentionLayout& a, const T* dout, const AdditiveInputs<T>& inputs, const T* weights,
+                                 const AdditiveGradients<T>& gradients) {
+  const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
+  T *const dq = gradients.q, *const dk = gradients.k, *const dscores = gradients.scores, *const dv = gradients.v;
   const index_t sentences = a.queries.count(), queries = a.queries.longest(), keys = a.keys.most_keys();
   if (sentences == 0) return;
   const auto offsets = cuda::weight_offsets(a);

@@ -94,8 +94,9 @@ namespace attend::kernels {
 /// out = dropout(weights) v,  weights = softmax(scale * q k^T + bias), sentence by sentence and head by head; see the CPU's for
 /// the shapes. No weights are stored unless `weights`, not null, is to receive them, before dropout.
 template <class T>
-void attention_forward(Cuda, const AttentionLayout& a, const T* q, const T* k, const T* v, const T* bias, T* weights,
-                       SoftmaxRows<Wide<T>> rows, T* out) {
+void attention_forward(Cuda, const AttentionLayout& a, const AttentionInputs<T>& inputs, T* weights, SoftmaxRows<Wide<T>> rows,
+                       T* out) {
+  const T *const q = inputs.q, *const k = inputs.k, *const v = inputs.v, *const bias = inputs.bias;
   if (a.queries.longest() == 0 || a.heads == 0) return;
   if constexpr (std::is_same_v<T, bfloat16>)
     if (!weights && cuda::fits_tiles(a, q, k, v, out)) {
@@ -114,8 +115,10 @@ void attention_forward(Cuda, const AttentionLayout& a, const T* q, const T* k, c
 /// dq = scale * ds k,  dk = scale * ds^T q; see the CPU's for what is written. The weights are made again from `rows`. Sums run
 /// in an order that never changes.
 template <class T>
-void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const T* q, const T* k, const T* v, const T* bias,
-                        SoftmaxRows<Wide<T>> rows, T* dq, T* dk, T* dv, T* ds_out) {
+void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const AttentionInputs<T>& inputs,
+                        SoftmaxRows<Wide<T>> rows, const AttentionGradients<T>& gradients) {
+  const T *const q = inputs.q, *const k = inputs.k, *const v = inputs.v, *const bias = inputs.bias;
+  T *const dq = gradients.q, *const dk = gradients.k, *const dv = gradients.v, *const ds_out = gradients.scores;
   if (a.queries.count() == 0 || a.heads == 0) return;
   if constexpr (std::is_same_v<T, bfloat16>)
     if (!ds_out && cuda::fits_tiles(a, dout, q, k, v, dq, dk, dv)) {
