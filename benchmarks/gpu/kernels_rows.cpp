@@ -13,7 +13,6 @@ namespace {
 /// Layer norm, alone and as it ends a sublayer, from `rows` rows of `width`.
 void norms(const Bench& bench) {
   const index_t rows = bench.sizes.rows, n = bench.sizes.width;
-  const NormLayout norm{.width = n};
   const double matrix = bytes_of<bfloat16>(rows * n), statistics = 2 * bytes_of<float>(rows);
   struct Arrays {
     Tensor<bfloat16, Cuda> x, y, z, u, gamma, beta, dgamma, dbeta;
@@ -40,10 +39,10 @@ void norms(const Bench& bench) {
     }
   };
   bench.measure("layer_norm", {2 * matrix + statistics}, [&] {
-    return [=, a = Arrays(rows, n)] { layer_norm_forward(Cuda{}, a.norm(), a.x.data(), a.y.data(), a.kept()); };
+    return [a = Arrays(rows, n)] { layer_norm_forward(Cuda{}, a.norm(), a.x.data(), a.y.data(), a.kept()); };
   });
   bench.measure("layer_norm backward", {3 * matrix + statistics}, [&] {
-    return [=, a = Arrays(rows, n)] { layer_norm_backward(Cuda{}, a.norm(), a.y.data(), a.x.data(), a.kept(), a.gradients()); };
+    return [a = Arrays(rows, n)] { layer_norm_backward(Cuda{}, a.norm(), a.y.data(), a.x.data(), a.kept(), a.gradients()); };
   });
   bench.measure("add_dropout_norm", {4 * matrix + statistics}, [&] {
     return [=, a = Arrays(rows, n), m = mask()] {

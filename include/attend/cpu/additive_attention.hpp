@@ -37,7 +37,7 @@ template <class T>
 void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, const AdditiveInputs<T>& inputs, const T* weights,
                                  const AdditiveGradients<T>& gradients) {
   const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
-  T *const dq = gradients.q, *const dk = gradients.k, *const dscores = gradients.scores, *const dv = gradients.v;
+  T *const dq = gradients.q, *const dk = gradients.k, *const dscores = gradients.score_shares, *const dv = gradients.v;
   cpu::attention_tasks(a, [&](index_t s, index_t) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
     const index_t query_row = a.queries.begin(s), key_row = a.keys.begin(s);

@@ -11,7 +11,6 @@
 namespace attend::cpu {
 
 using kernels::ConstMatrix;
-using kernels::Gradient;
 using kernels::Matrix;
 using kernels::ProductOptions;
 

@@ -144,7 +144,7 @@ class Int8Matrix {
     });
   }
 
-  /// y [m, n] = x b + bias, x [m, k] in 8 bits as well, each row with a scale of its own. `bias` may be null.
+  /// y [m, n] = x b + bias, x [m, k] in 8 bits as well, each row with a scale of its own and none transposed. `bias` may be null.
   void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const {
     const index_t m = y.rows;
     if (m <= 0) return;

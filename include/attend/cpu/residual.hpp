@@ -44,8 +44,8 @@ void add_dropout_norm_forward(Cpu, const NormOfRows<T>& norm, const DropoutMask&
   });
 }
 
-/// The gradients of that norm, gradients.x being that of the sum: see `layer_norm_backward`.  dbranch = mask * the sum's
-/// gradient; it may be null.
+/// The gradients of that norm, gradients.x being that of the sum (see `layer_norm_backward`), and dbranch = mask * the sum's
+/// gradient. dbranch may be null, and must be if gradients.x is.
 template <class T>
 void add_dropout_norm_backward(Cpu, const NormOfRows<T>& norm, const DropoutMask& mask, const T* dy, const T* sum,
                                NormStatistics<T> kept, const NormGradients<T>& gradients, T* dbranch) {

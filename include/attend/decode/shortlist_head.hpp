@@ -24,10 +24,10 @@ class ShortlistHead {
       if (token < 0 || token >= vocabulary_)
         throw IndexError("TransformerModel: token ", token, " of the head is outside the vocabulary of ", vocabulary_);
     const Tensor<T>& all = model.output_weight().value();
-    width_ = all.dim(1);
-    weight_ = Tensor<T>({count(), width_});
+    const index_t width = all.dim(1);
+    weight_ = Tensor<T>({count(), width});
     for (index_t i = 0; i < count(); ++i)
-      std::copy_n(all.data() + index_t{tokens_[static_cast<std::size_t>(i)]} * width_, width_, weight_.data() + i * width_);
+      std::copy_n(all.data() + index_t{tokens_[static_cast<std::size_t>(i)]} * width, width, weight_.data() + i * width);
     if (!model.head_bias) return;
     bias_ = Tensor<T>({count()});
     for (index_t i = 0; i < count(); ++i) bias_.data()[i] = model.head_bias->data()[tokens_[static_cast<std::size_t>(i)]];
@@ -52,7 +52,7 @@ class ShortlistHead {
   [[nodiscard]] index_t count() const { return static_cast<index_t>(tokens_.size()); }
 
   std::vector<token_t> tokens_;  // in their order, each once
-  index_t vocabulary_, width_ = 0;
+  index_t vocabulary_;
   PackedWeights<T> packed_;
   Tensor<T> weight_, bias_;  // [tokens, d_model]; [tokens] or empty
 };

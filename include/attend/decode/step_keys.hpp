@@ -42,8 +42,7 @@ struct SourceKeys {
     const kernels::SourceRows<T> keys{kv, {width, 0, a.heads * a.d_k}, first, count};
     cross_attention_step(D{}, heads, as_rows(q.value()), keys, as_rows(out));
     if (attention)
-      cross_attention_weights_step(D{}, heads, kernels::Matrix<const T>(as_rows(q.value())), keys,
-                                   kernels::Matrix<Wide<T>>{attention, rows, longest});
+      cross_attention_weights_step(D{}, heads, as_rows(q.value()), keys, kernels::Matrix<Wide<T>>{attention, rows, longest});
     return Var<T, D>(out);
   }
 };

@@ -64,14 +64,15 @@ struct AttentionGradients {
   T *q = nullptr, *k = nullptr, *v = nullptr, *scores = nullptr;
 };
 
-/// What an additive attention reads, and where its backward leaves the gradients.
+/// What an additive attention reads, and where its backward leaves all four gradients: that of `score` as shares, one of each
+/// sentence, [sentences, d_k].
 template <class T>
 struct AdditiveInputs {
   const T *q = nullptr, *k = nullptr, *score = nullptr, *v = nullptr;
 };
 template <class T>
 struct AdditiveGradients {
-  T *q = nullptr, *k = nullptr, *scores = nullptr, *v = nullptr;
+  T *q = nullptr, *k = nullptr, *score_shares = nullptr, *v = nullptr;
 };
 
 }  // namespace kernels

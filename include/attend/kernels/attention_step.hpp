@@ -27,7 +27,7 @@ struct SlabRows {
   Matrix<const std::int32_t> table = {};
 };
 
-/// The same with slabs that lie `slab` elements apart, of which so many hold anything as the device knows.
+/// The same with slabs that lie `slab` elements apart. How many of them hold anything, only the device knows.
 template <class T>
 struct RoomRows {
   const T* slabs = nullptr;

@@ -33,7 +33,7 @@ struct NormOfRows {
   index_t rows = 0;
   const T *gamma = nullptr, *beta = nullptr;
 
-  /// Those of so many of them.
+  /// The same for so many rows.
   [[nodiscard]] NormOfRows part(index_t count) const { return {layout, count, gamma, beta}; }
 };
 

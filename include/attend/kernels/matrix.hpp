@@ -10,7 +10,8 @@
 namespace attend::kernels {
 
 /// A matrix in memory, whose rows begin `stride` elements apart. If it is `transposed`, then what lies there is its transpose:
-/// element (r, c) is data[c * stride + r].
+/// element (r, c) is data[c * stride + r], and the stride is to be given. Products and linear layers take both; other kernels
+/// take rows as they are.
 template <class T>
 struct Matrix {
   T* data = nullptr;

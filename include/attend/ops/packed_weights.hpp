@@ -90,7 +90,8 @@ class PackedWeights {
     }
   }
 
-  /// y [rows, out] = x [rows, in] * weight^T + bias, `weight` being `out` rows of the matrix `whole` from row `first` on.
+  /// y [rows, out] = x [rows, in] * weight^T + bias, `weight` being `out` rows of the matrix `whole` from row `first` on; x is
+  /// not transposed.
   void linear(const kernels::Matrix<const T>& x, const Tensor<T, D>& whole, index_t first, const T* bias,
               const kernels::Matrix<T>& y) const {
     const std::shared_ptr<const Packed> packed = find({whole.data() + first * x.columns, y.columns, x.columns}, whole);

@@ -166,7 +166,7 @@ template <class T>
 void additive_attention_backward(Cuda, const AttentionLayout& a, const T* dout, const AdditiveInputs<T>& inputs, const T* weights,
                                  const AdditiveGradients<T>& gradients) {
   const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
-  T *const dq = gradients.q, *const dk = gradients.k, *const dscores = gradients.scores, *const dv = gradients.v;
+  T *const dq = gradients.q, *const dk = gradients.k, *const dscores = gradients.score_shares, *const dv = gradients.v;
   const index_t sentences = a.queries.count(), queries = a.queries.longest(), keys = a.keys.most_keys();
   if (sentences == 0) return;
   const auto offsets = cuda::weight_offsets(a);

@@ -47,13 +47,12 @@ void cross_attention_step(Cuda, const StepHeads& heads, ConstMatrix<T> q, const 
 
 /// See the CPU's.
 template <class T>
-void cross_attention_weights_step(Cuda, const StepHeads& heads, const Matrix<const T>& q, const SourceRows<T>& keys,
+void cross_attention_weights_step(Cuda, const StepHeads& heads, ConstMatrix<T> q, const SourceRows<T>& keys,
                                   Matrix<Wide<T>> weights) {
   if (weights.rows == 0 || weights.columns == 0) return;
   cuda::launch("attention_weights", cuda::attention_weights_kernel<T, cuda::SourceKeys<T>>,
                dim3(static_cast<unsigned>(weights.rows)), cuda::step_threads, 0,
-               cuda::StepSizes<T>(heads, q, keys.layout, Matrix<T>{}), cuda::SourceKeys<T>{keys},
-               static_cast<int>(weights.columns), weights.data);
+               cuda::StepSizes<T>(heads, q, keys.layout, Matrix<T>{}), cuda::SourceKeys<T>{keys}, weights);
 }
 
 /// y = x.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "attend/cuda/rows/row.cuh"
 #include "attend/kernels/attention_step.hpp"
 
@@ -201,14 +199,14 @@ __global__ void __launch_bounds__(step_threads) attention_step_general_kernel(St
 /// computed twice rather than kept, since there is no room for those of all keys.
 template <class T, class Keys>
 __global__ void __launch_bounds__(step_threads)
-    attention_weights_kernel(StepSizes<T> sizes, Keys keys, int longest, Wide<T>* weights) {
+    attention_weights_kernel(StepSizes<T> sizes, Keys keys, kernels::Matrix<Wide<T>> weights) {
   using W = Wide<T>;
   constexpr int warps = step_threads / warp_threads;
   static __shared__ W tops[warps], sums[warps];
   const index_t row = blockIdx.x;
   const int n = keys.count(row);
-  W* const to = weights + row * longest;
-  for (int j = static_cast<int>(threadIdx.x); j < longest; j += step_threads) to[j] = W(0);
+  W* const to = weights.data + row * weights.stride;
+  for (int j = static_cast<int>(threadIdx.x); j < weights.columns; j += step_threads) to[j] = W(0);
   __syncthreads();
   for (int head = 0; head < sizes.heads; ++head) {
     const T* const q = sizes.q + row * sizes.q_stride + head * sizes.d_k;

@@ -306,16 +306,16 @@ namespace attend::kernels {
 template <class T>
 void gemm_batched(Cuda, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Matrices<T> c,
                   const ProductOptions& options = {}) {
-  const auto& [to, rows, columns, stride, transposed] = c.first;
-  if (count == 0 || rows == 0 || columns == 0) return;
+  const Matrix<T>& to = c.first;
+  if (count == 0 || to.rows == 0 || to.columns == 0) return;
   if (a.first.columns == 0) {  // an empty sum
     for (index_t i = 0; !options.add && i < count; ++i)
-      for (index_t row = 0; row < rows; ++row) fill(Cuda{}, columns, T(0), to + i * c.step + row * stride);
+      for (index_t row = 0; row < to.rows; ++row) fill(Cuda{}, to.columns, T(0), to.data + i * c.step + row * to.stride);
     return;
   }
   cuda::Product p(a.first, b.first, c.first);
   if (count > 1) p.batch = count, p.a_step = a.step, p.b_step = b.step, p.c_step = c.step;
-  cuda::multiply<T>(p, static_cast<Wide<T>>(options.alpha), a.first.data, b.first.data, Wide<T>(options.add), to);
+  cuda::multiply<T>(p, static_cast<Wide<T>>(options.alpha), a.first.data, b.first.data, Wide<T>(options.add), to.data);
 }
 
 /// See the CPU's; the whole product.

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <type_traits>
 
 #include "attend/cuda/rows/layer_norm_affine.cuh"
 #include "attend/cuda/rows/layer_norm_kernels.cuh"

@@ -85,7 +85,7 @@ void add_dropout_norm_forward(Cuda, const NormOfRows<T>& norm, const DropoutMask
   cuda::layer_norm_rows("add_dropout_norm", norm, input, y, kept, cuda::aligned(x, branch, sum));
 }
 
-/// See the CPU's. The sum's gradient may be missing where dbranch is.
+/// See the CPU's.
 template <class T>
 void add_dropout_norm_backward(Cuda, const NormOfRows<T>& norm, const DropoutMask& mask, const T* dy, const T* sum,
                                NormStatistics<T> kept, const NormGradients<T>& gradients, T* dbranch) {
