@@ -2,7 +2,8 @@
 """How long a ten-line program with attend.hpp compiles, next to one with Eigen/Dense.
 
 Compiles the programs of compile_time/ in turn, several rounds, and prints the median processor time of each with its ratio to
-Eigen's. `attend` is headers alone; `attend::compiled` is the program's own file where the other is compiled beside it, once.
+Eigen's. `attend` is headers alone; `attend::compiled` is the program's own file where two others are compiled beside it, once:
+compiled.cpp, and attend.hpp, which CMake precompiles; `without CMake` is the same without the latter.
 """
 
 import argparse
@@ -15,11 +16,14 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+PRECOMPILED = "precompiled.hpp"  # in the folder of what is made; compilers find what they made of it beside it
 PROGRAMS = {  # name: source, flags
     "Eigen/Dense": (HERE / "compile_time/eigen.cpp", []),
     "attend": (HERE / "compile_time/attend.cpp", []),
-    "attend::compiled": (HERE / "compile_time/attend.cpp", ["-DATTEND_COMPILED"]),
-    "attend/compiled.cpp, once": (HERE.parent / "include/attend/compiled.cpp", ["-DATTEND_COMPILED"]),
+    "attend/attend.hpp precompiled, once": (PRECOMPILED, ["-DATTEND_COMPILED", "-x", "c++-header"]),
+    "attend::compiled": (HERE / "compile_time/attend.cpp", ["-DATTEND_COMPILED", "-include", PRECOMPILED]),
+    "attend::compiled, without CMake": (HERE / "compile_time/attend.cpp", ["-DATTEND_COMPILED"]),
+    "attend/compiled.cpp, once": (HERE.parent / "include/attend/compiled.cpp", ["-DATTEND_COMPILED", "-include", PRECOMPILED]),
 }
 
 
@@ -50,18 +54,22 @@ def main():
 
     print("| compiler | flags | program | seconds | over Eigen's |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
+        own = pathlib.Path(folder)
+        (own / PRECOMPILED).write_text("#include <attend/attend.hpp>\n")
         for compiler in compilers:
             for flags in o.flags:
                 times = {name: [] for name in programs}
                 for _ in range(o.rounds):
                     for name, (source, own_flags) in programs.items():
+                        header = f"{PRECOMPILED}.pch" if "clang" in compiler else f"{PRECOMPILED}.gch"
+                        here = [str(own / word) if word == PRECOMPILED else word for word in map(str, [*own_flags, "-c", source])]
                         times[name].append(
-                            seconds([compiler, "-std=c++20", *flags.split(), *own_flags, "-isystem", o.eigen,
-                                     "-I", str(HERE.parent / "include"), "-c", str(source), "-o", f"{folder}/program.o"]))
+                            seconds([compiler, "-std=c++20", *flags.split(), "-isystem", o.eigen, "-I", str(HERE.parent / "include"),
+                                     *here, "-o", str(own / (header if source == PRECOMPILED else "program.o"))]))
                 eigen = times.get("Eigen/Dense")
-                for name, own in times.items():
-                    ratio = f"{statistics.median(a / b for a, b in zip(own, eigen)):.2f}" if eigen else ""
-                    print(f"| {compiler} | `{flags}` | {name} | {statistics.median(own):.2f} | {ratio} |", flush=True)
+                for name, values in times.items():
+                    ratio = f"{statistics.median(a / b for a, b in zip(values, eigen)):.2f}" if eigen else ""
+                    print(f"| {compiler} | `{flags}` | {name} | {statistics.median(values):.2f} | {ratio} |", flush=True)
 
 
 if __name__ == "__main__":

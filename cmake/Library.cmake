@@ -5,7 +5,7 @@
 #   attend::io       safetensors and model folders                           + nlohmann-json
 #   attend::text     corpora, SentencePiece, BLEU, chrF                      + SentencePiece
 #   attend::attend   all of it: training, decoding, <attend/attend.hpp>
-#   attend::compiled the same, and what most programs use of it is compiled in one file of its own
+#   attend::compiled the same, precompiled, and what most programs use of it is compiled in one file of its own
 #
 #   attend::cuda     the back end for NVIDIA GPUs, <attend/cuda.hpp>         + CUDA's runtime, cuBLAS and cuBLASLt
 
@@ -97,5 +97,7 @@ if(ATTEND_TEXT)
     attend_compiled
     INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/${compiled_source}>"
               "$<INSTALL_INTERFACE:$<INSTALL_PREFIX>/${CMAKE_INSTALL_INCLUDEDIR}/${compiled_source}>")
+  # And the headers are read once for all files of a program.
+  target_precompile_headers(attend_compiled INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:<attend/attend.hpp$<ANGLE-R>>")
   set_target_properties(attend_compiled PROPERTIES EXPORT_NAME compiled)
 endif()

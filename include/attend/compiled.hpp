@@ -1,11 +1,11 @@
-#pragma once
-
 /// For programs that want to compile faster than a library of headers lets them: what most of them use of attend.hpp is
 /// compiled once, in compiled.cpp, and no more in every file that includes attend.hpp. Nothing else changes: other types and
 /// whatever is missing here are compiled where they are used, as ever.
 ///
-/// With CMake, link `attend::compiled` besides `attend::attend`. Without, define ATTEND_COMPILED for all files and add
-/// `attend/compiled.cpp` to them, with the flags that they have.
+/// With CMake, link `attend::compiled` besides `attend::attend`, which also precompiles attend.hpp. Without, define
+/// ATTEND_COMPILED for all files and add `attend/compiled.cpp` to them, with the flags that they have.
+///
+/// No `#pragma once`: where the headers are precompiled, compiled.cpp comes here for a second time and makes what was promised.
 
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
@@ -13,6 +13,7 @@
 
 #include "attend/io/model.hpp"
 #include "attend/nn/transformer.hpp"
+#include "attend/optim/adam.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/fit.hpp"
@@ -25,17 +26,23 @@
 namespace attend {
 
 ATTEND_TEMPLATE nn::Transformer<float>::Transformer(const nn::ModelOptions&);
+ATTEND_TEMPLATE Var<float> nn::Transformer<float>::loss(const nn::Batch<>&, const CrossEntropyOptions&) const;
+ATTEND_TEMPLATE class optim::Adam<float>;
 ATTEND_TEMPLATE train::FitReport train::fit(nn::Transformer<float>&, const text::Corpus&, const text::SentencePiece&,
                                             const train::FitOptions&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const io::SaveOptions&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const text::SentencePiece&,
                               const io::SaveOptions&);
 ATTEND_TEMPLATE nn::Transformer<float> io::load_model<float, Cpu>(const std::filesystem::path&);
+ATTEND_TEMPLATE decode::Translator<text::SentencePiece, float>::Translator(const nn::Transformer<float>&, text::SentencePiece,
+                                                                           const decode::TranslatorOptions&);
 ATTEND_TEMPLATE decode::Translator<text::SentencePiece, float>::Translator(const std::vector<nn::Transformer<float>>&,
                                                                            text::SentencePiece, const decode::TranslatorOptions&);
 ATTEND_TEMPLATE decode::TranslationLists decode::Translator<text::SentencePiece, float>::translate(
     std::span<const std::string>, std::size_t, std::span<const std::string>) const;
 
 }  // namespace attend
+
+#undef ATTEND_TEMPLATE
 
 #endif  // C++20
