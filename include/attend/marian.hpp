@@ -70,7 +70,7 @@ inline MarianPlan marian_plan(const text::SentencePiece& pieces, const io::Maria
 
   text::MarianTokenizer tokenizer(pieces, pieces, text::MarianVocabulary(std::move(names)));
   MarianLayout layout{.config = model, .source_rows = order, .target_rows = order, .begin_row = begin, .move_begin = move_begin};
-  layout.config.model.encoder.vocabulary = layout.config.model.decoder.vocabulary = static_cast<index_t>(order.size());
+  layout.config.model.encoder.vocabulary = layout.config.model.decoder.vocabulary = count_of(order);
   layout.config.eos = 0;
   layout.config.pad = pad_token;
   layout.config.begin = begin == eos && !move_begin ? 0 : pad_token;

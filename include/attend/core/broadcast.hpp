@@ -17,7 +17,7 @@ inline Shape broadcast_shape(const char* operation, const Shape& a, const Shape&
   for (index_t i = 1; i <= rank; ++i) {
     const index_t m = i <= a.rank() ? a[-i] : 1, n = i <= b.rank() ? b[-i] : 1;
     if (m != n && m != 1 && n != 1) throw ShapeError(operation, ": shapes ", a.text(), " and ", b.text(), " do not broadcast");
-    dims[static_cast<std::size_t>(rank - i)] = m == 1 ? n : m;
+    nth(dims, rank - i) = m == 1 ? n : m;
   }
   return Shape(std::span<const index_t>(dims.data(), static_cast<std::size_t>(rank)));
 }
@@ -32,12 +32,12 @@ struct Strides {
 
   [[nodiscard]] index_t count() const {
     index_t n = 1;
-    for (index_t i = 0; i < rank; ++i) n *= size[static_cast<std::size_t>(i)];
+    for (index_t i = 0; i < rank; ++i) n *= nth(size, i);
     return n;
   }
-  [[nodiscard]] index_t inner() const { return size[static_cast<std::size_t>(rank - 1)]; }
-  [[nodiscard]] index_t inner_a() const { return a[static_cast<std::size_t>(rank - 1)]; }
-  [[nodiscard]] index_t inner_b() const { return b[static_cast<std::size_t>(rank - 1)]; }
+  [[nodiscard]] index_t inner() const { return nth(size, rank - 1); }
+  [[nodiscard]] index_t inner_a() const { return nth(a, rank - 1); }
+  [[nodiscard]] index_t inner_b() const { return nth(b, rank - 1); }
 
   /// Adds an innermost dimension, joined to the one before where all walk on as they did.
   void append(index_t n, index_t stride_a, index_t stride_b) {
@@ -64,15 +64,14 @@ inline Strides broadcast_strides(const Shape& y, const Shape& a, const Shape& b)
   const auto fill_steps = [&](const Shape& x, std::array<index_t, Shape::max_rank>& steps) {
     index_t step = 1;
     for (index_t i = 1; i <= x.rank(); ++i) {
-      steps[static_cast<std::size_t>(y.rank() - i)] = x[-i] == 1 ? 0 : step;
+      nth(steps, y.rank() - i) = x[-i] == 1 ? 0 : step;
       step *= x[-i];
     }
   };
   fill_steps(a, steps_a);
   fill_steps(b, steps_b);
   Strides s;
-  for (index_t i = 0; i < y.rank(); ++i)
-    s.append(y[i], steps_a[static_cast<std::size_t>(i)], steps_b[static_cast<std::size_t>(i)]);
+  for (index_t i = 0; i < y.rank(); ++i) s.append(y[i], nth(steps_a, i), nth(steps_b, i));
   s.finish();
   return s;
 }
@@ -83,7 +82,7 @@ class StridedWalk {
   index_t y = 0, a = 0, b = 0;
 
   void append(index_t size, index_t step_y, index_t step_a, index_t step_b) {
-    dims_[static_cast<std::size_t>(rank_++)] = {size, step_y, step_a, step_b, 0};
+    nth(dims_, rank_++) = {size, step_y, step_a, step_b, 0};
     count_ *= size;
   }
   [[nodiscard]] index_t count() const { return count_; }
@@ -91,14 +90,14 @@ class StridedWalk {
     y = a = b = 0;
     if (count_ == 0) return;
     for (index_t d = rank_ - 1; d >= 0; --d) {
-      Dim& dim = dims_[static_cast<std::size_t>(d)];
+      Dim& dim = nth(dims_, d);
       dim.at = i % dim.size, i /= dim.size;
       y += dim.at * dim.y, a += dim.at * dim.a, b += dim.at * dim.b;
     }
   }
   void next() {
     for (index_t d = rank_ - 1; d >= 0; --d) {
-      Dim& dim = dims_[static_cast<std::size_t>(d)];
+      Dim& dim = nth(dims_, d);
       y += dim.y, a += dim.a, b += dim.b;
       if (++dim.at < dim.size) return;
       y -= dim.size * dim.y, a -= dim.size * dim.a, b -= dim.size * dim.b;
@@ -120,7 +119,7 @@ struct RowWalks {
   explicit RowWalks(const Strides& s) {
     std::array<index_t, Shape::max_rank> step{};
     index_t y = s.inner();
-    for (index_t d = s.rank - 2; d >= 0; --d) step[static_cast<std::size_t>(d)] = y, y *= s.size[static_cast<std::size_t>(d)];
+    for (index_t d = s.rank - 2; d >= 0; --d) nth(step, d) = y, y *= nth(s.size, d);
     for (index_t i = 0; i + 1 < s.rank; ++i) {
       const auto d = static_cast<std::size_t>(i);
       all.append(s.size[d], step[d], s.a[d], s.b[d]);

@@ -46,7 +46,7 @@ class Segments {
     std::vector<index_t> begin(static_cast<std::size_t>(batch)), lengths(begin.size(), length), keys = lengths;
     for (std::size_t i = 0; i < begin.size(); ++i) begin[i] = static_cast<index_t>(i) * length;
     if (!key_lengths.empty()) {
-      check_shape("Segments::dense", "key_lengths", Shape{static_cast<index_t>(key_lengths.size())}, Shape{batch});
+      check_shape("Segments::dense", "key_lengths", Shape{count_of(key_lengths)}, Shape{batch});
       for (std::size_t i = 0; i < keys.size(); ++i) {
         check_value(key_lengths[i] >= 0 && key_lengths[i] <= length, "Segments::dense", "key length ", key_lengths[i],
                     " is outside [0, ", length, "]");
@@ -61,9 +61,9 @@ class Segments {
   /// The number of rows of all sentences together.
   [[nodiscard]] index_t rows() const { return tables_->rows; }
   // Where sentences stand; of a room these throw ValueError.
-  [[nodiscard]] index_t begin(index_t i) const { return known().begin[static_cast<std::size_t>(i)]; }
-  [[nodiscard]] index_t length(index_t i) const { return known().length[static_cast<std::size_t>(i)]; }
-  [[nodiscard]] index_t keys(index_t i) const { return known().keys[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] index_t begin(index_t i) const { return nth(known().begin, i); }
+  [[nodiscard]] index_t length(index_t i) const { return nth(known().length, i); }
+  [[nodiscard]] index_t keys(index_t i) const { return nth(known().keys, i); }
   [[nodiscard]] const std::vector<index_t>& lengths() const { return known().length; }
   /// The longest sentence, in rows; of a room, the longest that there is room for.
   [[nodiscard]] index_t longest() const { return tables_->longest; }
@@ -122,7 +122,7 @@ class Segments {
     auto t = std::make_shared<Tables>();
     for (const index_t n : length) t->longest = std::max(t->longest, n);
     for (const index_t n : keys) t->most_keys = std::max(t->most_keys, n);
-    t->count = static_cast<index_t>(begin.size());
+    t->count = count_of(begin);
     t->begin = std::move(begin), t->length = std::move(length), t->keys = std::move(keys), t->rows = rows;
     tables_ = std::move(t);
   }

@@ -22,9 +22,8 @@ class Shape {
   Shape(std::initializer_list<index_t> dims) : Shape(std::span<const index_t>(dims.begin(), dims.size())) {}
   /// Throws ShapeError if a size is negative, there are more than `max_rank`, or their product overflows.
   explicit Shape(std::span<const index_t> dims) {
-    if (static_cast<index_t>(dims.size()) > max_rank)
-      throw ShapeError("shape: got ", dims.size(), " dimensions, at most ", max_rank);
-    rank_ = static_cast<index_t>(dims.size());
+    if (count_of(dims) > max_rank) throw ShapeError("shape: got ", dims.size(), " dimensions, at most ", max_rank);
+    rank_ = count_of(dims);
     std::copy(dims.begin(), dims.end(), dims_.begin());
     for (const index_t d : dims) {
       if (d < 0) throw ShapeError("shape: a size in ", text(), " is negative");
@@ -38,7 +37,7 @@ class Shape {
   /// The number of elements: the product of all sizes.
   [[nodiscard]] index_t size() const { return size_; }
   /// The size of dimension `i`; negative `i` counts from the end (-1 is the innermost). Throws IndexError.
-  index_t operator[](index_t i) const { return dims_[static_cast<std::size_t>(axis(i))]; }
+  index_t operator[](index_t i) const { return nth(dims_, axis(i)); }
   /// `i` as a dimension number from 0, where negative numbers count from the end. Throws IndexError.
   [[nodiscard]] index_t axis(index_t i) const {
     if (i < -rank_ || i >= rank_) throw IndexError("shape: dimension ", i, " of ", text(), " does not exist");
@@ -47,7 +46,7 @@ class Shape {
   /// A copy in which dimension `i` has size `n`.
   [[nodiscard]] Shape with(index_t i, index_t n) const {
     auto dims = dims_;
-    dims[static_cast<std::size_t>(axis(i))] = n;
+    nth(dims, axis(i)) = n;
     return Shape(std::span<const index_t>(dims.data(), static_cast<std::size_t>(rank_)));
   }
   [[nodiscard]] const index_t* begin() const { return dims_.data(); }
@@ -55,7 +54,7 @@ class Shape {
   /// `[2, 3, 4]`.
   [[nodiscard]] std::string text() const {
     std::string s = "[";
-    for (index_t i = 0; i < rank_; ++i) s += (i ? ", " : "") + std::to_string(dims_[static_cast<std::size_t>(i)]);
+    for (index_t i = 0; i < rank_; ++i) s += (i ? ", " : "") + std::to_string(nth(dims_, i));
     return s + "]";
   }
   friend bool operator==(const Shape& a, const Shape& b) {

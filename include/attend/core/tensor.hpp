@@ -33,8 +33,7 @@ class Tensor {
   }
   /// The given values, row by row. Throws ShapeError if their count is not the shape's.
   Tensor(const Shape& shape, std::span<const T> values) requires std::same_as<D, Cpu> : Tensor(shape) {
-    if (static_cast<index_t>(values.size()) != size())
-      throw ShapeError("tensor: got ", values.size(), " values for shape ", shape.text());
+    if (count_of(values) != size()) throw ShapeError("tensor: got ", values.size(), " values for shape ", shape.text());
     copy(D{}, size(), values.data(), data_);
   }
   Tensor(const Shape& shape, std::initializer_list<T> values) requires std::same_as<D, Cpu>
@@ -55,7 +54,7 @@ class Tensor {
   template <class... I>
   requires(std::same_as<D, Cpu> && (std::convertible_to<I, index_t> && ...)) T& operator()(I... indices) const {
     const std::array<index_t, sizeof...(I)> at{static_cast<index_t>(indices)...};
-    if (static_cast<index_t>(at.size()) != rank()) throw IndexError("tensor: ", at.size(), " indices into shape ", shape_.text());
+    if (count_of(at) != rank()) throw IndexError("tensor: ", at.size(), " indices into shape ", shape_.text());
     index_t offset = 0;
     for (std::size_t d = 0; d < at.size(); ++d) {
       const index_t n = shape_[static_cast<index_t>(d)];

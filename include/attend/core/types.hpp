@@ -5,6 +5,7 @@
 #endif  // here too, because most headers that are included by themselves come to this one first
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 #include "attend/core/bfloat16.hpp"
@@ -13,6 +14,17 @@ namespace attend {
 
 /// Sizes and positions. Signed, so that differences and reverse loops are safe.
 using index_t = std::int64_t;
+
+/// list[i]. Containers of the standard library count without a sign.
+template <class List>
+[[nodiscard]] constexpr decltype(auto) nth(List&& list, index_t i) {
+  return list[static_cast<std::size_t>(i)];
+}
+/// How many elements a list has.
+template <class List>
+[[nodiscard]] constexpr index_t count_of(const List& list) {
+  return static_cast<index_t>(list.size());
+}
 
 /// Token ids and class labels.
 using token_t = std::int32_t;

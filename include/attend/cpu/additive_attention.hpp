@@ -19,7 +19,7 @@ void additive_attention_forward(Cpu, const AttentionLayout& a, const AdditiveInp
   const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
   cpu::attention_tasks(a, [&](index_t s, index_t) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
-    T* w = weights + a.weight_offset[static_cast<std::size_t>(s)];
+    T* w = weights + nth(a.weight_offset, s);
     for (index_t i = 0; i < queries; ++i)
       for (index_t j = 0; j < keys; ++j) {
         const T *qi = q + (a.queries.begin(s) + i) * n, *kj = k + (a.keys.begin(s) + j) * n;
@@ -41,7 +41,7 @@ void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, c
   cpu::attention_tasks(a, [&](index_t s, index_t) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
     const index_t query_row = a.queries.begin(s), key_row = a.keys.begin(s);
-    const T* w = weights + a.weight_offset[static_cast<std::size_t>(s)];
+    const T* w = weights + nth(a.weight_offset, s);
     const Matrix<const T> doutput{dout + query_row * a.d_v, queries, a.d_v};
     std::vector<T> ds(static_cast<std::size_t>(queries * keys));
     cpu::gemm_block<T>(Matrix{w, queries, keys}.transpose(), doutput, {dv + key_row * a.d_v, keys, a.d_v});

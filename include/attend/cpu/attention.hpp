@@ -149,8 +149,7 @@ void attention_forward(Cpu, const AttentionLayout& a, const AttentionInputs<T>& 
       cpu::gemm_block<T>(qs, Matrix{ks, block.seen, a.d_k, a.k_stride}.transpose(), {w, block.rows, block.seen, width});
       const auto kept = rows.shift ? SoftmaxRows<T>{rows.shift + row * a.heads + h, rows.inverse + row * a.heads + h} : rows;
       cpu::attention_softmax(a, block, bs, w, kept, a.heads);
-      if (weights)
-        cpu::attention_store(block, keys, w, weights + a.weight_offset[static_cast<std::size_t>(s)] + h * queries * keys);
+      if (weights) cpu::attention_store(block, keys, w, weights + nth(a.weight_offset, s) + h * queries * keys);
       const T* p = w;
       if (a.dropout > 0) {
         T* dropped = dropped_room.get<T>(block.size());
@@ -219,8 +218,7 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const Atte
           const T sum = cpu::sum_over<T>(n, [=](index_t j) { return dscore[j] * weight[j]; });
           for (index_t j = 0; j < n; ++j) dscore[j] = weight[j] * (dscore[j] - sum);
         }
-        if (ds_out)
-          cpu::attention_store(block, keys, ds, ds_out + a.weight_offset[static_cast<std::size_t>(s)] + h * queries * keys);
+        if (ds_out) cpu::attention_store(block, keys, ds, ds_out + nth(a.weight_offset, s) + h * queries * keys);
         if (dq)
           cpu::gemm_block<T>(dscores, seen_keys, {dq + row * a.q_stride + h * a.d_k, block.rows, a.d_k, a.q_stride},
                              {.alpha = a.scale});
@@ -240,7 +238,7 @@ void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const 
   for (index_t s = 0; s < a.queries.count(); ++s)
     for (index_t h = 0; h < a.heads; ++h) {
       const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
-      const T* part = ds + a.weight_offset[static_cast<std::size_t>(s)] + h * queries * keys;
+      const T* part = ds + nth(a.weight_offset, s) + h * queries * keys;
       for (index_t i = 0; i < queries; ++i) {
         T* row = dbias + s * a.bias_sentence + h * a.bias_head + i * a.bias_query;
         for (index_t j = 0; j < keys; ++j) row[j] += part[i * keys + j];

@@ -180,12 +180,11 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
       std::fill_n(to, longest, T(0));
       if (n == 0) continue;
       for (index_t j = 0; j < n + 3; ++j)
-        vectors[static_cast<std::size_t>(j)] =
-            keys.data + (keys.begins[r] + std::min(j, n - 1)) * layout.stride + layout.k_offset;
+        nth(vectors, j) = keys.data + (keys.begins[r] + std::min(j, n - 1)) * layout.stride + layout.k_offset;
       for (index_t head = 0; head < heads.count; ++head) {
         const index_t offset = head * heads.d_k;
         cpu::key_weights(n, heads.d_k, scale, q.data + r * q.stride + offset, vectors.data(), offset, room.data());
-        for (index_t j = 0; j < n; ++j) to[j] += share * room[static_cast<std::size_t>(j)];
+        for (index_t j = 0; j < n; ++j) to[j] += share * nth(room, j);
       }
     }
   });

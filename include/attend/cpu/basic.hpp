@@ -66,7 +66,7 @@ double sum_of_squares(Cpu, index_t n, const T* x) {
   parallel_for(parts, 1, [&](index_t begin, index_t end) {
     for (index_t p = begin; p < end; ++p) {
       const T* first = x + p * part;
-      sums[static_cast<std::size_t>(p)] = cpu::sum_over<double>(std::min(part, n - p * part), [=](index_t i) {
+      nth(sums, p) = cpu::sum_over<double>(std::min(part, n - p * part), [=](index_t i) {
         const auto v = static_cast<double>(first[i]);
         return v * v;
       });

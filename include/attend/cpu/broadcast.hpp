@@ -99,14 +99,14 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
     for (index_t i = begin; i < end; ++i) {
       outer.go_to(i / tasks);
       inner.go_to(i % tasks / parts);
-      sums[static_cast<std::size_t>(i)] = static_cast<double>(sum_part(outer, inner, i % parts * length));
+      nth(sums, i) = static_cast<double>(sum_part(outer, inner, i % parts * length));
     }
   });
   StridedWalk outer = walks.kept;
   outer.go_to(0);
   for (index_t i = 0; i < kept; ++i, outer.next()) {
     double sum = 0;
-    for (index_t k = 0; k < tasks; ++k) sum += sums[static_cast<std::size_t>(i * tasks + k)];
+    for (index_t k = 0; k < tasks; ++k) sum += nth(sums, i * tasks + k);
     put(outer.a, sum);
   }
 }

@@ -131,15 +131,15 @@ class Int8Matrix {
       std::vector<float> column(static_cast<std::size_t>(k));
       std::vector<std::int8_t> q(static_cast<std::size_t>(k));
       for (index_t j = begin; j < end; ++j) {
-        for (index_t l = 0; l < k; ++l) column[static_cast<std::size_t>(l)] = *from.at(l, j);
-        scales_[static_cast<std::size_t>(j)] = quantize_row(k, column.data(), q.data());
+        for (index_t l = 0; l < k; ++l) nth(column, l) = *from.at(l, j);
+        nth(scales_, j) = quantize_row(k, column.data(), q.data());
         std::int32_t sum = 0;
         std::int8_t* to = bytes_.data() + j / N * panel_bytes() + j % N * 4;
         for (index_t l = 0; l < k; ++l) {
-          to[l / 4 * N * 4 + l % 4] = q[static_cast<std::size_t>(l)];
-          sum += q[static_cast<std::size_t>(l)];
+          to[l / 4 * N * 4 + l % 4] = nth(q, l);
+          sum += nth(q, l);
         }
-        if (detail::shifted_bytes) start_[static_cast<std::size_t>(j)] = -128 * sum;
+        if (detail::shifted_bytes) nth(start_, j) = -128 * sum;
       }
     });
   }

@@ -47,9 +47,7 @@ void parallel_vectors(index_t n, F&& body) {
 template <class T, class Update, std::size_t memories, std::size_t... k>
 [[gnu::flatten]] inline void update_range(const Update& update, index_t begin, index_t end, const T* gradient, T* value,
                                           const std::array<T*, memories> memory, std::index_sequence<k...>) {
-#if defined(__clang__)
-#pragma clang loop vectorize(assume_safety)
-#else
+#ifndef __clang__  // which finds out by itself, and would warn of a rule that it cannot vectorise
 #pragma GCC ivdep
 #endif
   for (index_t i = begin; i < end; ++i) {

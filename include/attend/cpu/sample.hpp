@@ -59,9 +59,9 @@ class Sampler {
     // A product that was rounded up may reach the end: then the last place that adds anything is meant.
     if (at == static_cast<std::ptrdiff_t>(cumulative_.size()))
       at = std::lower_bound(cumulative_.begin(), cumulative_.end(), cumulative_.back()) - cumulative_.begin();
-    if (!all_) return tokens_[static_cast<std::size_t>(at)];
+    if (!all_) return nth(tokens_, at);
     const index_t begin = at * block, end = std::min(begin + block, width_);
-    double sum = at > 0 ? cumulative_[static_cast<std::size_t>(at - 1)] : 0;
+    double sum = at > 0 ? nth(cumulative_, at - 1) : 0;
     index_t last = begin;
     for (index_t i = begin; i < end; ++i) {
       const double w = weight(x_[i]);

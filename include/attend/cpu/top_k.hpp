@@ -87,7 +87,7 @@ void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, tok
     std::iota(order.begin(), order.end(), token_t{0});
     std::partial_sort(order.begin(), order.begin() + k, order.end(),
                       [x](token_t a, token_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); });
-    for (index_t i = 0; i < k; ++i) indices[i] = order[static_cast<std::size_t>(i)], values[i] = x[indices[i]];
+    for (index_t i = 0; i < k; ++i) indices[i] = nth(order, i), values[i] = x[indices[i]];
     return;
   }
   BitsOf<T> best[most_listed];

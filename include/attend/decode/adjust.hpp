@@ -46,12 +46,11 @@ class Adjust {
       if (!list.empty()) list.insert(list.end(), ends_.begin(), ends_.end());
       std::sort(list.begin(), list.end());
       list.erase(std::unique(list.begin(), list.end()), list.end());
-      begins_.push_back(static_cast<index_t>(all.size()));
-      lengths_.push_back(static_cast<index_t>(list.size()));
+      begins_.push_back(count_of(all));
+      lengths_.push_back(count_of(list));
       all.insert(all.end(), list.begin(), list.end());
     }
-    if (!all.empty())
-      allowed_ = Tensor<token_t>({static_cast<index_t>(all.size())}, std::span<const token_t>(all)).template to<D>();
+    if (!all.empty()) allowed_ = Tensor<token_t>({count_of(all)}, std::span<const token_t>(all)).template to<D>();
   }
 
   /// x [rows, vocabulary] follows prefixes of `length` tokens; prefix_of(row, tokens) writes those of a row and gives its
@@ -73,13 +72,11 @@ class Adjust {
     penalize(x);
     if (options_.constraints.edit) edit(x, prefix_of);
     keep_next(x);
-    fill_columns(D{}, rows, vocabulary_, static_cast<index_t>(never_.size()), never_.data(), never, x.data());
-    if (length < options_.min_length)
-      fill_columns(D{}, rows, vocabulary_, static_cast<index_t>(ends_.size()), ends_.data(), never, x.data());
+    fill_columns(D{}, rows, vocabulary_, count_of(never_), never_.data(), never, x.data());
+    if (length < options_.min_length) fill_columns(D{}, rows, vocabulary_, count_of(ends_), ends_.data(), never, x.data());
     const auto& banned = rules_.banned;
     if (!banned.rows.empty())
-      set_entries(D{}, static_cast<index_t>(banned.rows.size()), vocabulary_, banned.rows.data(), banned.tokens.data(), never,
-                  x.data());
+      set_entries(D{}, count_of(banned.rows), vocabulary_, banned.rows.data(), banned.tokens.data(), never, x.data());
     if (options_.constraints.renormalize) log_softmax_forward(D{}, rows, vocabulary_, x.data(), x.data());
     if (const auto& one = rules_.forced; !one.rows.empty())
       keep_entries(D{}, only.size(), vocabulary_, one.rows.data(), one.tokens.data(), only.data(), x.data());
@@ -95,12 +92,12 @@ class Adjust {
       one.rows.insert(one.rows.end(), more.rows.begin(), more.rows.end());
       one.tokens.insert(one.tokens.end(), more.tokens.begin(), more.tokens.end());
     };
-    const auto of_prefix = static_cast<index_t>(one.rows.size());
+    const auto of_prefix = count_of(one.rows);
     append(rules_.scored_ends);
-    const auto taken = static_cast<index_t>(one.rows.size());
+    const auto taken = count_of(one.rows);
     append(rules_.ended);
     if (one.rows.empty()) return {};
-    const Tensor<T, D> values({static_cast<index_t>(one.rows.size())}, T(0));
+    const Tensor<T, D> values({count_of(one.rows)}, T(0));
     if (taken > 0) take_entries(D{}, taken, vocabulary_, one.rows.data(), one.tokens.data(), x.data(), values.data());
     if (of_prefix > 0) check_prefix(values.rows(0, of_prefix), prefix_of);
     return values;
@@ -120,19 +117,19 @@ class Adjust {
     }
   }
   void restrict(const Tensor<T, D>& x) {
-    const auto count = static_cast<index_t>(rules_.kept.size());
+    const auto count = count_of(rules_.kept);
     if (count == 0) return;
     std::vector<index_t> begins, lengths;
     for (const index_t list : rules_.lists) {
-      begins.push_back(begins_[static_cast<std::size_t>(list)]);
-      lengths.push_back(lengths_[static_cast<std::size_t>(list)]);
+      begins.push_back(nth(begins_, list));
+      lengths.push_back(nth(lengths_, list));
     }
     restrict_rows(D{}, count, vocabulary_, rules_.kept.data(), begins.data(), lengths.data(), allowed_.data(), x.data());
   }
   void penalize(const Tensor<T, D>& x) const {
     const Constraints& c = options_.constraints;
     if (const auto& again = rules_.repeated; !again.rows.empty())
-      scale_entries(D{}, static_cast<index_t>(again.rows.size()), vocabulary_, again.rows.data(), again.tokens.data(),
+      scale_entries(D{}, count_of(again.rows), vocabulary_, again.rows.data(), again.tokens.data(),
                     static_cast<T>(std::clamp(c.repetition_penalty, 1e-30, 1e30)), x.data());  // see sharpen
     if (c.unknown_penalty > 0) add_to_column(D{}, x.dim(0), vocabulary_, c.unknown, static_cast<T>(-c.unknown_penalty), x.data());
   }
@@ -164,10 +161,9 @@ class Adjust {
     const auto& next = rules_.next;
     if (next.rows.empty()) return;
     for (const token_t token : next.tokens) check_token(search_, "a token of allowed_next", token, vocabulary_);
-    const auto columns =
-        Tensor<token_t>({static_cast<index_t>(next.tokens.size())}, std::span<const token_t>(next.tokens)).template to<D>();
-    keep_listed(D{}, static_cast<index_t>(next.rows.size()), vocabulary_, next.rows.data(), next.begins.data(),
-                next.lengths.data(), columns.data(), x.data());
+    const auto columns = Tensor<token_t>({count_of(next.tokens)}, std::span<const token_t>(next.tokens)).template to<D>();
+    keep_listed(D{}, count_of(next.rows), vocabulary_, next.rows.data(), next.begins.data(), next.lengths.data(), columns.data(),
+                x.data());
   }
 
   const char* search_;

@@ -61,10 +61,10 @@ class BeamSearch {
 
   Results<Results<Hypothesis>> run() {
     // Of each row the first `beam` tokens and as many more as may be ends are all that can matter.
-    const auto ends = static_cast<index_t>(options_.end_tokens.size()) + 1;
+    const auto ends = count_of(options_.end_tokens) + 1;
     const index_t k = options_.beam <= vocabulary_ - ends ? options_.beam + ends : vocabulary_;
     for (index_t length = 0; !rows_.empty(); ++length) {
-      const auto count = static_cast<index_t>(rows_.size());
+      const auto count = count_of(rows_);
       tokens_.clear();
       for (const Row& row : rows_) tokens_.push_back(row.token);
       const auto log_probabilities = checked_step("beam_search", model_, state_, tokens_);  // [rows, vocabulary]
@@ -113,7 +113,7 @@ class BeamSearch {
   }
   /// Writes the tokens of a row, and gives its sentence.
   index_t prefix_of(index_t row, std::vector<token_t>& prefix) const {
-    tree_.prefix(rows_[static_cast<std::size_t>(row)].node, prefix);
+    tree_.prefix(nth(rows_, row).node, prefix);
     const auto group =
         std::upper_bound(groups_.begin(), groups_.end(), row, [](index_t r, const Group& g) { return r < g.first_row; });
     return (group - 1)->sentence;
@@ -125,10 +125,10 @@ class BeamSearch {
     origins_.clear();
     std::size_t kept = 0;
     for (Group& group : groups_) {
-      const auto first_row = static_cast<index_t>(next_rows_.size());
+      const auto first_row = count_of(next_rows_);
       choose(group, length);
-      const index_t live = static_cast<index_t>(next_rows_.size()) - first_row;
-      if (live == 0 || is_done(group, length + 1, next_rows_[static_cast<std::size_t>(first_row)].total)) {
+      const index_t live = count_of(next_rows_) - first_row;
+      if (live == 0 || is_done(group, length + 1, nth(next_rows_, first_row).total)) {
         next_rows_.resize(static_cast<std::size_t>(first_row));
         origins_.resize(next_rows_.size());
         offer_.required().resize(next_rows_.size());
@@ -164,12 +164,12 @@ class BeamSearch {
     const index_t last = last_length(group);
     offer_.begin_group(group.sentence);
     for (index_t row = group.first_row; row < group.first_row + group.rows; ++row)
-      if (!offer_.list(row, rows_[static_cast<std::size_t>(row)].total, length) && (length < last || cuts(group, length)))
+      if (!offer_.list(row, nth(rows_, row).total, length) && (length < last || cuts(group, length)))
         keep(group.stuck, unfinished(group, row, length));
     offer_.rank();
     for (index_t rank = 0; rank < offer_.ranked(); ++rank) {
       const auto& c = offer_[rank];
-      const Row& row = rows_[static_cast<std::size_t>(c.row)];
+      const Row& row = nth(rows_, c.row);
       const token_t token = offer_.token(c);
       const T value = offer_.value(c);
       const BeamTree::Node node{row.node, token, static_cast<float>(value)};
@@ -211,13 +211,13 @@ class BeamSearch {
   }
   /// The hypothesis of `length` tokens that a row holds.
   [[nodiscard]] Ending unfinished(const Group& group, index_t row, index_t length) const {
-    const Row& r = rows_[static_cast<std::size_t>(row)];
+    const Row& r = nth(rows_, row);
     Ending ending{score(r.total, length) + coverage_.penalty_before(row), r.log_probability, r.node};
     ending.met = offer_.required().met(group.sentence, row);
     return ending;
   }
   [[nodiscard]] std::vector<BeamCandidate>& traced(const Group& group) const {
-    return options_.trace->sentences[static_cast<std::size_t>(group.sentence)];
+    return nth(options_.trace->sentences, group.sentence);
   }
 
   /// Endings beyond this many cannot matter any more.
@@ -252,14 +252,14 @@ class BeamSearch {
   /// `length` tokens that its rows hold, if that is the limit.
   void report(Group& group, index_t length) {
     auto& endings = group.endings;
-    auto& list = (endings.empty() ? unfinished_ : results_)[static_cast<std::size_t>(group.sentence)];
+    auto& list = nth((endings.empty() ? unfinished_ : results_), group.sentence);
     if (endings.empty()) {
       endings.swap(group.stuck);
       const bool cut_off = length >= last_length(group) && !cuts(group, length);  // else all that there is stands in `stuck`
       for (index_t row = group.first_row; cut_off && row < group.first_row + group.rows; ++row)
         keep(endings, unfinished(group, row, length));
     }
-    if (static_cast<index_t>(endings.size()) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
+    if (count_of(endings) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
     for (const Ending& ending : endings) list.push_back(tree_.hypothesis(ending));
   }
 

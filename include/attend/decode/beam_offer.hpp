@@ -69,8 +69,8 @@ class BeamOffer {
   /// Ranks what was added, as far as it may be taken: the 2 * width best, or more if there are several end tokens, so that as
   /// many as the width go on; where there are required phrases, all.
   void rank() {
-    const auto size = static_cast<index_t>(candidates_.size());
-    const index_t times = static_cast<index_t>(options_.end_tokens.size()) + 2;
+    const auto size = count_of(candidates_);
+    const index_t times = count_of(options_.end_tokens) + 2;
     shown_ = width_ > size / times ? size : times * width_;
     by_bank_ = required_.tokens(sentence_) > 0;
     ranked_ = by_bank_ ? size : shown_;
@@ -85,7 +85,7 @@ class BeamOffer {
   [[nodiscard]] index_t ranked() const { return ranked_; }
   /// So many of them would be ranked without required phrases.
   [[nodiscard]] index_t shown() const { return shown_; }
-  [[nodiscard]] const Candidate& operator[](index_t rank) const { return candidates_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Candidate& operator[](index_t rank) const { return nth(candidates_, rank); }
   [[nodiscard]] token_t token(const Candidate& c) const {
     return c.place < k_ ? tokens_[c.row * k_ + c.place] : required_.token(c.place - k_);
   }
@@ -94,14 +94,14 @@ class BeamOffer {
   }
 
   /// How many of the required tokens the candidate has.
-  [[nodiscard]] index_t met(index_t rank) const { return by_bank_ ? banks_[static_cast<std::size_t>(rank)] : 0; }
+  [[nodiscard]] index_t met(index_t rank) const { return by_bank_ ? nth(banks_, rank) : 0; }
   [[nodiscard]] bool has_all(index_t rank) const { return !by_bank_ || met(rank) == required_.tokens(sentence_); }
   /// Whether the candidate counts if it is an ending: it has all that is required, and is among the first `width` of those that
   /// have, so that no ending is taken that a narrower choice would have passed over. To be asked of each rank, in their order.
   [[nodiscard]] bool may_count(index_t rank) { return has_all(rank) && whole_++ < width_; }
   /// Whether there is a place for it in the next step, which then is taken.
   [[nodiscard]] bool may_live(index_t rank) {
-    if (by_bank_) return places_[static_cast<std::size_t>(banks_[static_cast<std::size_t>(rank)])]-- > 0;
+    if (by_bank_) return nth(places_, nth(banks_, rank))-- > 0;
     return live_++ < width_;
   }
   /// It lives on.
@@ -123,7 +123,7 @@ class BeamOffer {
     for (const Candidate& c : candidates_) {
       const bool end = is_end(options_, token(c));
       banks_.push_back(end ? required_.met(sentence_, c.row) : required_.met_with(sentence_, c.row, token(c)));
-      if (!end) ++counts[static_cast<std::size_t>(banks_.back())];
+      if (!end) ++nth(counts, banks_.back());
     }
     places_ = share_out(counts, width_);
   }

@@ -41,13 +41,12 @@ class BeamTree {
   index_t add(const Node& node, index_t row) {
     nodes_.push_back(node);
     if (distributions_) rows_.push_back(row);
-    return static_cast<index_t>(nodes_.size()) - 1;
+    return count_of(nodes_) - 1;
   }
 
   /// Writes the tokens up to a node.
   void prefix(index_t node, std::vector<token_t>& tokens) const {
-    for (index_t at = node; at != root; at = nodes_[static_cast<std::size_t>(at)].parent)
-      tokens.push_back(nodes_[static_cast<std::size_t>(at)].token);
+    for (index_t at = node; at != root; at = nth(nodes_, at).parent) tokens.push_back(nth(nodes_, at).token);
     std::reverse(tokens.begin(), tokens.end());
   }
   [[nodiscard]] Hypothesis hypothesis(const BeamEnding& ending) const {
@@ -55,16 +54,16 @@ class BeamTree {
         .log_probability = ending.log_probability, .score = ending.score, .finished = ending.finished, .end_token = ending.end};
     std::vector<index_t> rows;  // that the tokens were chosen from, the last one first
     if (ending.finished) h.token_log_probabilities.push_back(ending.end_log_probability), rows.push_back(ending.row);
-    for (index_t at = ending.node; at != root; at = nodes_[static_cast<std::size_t>(at)].parent) {
-      h.tokens.push_back(nodes_[static_cast<std::size_t>(at)].token);
-      h.token_log_probabilities.push_back(nodes_[static_cast<std::size_t>(at)].log_probability);
-      if (distributions_) rows.push_back(rows_[static_cast<std::size_t>(at)]);
+    for (index_t at = ending.node; at != root; at = nth(nodes_, at).parent) {
+      h.tokens.push_back(nth(nodes_, at).token);
+      h.token_log_probabilities.push_back(nth(nodes_, at).log_probability);
+      if (distributions_) rows.push_back(nth(rows_, at));
     }
     std::reverse(h.tokens.begin(), h.tokens.end());
     std::reverse(h.token_log_probabilities.begin(), h.token_log_probabilities.end());
     std::reverse(rows.begin(), rows.end());
     for (std::size_t step = 0; distributions_ && step < rows.size(); ++step)
-      h.distributions.push_back(steps_[step][static_cast<std::size_t>(rows[step])]);
+      h.distributions.push_back(nth(steps_[step], rows[step]));
     return h;
   }
 

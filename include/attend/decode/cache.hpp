@@ -77,7 +77,7 @@ class SelfCache {
       if (r < 0 || r >= rows_) throw IndexError("SelfCache: reorder takes row ", r, " of ", rows_);
     check_value(rows.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "SelfCache", rows.size(),
                 " rows");
-    const auto count = static_cast<index_t>(rows.size());
+    const auto count = count_of(rows);
     const Tensor<std::int32_t, D> next({count, table_.dim(1)});
     reorder_table(D{}, rows.data(), begun(table_), begun(next));
     table_ = next;
@@ -127,9 +127,8 @@ class SelfCache {
   }
 
   Layer& checked(index_t layer) {
-    if (layer < 0 || layer >= static_cast<index_t>(layers_.size()))
-      throw IndexError("SelfCache: layer ", layer, " of ", layers_.size());
-    return layers_[static_cast<std::size_t>(layer)];
+    if (layer < 0 || layer >= count_of(layers_)) throw IndexError("SelfCache: layer ", layer, " of ", layers_.size());
+    return nth(layers_, layer);
   }
 
   index_t heads_, d_k_, d_v_, rows_, steps_ = 0;

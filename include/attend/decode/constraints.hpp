@@ -15,8 +15,8 @@ template <class Options>
 void check_constraints(const char* search, const Options& options, index_t vocabulary, index_t sentences) {
   const Constraints& c = options.constraints;
   const auto check_lists = [&](const char* name, const std::vector<std::vector<token_t>>& lists) {
-    check_value(lists.empty() || static_cast<index_t>(lists.size()) == sentences, search, name, " has ", lists.size(),
-                " lists for ", sentences, " sentences");
+    check_value(lists.empty() || count_of(lists) == sentences, search, name, " has ", lists.size(), " lists for ", sentences,
+                " sentences");
     for (std::size_t s = 0; s < lists.size(); ++s)
       for (const token_t token : lists[s])
         check_token(search, ("a token of " + std::string(name) + " " + std::to_string(s)).c_str(), token, vocabulary);
@@ -26,8 +26,7 @@ void check_constraints(const char* search, const Options& options, index_t vocab
   for (std::size_t s = 0; s < c.prefix.size(); ++s) {
     const auto& prefix = c.prefix[s];
     const index_t most = options.max_length[static_cast<index_t>(s)];
-    check_value(static_cast<index_t>(prefix.size()) <= most, search, "prefix ", s, " has ", prefix.size(),
-                " tokens, max_length is ", most);
+    check_value(count_of(prefix) <= most, search, "prefix ", s, " has ", prefix.size(), " tokens, max_length is ", most);
     check_value(std::none_of(prefix.begin(), prefix.end(), [&](token_t t) { return is_end(options, t); }), search, "prefix ", s,
                 " holds the end token");
   }
@@ -74,7 +73,7 @@ inline bool by_row(const Constraints& c) {
 template <class Options>
 bool is_forced(const Options& options, index_t sentence, std::size_t length) {
   const Constraints& c = options.constraints;
-  return (!c.prefix.empty() && length < c.prefix[static_cast<std::size_t>(sentence)].size()) ||
+  return (!c.prefix.empty() && length < nth(c.prefix, sentence).size()) ||
          (c.force_end && static_cast<index_t>(length) == options.max_length[sentence]);
 }
 
@@ -108,7 +107,7 @@ void add_rules(const Options& options, index_t row, index_t sentence, std::span<
   if (const auto list = c.allowed_next(sentence, tokens)) {
     auto& next = rules.next;
     next.rows.push_back(row);
-    next.begins.push_back(static_cast<index_t>(next.tokens.size()));
+    next.begins.push_back(count_of(next.tokens));
     next.lengths.push_back(static_cast<index_t>(list->size()));
     next.tokens.insert(next.tokens.end(), list->begin(), list->end());
   }

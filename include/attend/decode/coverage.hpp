@@ -24,7 +24,7 @@ class Coverage {
     const std::vector<index_t> lengths = model.source_lengths(state);
     const auto attention = model.attention(state).to_host();  // [rows, longest]
     check_shape("beam_search", "the model's attention", attention.shape(),
-                {static_cast<index_t>(lengths.size()), attention.rank() == 2 ? attention.dim(1) : 0});
+                {count_of(lengths), attention.rank() == 2 ? attention.dim(1) : 0});
     with_step_.resize(lengths.size());
     before_.resize(lengths.size());  // new words only in the first step
     for (std::size_t r = 0; r < lengths.size(); ++r) {
@@ -37,13 +37,13 @@ class Coverage {
   /// Row i continues what was row rows[i], by a token.
   void follow(std::span<const index_t> rows) {
     before_.clear();
-    for (const index_t r : rows) before_.push_back(with_step_[static_cast<std::size_t>(r)]);
+    for (const index_t r : rows) before_.push_back(nth(with_step_, r));
   }
 
   /// What the score of a row gains where it ends by a token of this step.
-  [[nodiscard]] double penalty(index_t row) const { return counts() ? sum(with_step_[static_cast<std::size_t>(row)]) : 0; }
+  [[nodiscard]] double penalty(index_t row) const { return counts() ? sum(nth(with_step_, row)) : 0; }
   /// The same of its tokens before this step.
-  [[nodiscard]] double penalty_before(index_t row) const { return counts() ? sum(before_[static_cast<std::size_t>(row)]) : 0; }
+  [[nodiscard]] double penalty_before(index_t row) const { return counts() ? sum(nth(before_, row)) : 0; }
 
  private:
   [[nodiscard]] double sum(const std::vector<double>& covered) const {

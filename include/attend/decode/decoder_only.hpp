@@ -54,7 +54,7 @@ class DecoderOnly {
   /// than rows, and beyond the decoder's positions; IndexError for a token outside the vocabulary.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
-    const auto rows = static_cast<index_t>(tokens.size());
+    const auto rows = count_of(tokens);
     if (rows != state.rows()) throw ShapeError("DecoderOnly: ", rows, " tokens for ", state.rows(), " rows");
     decoder_.positions.check_place(state.steps());
     const auto embedded = (*decoder_.embed_tokens)(Tensor<token_t>({rows}, tokens).template to<D>());  // [rows, d_model]

@@ -54,8 +54,7 @@ inline Results<Hypothesis> merge_groups(Results<Hypothesis> all, index_t n_best)
   Results<Hypothesis> merged;
   for (auto& h : all) {
     const auto same = [&](const Hypothesis& other) { return other.tokens == h.tokens && other.end_token == h.end_token; };
-    if (static_cast<index_t>(merged.size()) < n_best && std::none_of(merged.begin(), merged.end(), same))
-      merged.push_back(std::move(h));
+    if (count_of(merged) < n_best && std::none_of(merged.begin(), merged.end(), same)) merged.push_back(std::move(h));
   }
   return merged;
 }

@@ -93,10 +93,10 @@ class EagerSteps {
     return spans;
   }
   static Tensor<index_t> reordered_spans(const Tensor<index_t>& spans, std::span<const index_t> rows) {
-    const auto count = static_cast<index_t>(rows.size());
+    const auto count = count_of(rows);
     const Tensor<index_t> next({2, count});
     for (index_t i = 0; i < count; ++i)
-      for (index_t k = 0; k < 2; ++k) next(k, i) = spans(k, rows[static_cast<std::size_t>(i)]);
+      for (index_t k = 0; k < 2; ++k) next(k, i) = spans(k, nth(rows, i));
     return next;
   }
 

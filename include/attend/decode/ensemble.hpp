@@ -132,8 +132,7 @@ class Ensemble {
     using T = value_type;
     const device_type device;
     const bool of_logs = mean_ == EnsembleMean::log_probabilities;
-    const Tensor<T, device_type> mean({static_cast<index_t>(tokens.size()), vocabulary()},
-                                      of_logs ? T(0) : -std::numeric_limits<T>::infinity());
+    const Tensor<T, device_type> mean({count_of(tokens), vocabulary()}, of_logs ? T(0) : -std::numeric_limits<T>::infinity());
     for (std::size_t m = 0; m < members.size(); ++m) {
       const auto own = detail::checked_step("Ensemble", members[m], state.members[m], tokens);  // [rows, vocabulary]
       if (of_logs) scale_add(device, own.size(), static_cast<T>(weights_[m]), own.data(), T(1), mean.data());

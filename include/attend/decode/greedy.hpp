@@ -36,13 +36,13 @@ Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences
   Tensor<token_t, D> best_token({sentences});  // [rows at first]
   detail::Adjust<T, D, GreedyOptions> adjust("greedy", options, vocabulary);
   const auto prefix_of = [&](index_t row, std::vector<token_t>& prefix) {
-    const index_t sentence = sentence_of_row[static_cast<std::size_t>(row)];
-    prefix = results[static_cast<std::size_t>(sentence)].tokens;
+    const index_t sentence = nth(sentence_of_row, row);
+    prefix = nth(results, sentence).tokens;
     return sentence;
   };
 
   for (index_t length = 0; !tokens.empty(); ++length) {
-    const auto rows = static_cast<index_t>(tokens.size());
+    const auto rows = count_of(tokens);
     const auto log_probabilities = detail::checked_step("greedy", model, state, tokens);  // [rows, vocabulary]
     adjust(length, log_probabilities, prefix_of);
     std::vector<std::vector<float>> whole;  // rows, where they are asked for
@@ -53,15 +53,15 @@ Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences
 
     kept.clear();
     for (index_t row = 0; row < rows; ++row) {
-      const index_t sentence = sentence_of_row[static_cast<std::size_t>(row)];
-      Hypothesis& result = results[static_cast<std::size_t>(sentence)];
+      const index_t sentence = nth(sentence_of_row, row);
+      Hypothesis& result = nth(results, sentence);
       const token_t token = choices.data()[row];
       const double value = detail::checked_log_probability("greedy", static_cast<double>(values.data()[row]), token);
       const bool end = detail::is_end(options, token);
       if (std::isinf(value) || (!end && length == options.max_length[sentence])) continue;
       result.log_probability += value;
       result.token_log_probabilities.push_back(static_cast<float>(value));
-      if (options.distributions) result.distributions.push_back(std::move(whole[static_cast<std::size_t>(row)]));
+      if (options.distributions) result.distributions.push_back(std::move(nth(whole, row)));
       result.finished = end;
       if (end) result.end_token = token;
       else result.tokens.push_back(token);
@@ -73,7 +73,7 @@ Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences
     }
     sentence_of_row.resize(kept.size());
     tokens.resize(kept.size());
-    if (!kept.empty() && static_cast<index_t>(kept.size()) < rows) model.reorder(state, std::span<const index_t>(kept));
+    if (!kept.empty() && count_of(kept) < rows) model.reorder(state, std::span<const index_t>(kept));
   }
   for (auto& result : results) result.score = result.log_probability;
   return results;

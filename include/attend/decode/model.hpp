@@ -49,7 +49,7 @@ Tensor<typename M::value_type, typename M::device_type> checked_step(const char*
                                                                      std::span<const token_t> tokens) {
   auto log_probabilities = model.step(state, tokens);
   check_shape(search, "the model's step", log_probabilities.shape(),
-              {static_cast<index_t>(tokens.size()), static_cast<index_t>(model.vocabulary())});
+              {count_of(tokens), static_cast<index_t>(model.vocabulary())});
   return log_probabilities;
 }
 

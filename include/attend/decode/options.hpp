@@ -24,13 +24,11 @@ class LengthLimit {
   LengthLimit(index_t all) : all_(all) {}                                                  // NOLINT: `.max_length = 50`
   LengthLimit(std::vector<index_t> each) : each_(std::move(each)), per_sentence_(true) {}  // NOLINT
 
-  [[nodiscard]] index_t operator[](index_t sentence) const {
-    return per_sentence_ ? each_[static_cast<std::size_t>(sentence)] : all_;
-  }
+  [[nodiscard]] index_t operator[](index_t sentence) const { return per_sentence_ ? nth(each_, sentence) : all_; }
   /// Throws ValueError if their count is not `sentences` or one is below `least` (or negative).
   void check(const char* search, index_t sentences, index_t least) const {
-    check_value(!per_sentence_ || static_cast<index_t>(each_.size()) == sentences, search, "max_length has ", each_.size(),
-                " values for ", sentences, " sentences");
+    check_value(!per_sentence_ || count_of(each_) == sentences, search, "max_length has ", each_.size(), " values for ",
+                sentences, " sentences");
     const index_t count = per_sentence_ ? sentences : 1;
     for (index_t i = 0; i < count; ++i) {
       const std::string name = per_sentence_ ? "max_length of sentence " + std::to_string(i) : "max_length";
@@ -287,8 +285,8 @@ void check_options(const char* search, const Options& options, index_t vocabular
   index_t distinct = 0;
   for (const token_t token : options.suppressed) {
     check_token(search, "a suppressed token", token, vocabulary);
-    if (!seen[static_cast<std::size_t>(token)]) ++distinct;
-    seen[static_cast<std::size_t>(token)] = true;
+    if (!nth(seen, token)) ++distinct;
+    nth(seen, token) = true;
   }
   check_value(distinct < vocabulary, search, "all ", vocabulary, " tokens are suppressed");
 }

@@ -76,7 +76,7 @@ struct RoomKeys {
     const index_t rows = x.dim(0);
     const index_t* const step = room.step.data();
     const Tensor<T, D> out({rows, a.heads * a.d_v});
-    T* const slabs = room.slabs[static_cast<std::size_t>(layer)].data();
+    T* const slabs = nth(room.slabs, layer).data();
     const index_t q_width = a.heads * a.d_k;
     append_at(D{}, kernels::Matrix<const T>{qkv.data() + q_width, rows, room.width, qkv.dim(1)}, step, slabs, room.slab());
     const kernels::RoomRows<T> keys{slabs, room.slab(), {room.width, 0, q_width}, as_rows(room.table)};
@@ -100,7 +100,7 @@ struct RoomReading {
   [[nodiscard]] RoomKeys<T, D> own(index_t layer, bool /*causal*/) const { return {room, layer}; }
   [[nodiscard]] SourceKeys<T, D> source(index_t layer, std::size_t /*i*/) const {
     const index_t* const spans = room.spans.data();
-    SourceKeys<T, D> keys{room.source[static_cast<std::size_t>(layer)].data(), room.width, spans, spans + room.size.rows};
+    SourceKeys<T, D> keys{nth(room.source, layer).data(), room.width, spans, spans + room.size.rows};
     if (attention && layer == last) keys.attention = room.attention.data(), keys.longest = room.size.longest;
     return keys;
   }
@@ -160,7 +160,7 @@ class RecordedSteps {
   }
 
   void reorder(const nn::Transformer<T, D>& model, State& state, std::span<const index_t> rows) const {
-    const auto count = static_cast<index_t>(rows.size());
+    const auto count = count_of(rows);
     for (const index_t r : rows)
       if (r < 0 || r >= state.rows()) throw IndexError("TransformerModel: reorder takes row ", r, " of ", state.rows());
     if (count > state.room->size.rows) grow(model, state, {count, state.room->size.steps, 0});
@@ -250,8 +250,7 @@ class RecordedSteps {
   void compute(const nn::Transformer<T, D>& model, Room& room, index_t rows) const {
     const auto x = (*model.decoder.embed_tokens)(room.tokens.rows(0, rows));  // [rows, d_model]
     begin_table_step_at(D{}, {room.table.data(), rows, room.size.steps}, room.step.data());
-    const auto decoded =
-        model.decoder.read(x, RoomReading<T, D>{room, static_cast<index_t>(model.decoder.layers.size()) - 1, options_.attention});
+    const auto decoded = model.decoder.read(x, RoomReading<T, D>{room, count_of(model.decoder.layers) - 1, options_.attention});
     const auto logits = model.logits(decoded).value();
     log_softmax_forward(D{}, rows, logits.dim(1), logits.data(), room.result.data());
     advance(D{}, room.step.data());

@@ -17,8 +17,8 @@ namespace attend::decode::detail {
 /// Throws ValueError, IndexError for what no hypothesis could have.
 inline void check_required(const BeamOptions& o, index_t vocabulary, index_t sentences) {
   const auto& all = o.required;
-  check_value(all.empty() || static_cast<index_t>(all.size()) == sentences, "beam_search", "required has ", all.size(),
-              " lists for ", sentences, " sentences");
+  check_value(all.empty() || count_of(all) == sentences, "beam_search", "required has ", all.size(), " lists for ", sentences,
+              " sentences");
   const auto holds = [](const std::vector<token_t>& list, token_t t) {
     return std::find(list.begin(), list.end(), t) != list.end();
   };
@@ -28,8 +28,7 @@ inline void check_required(const BeamOptions& o, index_t vocabulary, index_t sen
       const auto& phrase = all[s][i];
       check_value(!phrase.empty(), "beam_search", name, " is empty");
       const index_t most = o.max_length[static_cast<index_t>(s)];
-      check_value(static_cast<index_t>(phrase.size()) <= most, "beam_search", name, " has ", phrase.size(),
-                  " tokens, max_length is ", most);
+      check_value(count_of(phrase) <= most, "beam_search", name, " has ", phrase.size(), " tokens, max_length is ", most);
       for (const token_t t : phrase) {
         check_token("beam_search", ("a token of " + name).c_str(), t, vocabulary);
         const bool listed =
@@ -50,7 +49,7 @@ class RequiredPhrases {
  public:
   explicit RequiredPhrases(std::vector<std::vector<token_t>> phrases) : phrases_(std::move(phrases)) {
     for (const auto& phrase : phrases_) {
-      tokens_ += static_cast<index_t>(phrase.size());
+      tokens_ += count_of(phrase);
       // Knuth, Morris and Pratt: of each beginning of a phrase, the longest shorter one that it ends with.
       auto& shorter = shorter_.emplace_back(phrase.size(), 0);
       for (std::size_t i = 1; i < phrase.size(); ++i) shorter[i] = extended(phrase, shorter, shorter[i - 1], phrase[i]);
@@ -133,7 +132,7 @@ class RequiredRows {
     for (const token_t token : of(sentence).next(state(row))) rows_.push_back(row), tokens_.push_back(token);
   }
   void take(const Tensor<T, D>& x) {
-    const auto count = static_cast<index_t>(rows_.size());
+    const auto count = count_of(rows_);
     const Tensor<T, D> values({count});
     take_entries(D{}, count, x.dim(1), rows_.data(), tokens_.data(), x.data(), values.data());
     values_ = values.to_host();
@@ -143,7 +142,7 @@ class RequiredRows {
     const auto [first, end] = std::equal_range(rows_.begin(), rows_.end(), row);
     return {first - rows_.begin(), end - rows_.begin()};
   }
-  [[nodiscard]] token_t token(index_t taken) const { return tokens_[static_cast<std::size_t>(taken)]; }
+  [[nodiscard]] token_t token(index_t taken) const { return nth(tokens_, taken); }
   [[nodiscard]] T value(index_t taken) const { return values_.data()[taken]; }
 
   /// The next row of the step to come continues `row` by a token.
@@ -157,8 +156,8 @@ class RequiredRows {
   void end_step() { states_.swap(next_); }
 
  private:
-  [[nodiscard]] const RequiredPhrases& of(index_t sentence) const { return phrases_[static_cast<std::size_t>(sentence)]; }
-  [[nodiscard]] const PhraseState& state(index_t row) const { return states_[static_cast<std::size_t>(row)]; }
+  [[nodiscard]] const RequiredPhrases& of(index_t sentence) const { return nth(phrases_, sentence); }
+  [[nodiscard]] const PhraseState& state(index_t row) const { return nth(states_, row); }
 
   std::vector<RequiredPhrases> phrases_;  // of each sentence
   std::vector<PhraseState> states_, next_;
@@ -170,7 +169,7 @@ class RequiredRows {
 /// How many places of a beam each bank of candidates gets, those that have as many of the required tokens: all banks alike, what
 /// one has no candidates for goes to the others, the fullest first. `counts`: the candidates of each.
 inline std::vector<index_t> share_out(const std::vector<index_t>& counts, index_t beam) {
-  const auto banks = static_cast<index_t>(counts.size());
+  const auto banks = count_of(counts);
   std::vector<index_t> places(counts.size(), beam / banks);
   places.back() += beam % banks;
   index_t left = 0;

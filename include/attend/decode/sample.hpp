@@ -24,7 +24,7 @@ namespace detail {
 inline void check_sampling(const SampleOptions& o, index_t sentences) {
   check_value(sentences == 0 || o.samples <= std::numeric_limits<std::int32_t>::max() / sentences, "sample", o.samples,
               " samples of ", sentences, " sentences are too many");
-  check_value(o.sentence_ids.empty() || static_cast<index_t>(o.sentence_ids.size()) == sentences, "sample", "sentence_ids has ",
+  check_value(o.sentence_ids.empty() || count_of(o.sentence_ids) == sentences, "sample", "sentence_ids has ",
               o.sentence_ids.size(), " values for ", sentences, " sentences");
 }
 
@@ -75,8 +75,8 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
   index_t length = 0;
   const auto prefix_of = [&](index_t row, std::vector<token_t>& prefix) {
     if (length == 0) return row;
-    const Draw d = draws[static_cast<std::size_t>(row)];
-    prefix = results[static_cast<std::size_t>(d.sentence)][static_cast<std::size_t>(d.sample)].tokens;
+    const Draw d = nth(draws, row);
+    prefix = nth(nth(results, d.sentence), d.sample).tokens;
     return d.sentence;
   };
 
@@ -89,7 +89,7 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
       const std::uint64_t id = options.sentence_ids.empty() ? place : options.sentence_ids[place];
       uniforms.push_back(detail::sampling_uniform(options.seed, id, d.sample, length));
     }
-    const auto count = static_cast<index_t>(draws.size()), rows = static_cast<index_t>(tokens.size());
+    const auto count = count_of(draws), rows = count_of(tokens);
     const Tensor<T, D> drawn_values({count});
     const Tensor<token_t, D> drawn_tokens({count});
     std::vector<std::vector<float>> whole;  // rows, where they are asked for
@@ -102,8 +102,8 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
     kept.clear();
     tokens.clear();
     for (index_t i = 0; i < count; ++i) {
-      const Draw d = draws[static_cast<std::size_t>(i)];
-      Hypothesis& result = results[static_cast<std::size_t>(d.sentence)][static_cast<std::size_t>(d.sample)];
+      const Draw d = nth(draws, i);
+      Hypothesis& result = nth(nth(results, d.sentence), d.sample);
       const token_t token = choices.data()[i];
       const bool end = detail::is_end(options, token);
       if (token < 0 || (!end && length == options.max_length[d.sentence])) continue;
@@ -111,20 +111,20 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
       result.log_probability += value;
       result.token_log_probabilities.push_back(static_cast<float>(value));
       if (options.distributions)  // a copy: in the first step several draw from it
-        result.distributions.push_back(whole[static_cast<std::size_t>(row_of_draw[static_cast<std::size_t>(i)])]);
+        result.distributions.push_back(nth(whole, nth(row_of_draw, i)));
       result.finished = end;
       if (end) result.end_token = token;
       else result.tokens.push_back(token);
       const bool go_on = detail::tell(options, d.sentence, d.sample, length, token, value);
       if (end || !go_on) continue;
       draws[kept.size()] = d;  // what is kept only moves forward, so this place has been read
-      kept.push_back(row_of_draw[static_cast<std::size_t>(i)]);
+      kept.push_back(nth(row_of_draw, i));
       tokens.push_back(token);
     }
     draws.resize(kept.size());
     row_of_draw.resize(kept.size());
     for (std::size_t i = 0; i < kept.size(); ++i) row_of_draw[i] = static_cast<index_t>(i);
-    const bool unchanged = static_cast<index_t>(kept.size()) == rows && kept == row_of_draw;
+    const bool unchanged = count_of(kept) == rows && kept == row_of_draw;
     if (!kept.empty() && !unchanged) model.reorder(state, std::span<const index_t>(kept));
   }
   for (auto& list : results)

@@ -32,7 +32,7 @@ struct ForcedPass {
 inline void check_forced(const char* side, std::size_t sentence, std::span<const token_t> tokens, index_t more, index_t positions,
                          index_t vocabulary) {
   const auto name = [&] { return std::string(side) + " " + std::to_string(sentence + 1); };
-  const index_t count = static_cast<index_t>(tokens.size()) + more;
+  const index_t count = count_of(tokens) + more;
   if (count > positions)
     throw ValueError("score: ", name(), " has ", count, " tokens", (more > 0 ? " with the begin token" : ""),
                      ", the model takes ", positions);
@@ -53,7 +53,7 @@ inline std::pair<Tensor<token_t>, Segments> end_to_end(std::span<const std::vect
     if (after >= 0) all.push_back(after);
     lengths.push_back(static_cast<index_t>(all.size() - begin));
   }
-  return {Tensor<token_t>({static_cast<index_t>(all.size())}, std::span<const token_t>(all)), Segments::ragged(lengths)};
+  return {Tensor<token_t>({count_of(all)}, std::span<const token_t>(all)), Segments::ragged(lengths)};
 }
 
 /// log p[label] of each row of softmax(logits(x)); the logits of all rows never exist at once.

@@ -27,10 +27,10 @@ class ShortlistHead {
     const index_t width = all.dim(1);
     weight_ = Tensor<T>({count(), width});
     for (index_t i = 0; i < count(); ++i)
-      std::copy_n(all.data() + index_t{tokens_[static_cast<std::size_t>(i)]} * width, width, weight_.data() + i * width);
+      std::copy_n(all.data() + index_t{nth(tokens_, i)} * width, width, weight_.data() + i * width);
     if (!model.head_bias) return;
     bias_ = Tensor<T>({count()});
-    for (index_t i = 0; i < count(); ++i) bias_.data()[i] = model.head_bias->data()[tokens_[static_cast<std::size_t>(i)]];
+    for (index_t i = 0; i < count(); ++i) bias_.data()[i] = model.head_bias->data()[nth(tokens_, i)];
   }
 
   /// x [rows, d_model] -> [rows, vocabulary], log-probabilities given that one of the tokens comes.
@@ -43,13 +43,13 @@ class ShortlistHead {
     T* const to = all.data();
     parallel_rows(rows, count(), [=, this](index_t begin, index_t end) {
       for (index_t r = begin; r < end; ++r)
-        for (index_t i = 0; i < count(); ++i) to[r * vocabulary_ + tokens_[static_cast<std::size_t>(i)]] = from[r * count() + i];
+        for (index_t i = 0; i < count(); ++i) to[r * vocabulary_ + nth(tokens_, i)] = from[r * count() + i];
     });
     return all;
   }
 
  private:
-  [[nodiscard]] index_t count() const { return static_cast<index_t>(tokens_.size()); }
+  [[nodiscard]] index_t count() const { return count_of(tokens_); }
 
   std::vector<token_t> tokens_;  // in their order, each once
   index_t vocabulary_;

@@ -57,9 +57,7 @@ struct CachedReading {
     return positions.at(x, cache.steps() - 1);
   }
   [[nodiscard]] CachedKeys<T, D> own(index_t layer, bool /*causal*/) const { return {cache, layer}; }
-  [[nodiscard]] SourceKeys<T, D> source(index_t layer, std::size_t /*i*/) const {
-    return sources[static_cast<std::size_t>(layer)];
-  }
+  [[nodiscard]] SourceKeys<T, D> source(index_t layer, std::size_t /*i*/) const { return nth(sources, layer); }
 };
 
 /// A cache for `rows` empty prefixes.
@@ -67,7 +65,7 @@ template <class T, Device D>
 SelfCache<T, D> empty_cache(const nn::Stack<T, D>& decoder, index_t rows) {
   const auto& o = decoder.options;
   const index_t d_k = o.d_k ? o.d_k : o.d_model / o.heads;
-  return SelfCache<T, D>(static_cast<index_t>(decoder.layers.size()), rows, o.heads, d_k, o.d_v ? o.d_v : d_k);
+  return SelfCache<T, D>(count_of(decoder.layers), rows, o.heads, d_k, o.d_v ? o.d_v : d_k);
 }
 
 }  // namespace attend::decode::detail

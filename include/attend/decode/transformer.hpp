@@ -63,7 +63,7 @@ class TransformerModel {
   /// step. Throws ShapeError for another number of tokens than rows, and beyond the model's positions.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
-    const auto rows = static_cast<index_t>(tokens.size());
+    const auto rows = count_of(tokens);
     if (rows != state.rows()) throw ShapeError("TransformerModel: ", rows, " tokens for ", state.rows(), " rows");
     model_.decoder.positions.check_place(state.steps());
     return steps_.step(model_, state, tokens);

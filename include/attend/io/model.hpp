@@ -69,7 +69,7 @@ inline void check_memory(const std::string& config, const nn::ModelOptions& o, c
     throw FormatError("load: ", config, " describes at least ", whole(least), " parameters, ", file.path().string(), " holds ",
                       whole(stored));
   // However few its numbers, a layer takes some kilobytes once it is built.
-  const index_t layers = o.encoder.layers + o.decoder.layers, tensors = static_cast<index_t>(file.tensors().size());
+  const index_t layers = o.encoder.layers + o.decoder.layers, tensors = count_of(file.tensors());
   if (layers > tensors)
     throw FormatError("load: ", config, " describes ", layers, " layers, ", file.path().string(), " holds ", tensors, " tensors");
   for (const auto* stack : {&o.encoder, &o.decoder})

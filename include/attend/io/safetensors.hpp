@@ -55,7 +55,7 @@ class SafetensorsFile {
   template <Storable T>
   void read_as(std::string_view name, std::span<T> out) const {
     const TensorInfo& tensor = info(name);
-    if (static_cast<index_t>(out.size()) != tensor.shape.size())
+    if (count_of(out) != tensor.shape.size())
       throw ShapeError(where_, quoted(tensor), " has shape ", tensor.shape.text(), ", expected ", out.size(), " elements");
     if (!can_decode<T>(tensor.dtype))
       throw FormatError(where_, quoted(tensor), " has the dtype ", dtype_name(tensor.dtype), ", expected ",

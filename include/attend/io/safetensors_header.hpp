@@ -92,7 +92,7 @@ class SafetensorsHeaderReader : public nlohmann::json_sax<io::Json> {
     if (place_ != Place::tensor) return true;
     const auto field = std::find(fields.begin(), fields.end(), key_);
     if (field == fields.end()) fail("has the field '" + printable(key_) + "', expected dtype, shape and data_offsets only");
-    bool& seen = seen_[static_cast<std::size_t>(field - fields.begin())];
+    bool& seen = nth(seen_, field - fields.begin());
     if (std::exchange(seen, true)) fail("has the field " + key_ + " twice");
     return true;
   }

@@ -122,9 +122,9 @@ class MarianWriter {
       if (rows[r] < 0 || moved) continue;
       for (index_t c = 0; c < width; ++c)
         out[r * static_cast<std::size_t>(width) + static_cast<std::size_t>(c)] =
-            value.data()[rows[r] * width + (columns ? channels_[static_cast<std::size_t>(c)] : c)];
+            value.data()[rows[r] * width + (columns ? nth(channels_, c) : c)];
     }
-    const auto count = static_cast<index_t>(rows.size());
+    const auto count = count_of(rows);
     const Shape shape = value.rank() == 1 ? Shape{count} : Shape{count, width};
     const bool shared = embedding && model_.options.share_embeddings && model_.options.tie_head;
     put(shared ? "model.shared.weight" : head ? name : "model." + name, shape, out);
@@ -162,7 +162,7 @@ class MarianWriter {
       const bool hidden = row < 0 || (is_moved(r) && model_.options.tie_head);
       out[r] = hidden ? static_cast<T>(hidden_logit) : bias.size() > 0 ? bias.data()[row] : T(0);
     }
-    put("final_logits_bias", {1, static_cast<index_t>(out.size())}, out);
+    put("final_logits_bias", {1, count_of(out)}, out);
   }
 
   /// A stack's table of positions where it is not the sinusoids that any reader computes.
@@ -182,15 +182,14 @@ class MarianWriter {
     if (move_begin) {
       const auto embedding = model_.decoder.embed_tokens->weight.value().to_host();
       for (index_t i = 0; i < width_; ++i)
-        table.data()[i] +=
-            model_.decoder.embed_tokens->scale *
-            static_cast<double>(embedding.data()[layout_.begin_row * width_ + channels_[static_cast<std::size_t>(i)]]);
+        table.data()[i] += model_.decoder.embed_tokens->scale *
+                           static_cast<double>(embedding.data()[layout_.begin_row * width_ + nth(channels_, i)]);
     }
     io::add_tensor(writer_, marian_table(stack), table, stored_);
   }
   [[nodiscard]] bool permuted() const {
     for (index_t i = 0; i < width_; ++i)
-      if (channels_[static_cast<std::size_t>(i)] != i) return true;
+      if (nth(channels_, i) != i) return true;
     return false;
   }
 

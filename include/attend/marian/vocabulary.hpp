@@ -40,7 +40,7 @@ class MarianVocabulary {
                           most - 1);
       if (piece.empty()) throw FormatError(path.string(), ": has a piece without text");
       if (static_cast<std::size_t>(token) >= pieces.size()) pieces.resize(static_cast<std::size_t>(token) + 1);
-      std::string& place = pieces[static_cast<std::size_t>(token)];
+      std::string& place = nth(pieces, token);
       if (!place.empty())
         throw FormatError(path.string(), ": '", detail::printable(place), "' and '", detail::printable(piece),
                           "' have the same number ", token);
@@ -57,20 +57,18 @@ class MarianVocabulary {
   }
 
   /// Tokens are 0 to size() - 1.
-  [[nodiscard]] index_t size() const { return static_cast<index_t>(pieces_.size()); }
+  [[nodiscard]] index_t size() const { return count_of(pieces_); }
   /// The token of a piece; -1 if there is none.
   [[nodiscard]] token_t token(const std::string& piece) const {
     const auto found = tokens_.find(piece);
     return found == tokens_.end() ? -1 : found->second;
   }
   /// Whether a token has a piece.
-  [[nodiscard]] bool has_piece(token_t token) const {
-    return token >= 0 && token < size() && !pieces_[static_cast<std::size_t>(token)].empty();
-  }
+  [[nodiscard]] bool has_piece(token_t token) const { return token >= 0 && token < size() && !nth(pieces_, token).empty(); }
   /// The piece of a token. Throws IndexError if it has none.
   [[nodiscard]] const std::string& piece(token_t token) const {
     if (!has_piece(token)) throw IndexError("MarianTokenizer: token ", token, " is not in the vocabulary of ", size());
-    return pieces_[static_cast<std::size_t>(token)];
+    return nth(pieces_, token);
   }
   [[nodiscard]] const std::vector<std::string>& pieces() const { return pieces_; }
 

@@ -23,7 +23,7 @@ void xavier_uniform(const Tensor<T, D>& weight, double gain = 1) {
     for (index_t block = begin; block < end; ++block) {
       const auto words = random.words(static_cast<std::uint64_t>(block));
       for (index_t i = 4 * block; i < std::min(4 * block + 4, host.size()); ++i)
-        host.data()[i] = static_cast<T>(bound * (2 * to_uniform(words[static_cast<std::size_t>(i % 4)]) - 1));
+        host.data()[i] = static_cast<T>(bound * (2 * to_uniform(nth(words, i % 4)) - 1));
     }
   });
   weight.assign(host);

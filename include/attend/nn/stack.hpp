@@ -169,14 +169,14 @@ struct Stack {
   /// The same, whoever reads: see WholeSentences.
   template <class Reading>
   Var<T, D> read(const Var<T, D>& x, const Reading& reading) const {
-    const auto stream = read_layers(x, reading, static_cast<index_t>(layers.size()));
+    const auto stream = read_layers(x, reading, count_of(layers));
     return layer_norm ? stream.normed(*layer_norm) : stream.value();
   }
   /// What the first `count` layers leave.
   template <class Reading>
   ResidualStream<T, D> read_layers(const Var<T, D>& x, const Reading& reading, index_t count) const {
     ResidualStream<T, D> stream{apply(embedding_dropout, reading.place(positions, x))};
-    for (index_t i = 0; i < count; ++i) stream = layers[static_cast<std::size_t>(i)].read(std::move(stream), reading, i);
+    for (index_t i = 0; i < count; ++i) stream = nth(layers, i).read(std::move(stream), reading, i);
     return stream;
   }
   template <class F>

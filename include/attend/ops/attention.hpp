@@ -28,7 +28,7 @@ class AttentionWeights {
     check_value(!layout_.queries.is_room() && !layout_.keys.is_room(), "attention weights",
                 "the sentences are in a room, of their lengths the host knows only the most");
     const index_t queries = layout_.queries.length(sentence), keys = layout_.keys.keys(sentence), n = queries * keys;
-    return packed_.rows(layout_.weight_offset[static_cast<std::size_t>(sentence)] + head * n, n).reshape({queries, keys});
+    return packed_.rows(nth(layout_.weight_offset, sentence) + head * n, n).reshape({queries, keys});
   }
   /// All of them, [sentences, heads, longest query, longest sentence of keys], with 0 beyond a sentence's end.
   [[nodiscard]] Tensor<T, Cpu> dense() const {

@@ -28,8 +28,7 @@ Tensor<W, D> checked_scale(const char* operation, const Tensor<token_t, D>& labe
                 "R-Drop takes the same labels for row r and row r + rows / 2");
   const index_t bad = find_bad_label(D{}, rows, classes, options.ignore_index, labels.data());
   if (bad >= 0)
-    throw IndexError(operation, ": label ", labels.values()[static_cast<std::size_t>(bad)], " at position ", bad,
-                     " is outside [0, ", classes, ")");
+    throw IndexError(operation, ": label ", nth(labels.values(), bad), " at position ", bad, " is outside [0, ", classes, ")");
   Tensor<W, D> scale({1});
   loss_scale(D{}, rows, classes, options, labels.data(), scale.data());
   return scale;

@@ -56,7 +56,7 @@ void for_each_run(const Strides& s, F&& f) {
 template <class T, Device D>
 bool start_gradient(D, const Strides& s, const std::array<index_t, Shape::max_rank>& steps, index_t size, T keep, T* gradient) {
   bool meet = s.count() == 0;
-  for (index_t i = 0; i + 1 < s.rank; ++i) meet = meet || steps[static_cast<std::size_t>(i)] == 0;
+  for (index_t i = 0; i + 1 < s.rank; ++i) meet = meet || nth(steps, i) == 0;
   if (!meet) return keep != T(0);
   if (keep == T(0)) fill(D{}, size, T(0), gradient);
   return true;

@@ -36,9 +36,9 @@ struct AroundAxis {
 inline Strides permute_strides(const Shape& x, std::span<const index_t> axes) {
   std::array<index_t, Shape::max_rank> step{};
   index_t n = 1;
-  for (index_t i = x.rank() - 1; i >= 0; --i) step[static_cast<std::size_t>(i)] = n, n *= x[i];
+  for (index_t i = x.rank() - 1; i >= 0; --i) nth(step, i) = n, n *= x[i];
   Strides s;
-  for (const index_t axis : axes) s.append(x[axis], step[static_cast<std::size_t>(axis)], 0);
+  for (const index_t axis : axes) s.append(x[axis], nth(step, axis), 0);
   s.finish();
   return s;
 }
@@ -58,12 +58,12 @@ Var<T, D> permute(const Var<T, D>& x, std::span<const index_t> axes) {
   const Shape& shape = x.shape();
   const index_t rank = shape.rank();
   std::vector<index_t> order, inverse(static_cast<std::size_t>(rank), -1), dims;
-  bool good = static_cast<index_t>(axes.size()) == rank;
+  bool good = count_of(axes) == rank;
   for (std::size_t i = 0; good && i < axes.size(); ++i) {
     const index_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
-    good = axis >= 0 && axis < rank && inverse[static_cast<std::size_t>(axis)] < 0;
+    good = axis >= 0 && axis < rank && nth(inverse, axis) < 0;
     if (!good) break;
-    inverse[static_cast<std::size_t>(axis)] = static_cast<index_t>(i);
+    nth(inverse, axis) = static_cast<index_t>(i);
     order.push_back(axis);
     dims.push_back(shape[axis]);
   }
@@ -91,7 +91,7 @@ Var<T, D> transpose(const Var<T, D>& x, index_t axis_a, index_t axis_b) {
   const index_t b = detail::checked_axis("transpose", x.shape(), axis_b);
   std::vector<index_t> axes(static_cast<std::size_t>(x.shape().rank()));
   std::iota(axes.begin(), axes.end(), index_t{0});
-  std::swap(axes[static_cast<std::size_t>(a)], axes[static_cast<std::size_t>(b)]);
+  std::swap(nth(axes, a), nth(axes, b));
   return permute(x, std::span<const index_t>(axes));
 }
 

@@ -100,8 +100,8 @@ inline text::BleuScore bleu(std::span<const std::string> hypotheses, std::span<c
     result.hypothesis_length += hypothesis.size();
     result.reference_length += nearest->size();
     for (index_t n = 1; n <= 4; ++n) {
-      result.matches[static_cast<std::size_t>(n - 1)] += clipped_matches(hypothesis, refs, n);
-      result.totals[static_cast<std::size_t>(n - 1)] += hypothesis.count(n);
+      nth(result.matches, n - 1) += clipped_matches(hypothesis, refs, n);
+      nth(result.totals, n - 1) += hypothesis.count(n);
     }
   }
   finish_bleu(result);

@@ -60,11 +60,11 @@ struct Corpus {
   std::vector<SentencePair> pairs;
   CorpusReport report;
 
-  [[nodiscard]] index_t size() const { return static_cast<index_t>(pairs.size()); }
+  [[nodiscard]] index_t size() const { return count_of(pairs); }
   [[nodiscard]] bool empty() const { return pairs.empty(); }
   [[nodiscard]] auto begin() const { return pairs.begin(); }
   [[nodiscard]] auto end() const { return pairs.end(); }
-  const SentencePair& operator[](index_t i) const { return pairs[static_cast<std::size_t>(i)]; }
+  const SentencePair& operator[](index_t i) const { return nth(pairs, i); }
 
   /// All source sentences, in order.
   [[nodiscard]] std::vector<std::string> sources() const { return side(&SentencePair::source); }
@@ -236,9 +236,7 @@ inline Split split_by_source(Corpus corpus, const SplitOptions& options = {}) {
     for (const std::size_t i : group) part.pairs.push_back(std::move(corpus.pairs[i]));
   };
   for (const std::vector<std::size_t>& group : groups) {
-    const auto fits = [&](const Corpus& part, index_t wanted) {
-      return part.size() + static_cast<index_t>(group.size()) <= wanted;
-    };
+    const auto fits = [&](const Corpus& part, index_t wanted) { return part.size() + count_of(group) <= wanted; };
     if (fits(split.validation, options.validation)) {
       take(split.validation, group);
     } else if (fits(split.test, options.test)) {

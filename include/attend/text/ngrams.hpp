@@ -52,7 +52,7 @@ class Ngrams {
   }
 
   /// Symbols in the sequence.
-  [[nodiscard]] index_t size() const { return static_cast<index_t>(symbols_.size()); }
+  [[nodiscard]] index_t size() const { return count_of(symbols_); }
   /// N-grams of order n, repeated ones counted as often as they stand there.
   [[nodiscard]] index_t count(index_t n) const { return std::max<index_t>(0, size() - n + 1); }
 

@@ -96,7 +96,7 @@ std::vector<WordRange> piece_words(std::span<const std::string> pieces, std::str
   std::vector<WordRange> ranges;
   if (!std::any_of(pieces.begin(), pieces.end(), marked)) {
     ranges = detail::words_by_characters(pieces, text);
-    for (auto i = static_cast<index_t>(ranges.size()); i < static_cast<index_t>(pieces.size()); ++i) ranges.push_back({i, i});
+    for (auto i = count_of(ranges); i < count_of(pieces); ++i) ranges.push_back({i, i});
     return ranges;
   }
   index_t found = 0;
@@ -114,7 +114,7 @@ std::vector<WordRange> piece_words(std::span<const std::string> pieces, std::str
   for (WordRange& range : ranges) {
     if (range.last < range.first) continue;
     for (index_t* place : {&range.first, &range.last}) {
-      const index_t known = *place < static_cast<index_t>(word_of.size()) ? word_of[static_cast<std::size_t>(*place)] : words - 1;
+      const index_t known = *place < count_of(word_of) ? nth(word_of, *place) : words - 1;
       *place = std::max<index_t>(known, 0);
     }
   }

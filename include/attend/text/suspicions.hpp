@@ -79,7 +79,7 @@ std::vector<std::string> suspicions(const Corpus& corpus) {
     sources.emplace_back(pair.source), targets.emplace_back(pair.target);
     equal += pair.source == pair.target;
   }
-  const auto pairs = static_cast<index_t>(sources.size());
+  const auto pairs = count_of(sources);
   std::vector<std::string> list;
   if (pairs == 0) return list;
   if (pairs < few)
@@ -90,7 +90,7 @@ std::vector<std::string> suspicions(const Corpus& corpus) {
   for (const bool is_source : {true, false}) {
     const std::string side = is_source ? "source" : "target";
     const detail::SideSummary summary(is_source ? sources : targets);
-    const auto distinct = static_cast<index_t>(summary.sentences.counts.size());
+    const auto distinct = count_of(summary.sentences.counts);
     if (distinct == 1 && summary.sentences.commonest.empty()) continue;  // a language model has no sources
     if (2 * summary.without_letters > pairs)
       list.push_back("the " + side + " has no letter in " + detail::share_text(summary.without_letters, pairs) +

@@ -22,7 +22,7 @@ class EncodedPairs {
     source_.add(source);
     target_.add(target);
   }
-  [[nodiscard]] index_t size() const { return static_cast<index_t>(source_.begin.size()) - 1; }
+  [[nodiscard]] index_t size() const { return count_of(source_.begin) - 1; }
   [[nodiscard]] std::span<const token_t> source(index_t i) const { return source_.at(i); }
   [[nodiscard]] std::span<const token_t> target(index_t i) const { return target_.at(i); }
 
@@ -46,10 +46,10 @@ class EncodedPairs {
 
     void add(std::span<const token_t> sentence) {
       tokens.insert(tokens.end(), sentence.begin(), sentence.end());
-      begin.push_back(static_cast<index_t>(tokens.size()));
+      begin.push_back(count_of(tokens));
     }
     [[nodiscard]] std::span<const token_t> at(index_t i) const {
-      const auto first = begin[static_cast<std::size_t>(i)], last = begin[static_cast<std::size_t>(i) + 1];
+      const auto first = nth(begin, i), last = begin[static_cast<std::size_t>(i) + 1];
       return {tokens.data() + first, static_cast<std::size_t>(last - first)};
     }
   };
@@ -87,9 +87,9 @@ class Batches {
     std::vector<index_t> pairs;        // batch after batch
     std::vector<index_t> begin = {0};  // of each batch in `pairs`, and the end of the last
 
-    [[nodiscard]] index_t size() const { return static_cast<index_t>(begin.size()) - 1; }
+    [[nodiscard]] index_t size() const { return count_of(begin) - 1; }
     [[nodiscard]] std::span<const index_t> operator[](index_t batch) const {
-      const auto first = begin[static_cast<std::size_t>(batch)], last = begin[static_cast<std::size_t>(batch) + 1];
+      const auto first = nth(begin, batch), last = begin[static_cast<std::size_t>(batch) + 1];
       return {pairs.data() + first, static_cast<std::size_t>(last - first)};
     }
   };
@@ -118,7 +118,7 @@ class Batches {
   [[nodiscard]] const EncodedPairs& pairs() const { return pairs_; }
   [[nodiscard]] const BatchOptions& options() const { return options_; }
   /// Pairs that an epoch has.
-  [[nodiscard]] index_t size() const { return static_cast<index_t>(kept_.size()); }
+  [[nodiscard]] index_t size() const { return count_of(kept_); }
   /// The numbers of these pairs, in their order.
   [[nodiscard]] std::span<const index_t> kept() const { return kept_; }
   /// Pairs that were left out because a side is too long.
@@ -186,8 +186,8 @@ class Batches {
       target.insert(target.end(), to.begin(), to.end());
       labels.insert(labels.end(), to.begin(), to.end());
       labels.push_back(eos_);
-      source_lengths.push_back(static_cast<index_t>(from.size()) + 1);
-      target_lengths.push_back(static_cast<index_t>(to.size()) + 1);
+      source_lengths.push_back(count_of(from) + 1);
+      target_lengths.push_back(count_of(to) + 1);
     }
     return {.source = on_device<D>(source),
             .source_segments = Segments::ragged(source_lengths),
@@ -221,7 +221,7 @@ class Batches {
       epoch.begin.push_back(static_cast<index_t>(k));
       source = source_length(order[k]), target = target_length(order[k]);
     }
-    epoch.begin.push_back(static_cast<index_t>(order.size()));
+    epoch.begin.push_back(count_of(order));
     epoch.pairs = std::move(order);
     return epoch;
   }
@@ -235,14 +235,14 @@ class Batches {
     for (const index_t b : order) {
       const auto batch = epoch[b];
       result.pairs.insert(result.pairs.end(), batch.begin(), batch.end());
-      result.begin.push_back(static_cast<index_t>(result.pairs.size()));
+      result.begin.push_back(count_of(result.pairs));
     }
     return result;
   }
 
   template <Device D>
   static Tensor<token_t, D> on_device(const std::vector<token_t>& tokens) {
-    return Tensor<token_t>({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens)).template to<D>();
+    return Tensor<token_t>({count_of(tokens)}, std::span<const token_t>(tokens)).template to<D>();
   }
 
   EncodedPairs pairs_;

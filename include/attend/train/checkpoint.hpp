@@ -149,8 +149,8 @@ void write_training_state(const std::filesystem::path& path, const TrainingState
   writer.metadata("optimizer_steps", number_text(optimizer.steps));
   writer.metadata("optimizer_skipped", number_text(optimizer.skipped));
   const auto curve = detail::curve_table(state.curve), validations = detail::validation_table(state.validations);
-  writer.add<double>("curve", {static_cast<index_t>(state.curve.size()), detail::curve_columns}, curve);
-  writer.add<double>("validations", {static_cast<index_t>(state.validations.size()), detail::validation_columns}, validations);
+  writer.add<double>("curve", {count_of(state.curve), detail::curve_columns}, curve);
+  writer.add<double>("validations", {count_of(state.validations), detail::validation_columns}, validations);
   for (const auto& t : nn::state(model)) io::add_tensor(writer, "model." + t.name, t.value);
   for (const auto& entry : optimizer.entries) io::add_tensor(writer, "optimizer." + entry.name, entry.values);
   writer.write(path);

@@ -172,7 +172,7 @@ void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest,
   check_value(tokenizer.bos() >= 0 && tokenizer.eos() >= 0, "fit", "the tokenizer has no token for the begin or the end");
   if constexpr (requires { model.options.encoder.vocabulary, model.options.decoder.max_length; })
     for (const auto* stack : {&model.options.encoder, &model.options.decoder}) {
-      const auto tokens = stack == &model.options.encoder ? static_cast<index_t>(tokenizer.size()) : text::target_size(tokenizer);
+      const auto tokens = stack == &model.options.encoder ? count_of(tokenizer) : text::target_size(tokenizer);
       check_value(tokens <= stack->vocabulary, "fit", "the tokenizer has ", tokens, " tokens, the model's vocabulary ",
                   stack->vocabulary);
       check_value(longest <= stack->max_length, "fit", where, "a sentence has ", longest, " tokens, the model takes ",

@@ -124,8 +124,7 @@ class Reporter {
     std::string table = "| source | translation | reference |\n|---|---|---|\n";
     for (const index_t i : kept.first(std::min(shown, kept.size()))) {
       const auto& pair = o_.validation[i];
-      table +=
-          "| " + cell(pair.source) + " | " + cell(translations[static_cast<std::size_t>(i)]) + " | " + cell(pair.target) + " |\n";
+      table += "| " + cell(pair.source) + " | " + cell(nth(translations, i)) + " | " + cell(pair.target) + " |\n";
     }
     return table;
   }

@@ -18,7 +18,7 @@ RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const 
                          const EncodedPairs* validation) {
   return {{"corpus", number_text(pairs.fingerprint())},
           {"pairs", number_text(pairs.size())},
-          {"vocabulary", number_text(static_cast<index_t>(tokenizer.size()))},
+          {"vocabulary", number_text(count_of(tokenizer))},
           {"bos", number_text(tokenizer.bos())},
           {"eos", number_text(tokenizer.eos())},
           {"tokens_per_batch", number_text(o.tokens_per_batch)},

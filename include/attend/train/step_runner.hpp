@@ -122,7 +122,7 @@ class StepRunner {
     const auto lengths = [&](const Segments& s, index_t rows, index_t longest) {
       std::vector<index_t> all(s.lengths());
       index_t rest = rows - s.rows();
-      while (static_cast<index_t>(all.size()) < size[2]) {
+      while (count_of(all) < size[2]) {
         all.push_back(std::min(rest, longest));
         rest -= all.back();
       }

@@ -95,8 +95,7 @@ class Validation {
   /// These translations, one for each pair of the corpus: empty where it was left out.
   [[nodiscard]] std::vector<std::string> in_places(std::vector<std::string> translations) const {
     std::vector<std::string> all(static_cast<std::size_t>(batches_.pairs().size()));
-    for (std::size_t k = 0; k < translations.size(); ++k)
-      all[static_cast<std::size_t>(batches_.kept()[k])] = std::move(translations[k]);
+    for (std::size_t k = 0; k < translations.size(); ++k) nth(all, batches_.kept()[k]) = std::move(translations[k]);
     return all;
   }
 

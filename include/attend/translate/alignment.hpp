@@ -44,7 +44,7 @@ inline Alignment align_words(std::span<const index_t> best, std::span<const text
                              std::span<const text::WordRange> target_words) {
   Alignment links;
   for (std::size_t i = 0; i < target_words.size() && i < best.size(); ++i) {
-    const text::WordRange source = source_words[static_cast<std::size_t>(best[i])], target = target_words[i];
+    const text::WordRange source = nth(source_words, best[i]), target = target_words[i];
     for (index_t s = source.first; s <= source.last; ++s)
       for (index_t t = target.first; t <= target.last; ++t) links.push_back({s, t});
   }

@@ -106,12 +106,12 @@ class Shortlist {
   /// The likely translations of one token, best first.
   [[nodiscard]] std::span<const token_t> best(token_t source) const {
     check_token("a source token", source, source_vocabulary());
-    const auto first = static_cast<std::size_t>(begin_[static_cast<std::size_t>(source)]);
+    const auto first = static_cast<std::size_t>(nth(begin_, source));
     return {tokens_.data() + first, static_cast<std::size_t>(begin_[static_cast<std::size_t>(source) + 1]) - first};
   }
   /// Those that every sentence gets, most frequent first.
   [[nodiscard]] std::span<const token_t> frequent() const { return frequent_; }
-  [[nodiscard]] index_t source_vocabulary() const { return static_cast<index_t>(begin_.size()) - 1; }
+  [[nodiscard]] index_t source_vocabulary() const { return count_of(begin_) - 1; }
   [[nodiscard]] index_t target_vocabulary() const { return target_vocabulary_; }
 
   /// Writes a safetensors file, whole or not at all. Throws IoError.
@@ -119,9 +119,9 @@ class Shortlist {
     io::SafetensorsWriter writer;
     writer.metadata("format", format);
     writer.metadata("target_vocabulary", std::to_string(target_vocabulary_));
-    writer.add<token_t>("frequent", Shape{static_cast<index_t>(frequent_.size())}, std::span<const token_t>(frequent_));
-    writer.add<std::int64_t>("begin", Shape{static_cast<index_t>(begin_.size())}, std::span<const std::int64_t>(begin_));
-    writer.add<token_t>("tokens", Shape{static_cast<index_t>(tokens_.size())}, std::span<const token_t>(tokens_));
+    writer.add<token_t>("frequent", Shape{count_of(frequent_)}, std::span<const token_t>(frequent_));
+    writer.add<std::int64_t>("begin", Shape{count_of(begin_)}, std::span<const std::int64_t>(begin_));
+    writer.add<token_t>("tokens", Shape{count_of(tokens_)}, std::span<const token_t>(tokens_));
     writer.write(path);
   }
   /// Reads such a file. Throws IoError if it cannot be read, FormatError where it is no shortlist.
@@ -180,7 +180,7 @@ Shortlist Shortlist::learn(const Pairs& pairs, index_t source_vocabulary, index_
   at_least(source_vocabulary, 1, "the source vocabulary");
   at_least(target_vocabulary, 1, "the target vocabulary");
   check_value(source_vocabulary < largest && target_vocabulary < largest, "Shortlist", "a vocabulary is too large");
-  const auto size = static_cast<index_t>(pairs.size());
+  const auto size = count_of(pairs);
   check_value(size > 0, "Shortlist", "there are no pairs to learn from");
   const index_t count = std::min(size, options.max_pairs);
   const auto nothing = static_cast<token_t>(source_vocabulary);  // the word that stands in no sentence
@@ -202,7 +202,7 @@ Shortlist Shortlist::learn(const Pairs& pairs, index_t source_vocabulary, index_
       for (const token_t f : pairs.target(pair)) {
         if (iteration == 0) {
           check_token("a target token", f, target_vocabulary);
-          ++occurrences[static_cast<std::size_t>(f)];
+          ++nth(occurrences, f);
         }
         float sum = 0;
         shares.clear();
@@ -243,12 +243,10 @@ Shortlist Shortlist::learn(const Pairs& pairs, index_t source_vocabulary, index_
   }
   list.begin_.push_back(static_cast<std::int64_t>(list.tokens_.size()));
   for (token_t f = 0; f < static_cast<token_t>(target_vocabulary); ++f)
-    if (occurrences[static_cast<std::size_t>(f)] > 0) list.frequent_.push_back(f);
-  std::stable_sort(list.frequent_.begin(), list.frequent_.end(), [&](token_t a, token_t b) {
-    return occurrences[static_cast<std::size_t>(a)] > occurrences[static_cast<std::size_t>(b)];
-  });
-  if (static_cast<index_t>(list.frequent_.size()) > options.frequent)
-    list.frequent_.resize(static_cast<std::size_t>(options.frequent));
+    if (nth(occurrences, f) > 0) list.frequent_.push_back(f);
+  std::stable_sort(list.frequent_.begin(), list.frequent_.end(),
+                   [&](token_t a, token_t b) { return nth(occurrences, a) > nth(occurrences, b); });
+  if (count_of(list.frequent_) > options.frequent) list.frequent_.resize(static_cast<std::size_t>(options.frequent));
   return list;
 }
 

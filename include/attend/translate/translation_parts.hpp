@@ -98,7 +98,7 @@ class Streams {
   [[nodiscard]] TokenCallback of_batch(std::vector<std::size_t> sentences) {
     if (!callback_) return {};
     return [this, sentences = std::move(sentences)](const TokenEvent& event) {
-      const std::size_t sentence = sentences[static_cast<std::size_t>(event.sentence)];
+      const std::size_t sentence = nth(sentences, event.sentence);
       Stream& stream = streams_[{sentence, event.sample}];
       if (stream.stopped) return false;  // in a part before
       if (event.position == 0) stream.tokens.clear();

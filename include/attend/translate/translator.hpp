@@ -115,7 +115,7 @@ class Translator {
     const index_t most = options_.max_length > 0 ? options_.max_length : model_.longest();
     const bool shorter = options_.max_length == 0 && by_source < static_cast<double>(most);  // the ratio may be infinite
     const index_t wanted = shorter ? static_cast<index_t>(by_source) : std::min(most, model_.longest());
-    return std::max({options_.min_length, wanted, static_cast<index_t>(part.prefix.size())});
+    return std::max({options_.min_length, wanted, count_of(part.prefix)});
   }
 
   /// The parts of all sentences, in order, and how many each sentence has.
@@ -138,7 +138,7 @@ class Translator {
   /// Of a Translation or Hypothesis: what a beam search would rank it by, but for coverage.
   template <class Rated>
   [[nodiscard]] double search_score(const Rated& t) const {
-    return normalized_score(t.log_probability, static_cast<index_t>(t.token_log_probabilities.size()), options_.length_penalty,
+    return normalized_score(t.log_probability, count_of(t.token_log_probabilities), options_.length_penalty,
                             options_.normalization);
   }
 
@@ -183,7 +183,7 @@ auto Translator<Tokenizer, T, D>::make_model(const std::vector<nn::Transformer<T
     check_value(own.encoder.vocabulary == first.encoder.vocabulary && own.decoder.vocabulary == first.decoder.vocabulary,
                 "Translator", "model ", m + 1, " has vocabularies of ", own.encoder.vocabulary, " and ", own.decoder.vocabulary,
                 ", the first model ", first.encoder.vocabulary, " and ", first.decoder.vocabulary);
-    const auto layers = static_cast<index_t>(models[m].decoder.layers.size());
+    const auto layers = count_of(models[m].decoder.layers);
     check_value(options.alignment_layer < layers, "Translator", "alignment_layer is ", options.alignment_layer,
                 ", the decoder has ", layers, " layers");
     members.emplace_back(models[m], StepOptions{.precision = options.precision, .attention = options.coverage_penalty > 0});

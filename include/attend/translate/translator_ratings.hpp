@@ -22,7 +22,7 @@ std::vector<detail::ForcedTarget> Translator<Tokenizer, T, D>::force(std::span<c
   for (const auto* part : sources) tokens.push_back(part->tokens);
   std::vector<std::vector<detail::ForcedTarget>> all;
   for (const auto& member : model_.members()) {
-    const auto layers = static_cast<index_t>(member.transformer().decoder.layers.size());
+    const auto layers = count_of(member.transformer().decoder.layers);
     const index_t layer = options_.alignment_layer >= 0 ? options_.alignment_layer : std::max<index_t>(layers - 2, 0);
     const detail::ForcedPass pass{
         .bos = begin_token(), .eos = tokenizer_.eos(), .scores = scores, .layer = attention ? layer : -1};
@@ -60,7 +60,7 @@ void Translator<Tokenizer, T, D>::replace_or_align(const detail::SourcePart& par
                                                    bool align, Translation& translation) const {
   const auto source_tokens = std::span(part.tokens).first(part.tokens.size() - 1);
   if (source_tokens.empty()) return;
-  const auto best = best_sources(attention, static_cast<index_t>(source_tokens.size()));
+  const auto best = best_sources(attention, count_of(source_tokens));
   const auto source_pieces = [&](std::span<const token_t> tokens) {
     std::vector<std::string> names;
     for (const token_t token : tokens) names.push_back(text::piece(tokenizer_, token));
@@ -150,7 +150,7 @@ void Translator<Tokenizer, T, D>::adjust_next(const detail::SourcePart& part, st
   if (options_.shortlist) rules.constraints.allowed = {allowed_in(part, required)};
   detail::check_constraints("alternatives", rules, model_.vocabulary(), 1);
   detail::Adjust<Wide<T>, D, GreedyOptions> adjust("alternatives", rules, model_.vocabulary());
-  adjust(static_cast<index_t>(part.prefix.size()), x, [&](index_t, std::vector<token_t>& tokens) {
+  adjust(count_of(part.prefix), x, [&](index_t, std::vector<token_t>& tokens) {
     tokens = part.prefix;
     return index_t{0};
   });
@@ -172,7 +172,7 @@ Results<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view 
     const auto& others = options_.end_tokens;
     return token == tokenizer_.eos() || std::find(others.begin(), others.end(), token) != others.end();
   };
-  const bool full = static_cast<index_t>(part.prefix.size()) >= model_.longest();  // then only an end may follow
+  const bool full = count_of(part.prefix) >= model_.longest();  // then only an end may follow
   const auto phrases = required_in(part);
   const detail::RequiredPhrases required(phrases);
   auto met = required.begin();
@@ -186,10 +186,10 @@ Results<Translation> Translator<Tokenizer, T, D>::alternatives(std::string_view 
   std::vector<std::pair<double, token_t>> next;                // as the options have it
   std::vector<float> plain;                                    // as the model has it
   const auto add_given = [&](Translation& t, token_t token) {  // as a search does where a prefix leaves no choice
-    t.token_log_probabilities.push_back(plain[static_cast<std::size_t>(token)]);
+    t.token_log_probabilities.push_back(nth(plain, token));
     if (!options_.distributions) return;
     t.distributions.emplace_back(plain.size(), -std::numeric_limits<float>::infinity());
-    t.distributions.back()[static_cast<std::size_t>(token)] = plain[static_cast<std::size_t>(token)];
+    nth(t.distributions.back(), token) = nth(plain, token);
   };
   for (std::size_t i = 0; i <= part.prefix.size(); ++i) {
     const token_t token = i == 0 ? begin_token() : part.prefix[i - 1];

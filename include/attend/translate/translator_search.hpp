@@ -36,11 +36,11 @@ auto Translator<Tokenizer, T, D>::cut(std::span<const std::string> sentences, st
                               .prefix = {}};
       if (part.tokens.empty()) continue;
       part.tokens.push_back(tokenizer_.eos());
-      const auto count = static_cast<index_t>(part.tokens.size());
+      const auto count = count_of(part.tokens);
       check_value(count <= positions, "Translator", name, " has ", count, " tokens, the model takes ", positions, "; split it");
       if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(tokenizer_, prefixes[i]);
-      check_value(static_cast<index_t>(part.prefix.size()) <= longest, "Translator", "the prefix of ", name, " has ",
-                  part.prefix.size(), " tokens, the model gives at most ", longest);
+      check_value(count_of(part.prefix) <= longest, "Translator", "the prefix of ", name, " has ", part.prefix.size(),
+                  " tokens, the model gives at most ", longest);
       parts.push_back(std::move(part));
     }
     counts.push_back(parts.size() - first);
@@ -74,7 +74,7 @@ TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts
     std::vector<const detail::SourcePart*> sources;
     std::vector<Translation*> translations;
     for (std::size_t k = 0; k < batch.size(); ++k) {
-      auto& list = results[static_cast<std::size_t>(batch[k] - parts.data())];
+      auto& list = nth(results, batch[k] - parts.data());
       list.reserve(found[k].size());
       for (auto& h : found[k]) {
         list.push_back({.text = tokenizer_.decode(h.tokens),
@@ -91,7 +91,7 @@ TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts
     }
     use_attention(sources, translations);
     for (std::size_t k = 0; told && k < batch.size(); ++k)
-      streams->finish(batch[k]->sentence, results[static_cast<std::size_t>(batch[k] - parts.data())]);
+      streams->finish(batch[k]->sentence, nth(results, batch[k] - parts.data()));
   }
   return results;
 }
@@ -114,11 +114,11 @@ Constraints Translator<Tokenizer, T, D>::constraints_of(std::span<const detail::
   for (const auto* part : batch) numbers.push_back(static_cast<index_t>(before + part->sentence));
   if (o.allowed_next)
     c.allowed_next = [this, numbers](index_t sentence, std::span<const token_t> tokens) {
-      return options_.allowed_next(numbers[static_cast<std::size_t>(sentence)], tokens);
+      return options_.allowed_next(nth(numbers, sentence), tokens);
     };
   if (o.edit)
     c.edit = [this, numbers](index_t sentence, std::span<const token_t> tokens, std::span<float> log_probabilities) {
-      options_.edit(numbers[static_cast<std::size_t>(sentence)], tokens, log_probabilities);
+      options_.edit(nth(numbers, sentence), tokens, log_probabilities);
     };
   return c;
 }
@@ -139,7 +139,7 @@ std::vector<std::vector<token_t>> Translator<Tokenizer, T, D>::required_in(const
     check(!phrase.empty(), "no tokens");
     check(unknown < 0 || std::find(phrase.begin(), phrase.end(), unknown) == phrase.end(),
           "a character or word that the tokenizer does not know");
-    const auto count = static_cast<index_t>(phrase.size());
+    const auto count = count_of(phrase);
     check(count <= limit(part),
           std::to_string(count) + " tokens, and the translation " + std::to_string(limit(part)) + " at most");
   }
@@ -161,7 +161,7 @@ template <class Tokenizer, class T, Device D>
 Results<Results<Hypothesis>> Translator<Tokenizer, T, D>::search(std::span<const detail::SourcePart* const> batch,
                                                                  std::size_t before, const TokenCallback& on_token) const {
   const auto& o = options_;
-  const auto sentences = static_cast<index_t>(batch.size());
+  const auto sentences = count_of(batch);
   std::vector<std::vector<token_t>> sources;
   std::vector<index_t> limits;
   std::vector<std::uint64_t> ids;

@@ -87,9 +87,9 @@ inline void replace_unknown_words(std::string_view source, token_t unknown, std:
   bool any = false;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (translation.tokens[i] != unknown) continue;
-    const text::WordRange range = source_words[static_cast<std::size_t>(best[i])];
-    if (range.first > range.last || range.first >= static_cast<index_t>(words.size())) continue;
-    replacements[i] = without_marks(words[static_cast<std::size_t>(range.first)]);
+    const text::WordRange range = nth(source_words, best[i]);
+    if (range.first > range.last || range.first >= count_of(words)) continue;
+    replacements[i] = without_marks(nth(words, range.first));
     any = true;
   }
   if (any) translation.text = text_with_words(translation.tokens, replacements, pieces, decode);
