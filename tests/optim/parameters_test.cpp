@@ -18,6 +18,9 @@ TEST_CASE("FlatParameters: values and gradients move into two buffers, each para
   CHECK(flat.count() == 7);
   CHECK(flat.size() == 32);
   CHECK(flat.layout() == "[2, 3] [1]");
+  REQUIRE(flat.places().size() == 2);
+  CHECK((flat.places()[0].begin == 0 && flat.places()[0].shape == Shape{2, 3}));
+  CHECK((flat.places()[1].begin == 16 && flat.places()[1].shape == Shape{1}));
   for (const auto& p : {a, b}) {
     CHECK(reinterpret_cast<std::uintptr_t>(p.data()) % memory_alignment == 0);
     CHECK(reinterpret_cast<std::uintptr_t>(p.grad().data()) % memory_alignment == 0);

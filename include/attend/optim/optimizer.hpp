@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@ template <class T, Device D = Cpu>
 struct OptimizerState {
   struct Entry {
     std::string name;           ///< `first_moment`
-    Tensor<Wide<T>, D> values;  // [size of the FlatParameters]
+    Tensor<Wide<T>, D> values;  // [size of the FlatParameters], or as many as the optimizer keeps
   };
   index_t steps = 0;    ///< steps taken
   index_t skipped = 0;  ///< steps left out because the gradients were not finite
@@ -116,11 +117,18 @@ class OptimizerBase {
   /// The rule: moves the values by the gradients, unless `record()` says that the update is left out.
   virtual void apply(double learning_rate) = 0;
 
-  OptimizerBase(FlatParameters<T, D> parameters, double learning_rate, const std::vector<const char*>& names)
+  /// What is remembered under a name: so many numbers, which begin as 0; without a size as many as there are parameters.
+  struct Memory {
+    const char* name;
+    std::optional<index_t> size;
+    Memory(const char* n, std::optional<index_t> s = {}) : name(n), size(s) {}  // a name alone says enough
+  };
+
+  OptimizerBase(FlatParameters<T, D> parameters, double learning_rate, const std::vector<Memory>& memories)
       : parameters_(std::move(parameters)) {
     set_learning_rate(learning_rate);
     const index_t n = parameters_.size();
-    for (const char* name : names) memory_.push_back({name, Tensor<Wide<T>, D>({n}, Wide<T>(0))});
+    for (const auto& [name, size] : memories) memory_.push_back({name, Tensor<Wide<T>, D>({size.value_or(n)}, Wide<T>(0))});
     if constexpr (own_values) {
       memory_.push_back({"value", Tensor<Wide<T>, D>({n})});
       convert(D{}, n, parameters_.values().data(), memory_.back().values.data());
@@ -136,6 +144,10 @@ class OptimizerBase {
   }
   [[nodiscard]] T* rounded() const { return own_values ? parameters_.values().data() : nullptr; }
   [[nodiscard]] Wide<T>* memory(std::size_t i) const { return memory_[i].values.data(); }
+  /// `memory(i)` from `begin` on, as a tensor that shares it.
+  [[nodiscard]] Tensor<Wide<T>, D> memory(std::size_t i, index_t begin, const Shape& shape) const {
+    return memory_[i].values.rows(begin, shape.size()).reshape(shape);
+  }
   /// Moves `size` numbers from `begin` on by a rule, whose memory is the first that there is. See `UpdateRule`.
   template <UpdateRule Rule>
   void move_by(const Rule& rule, index_t begin, index_t size) const {

@@ -27,6 +27,11 @@ class FlatParameters {
   struct Matrix {
     index_t begin, rows, columns;
   };
+  /// A parameter, of any shape, that begins at that element of the buffers.
+  struct Place {
+    index_t begin;
+    Shape shape;
+  };
   /// A part of the buffers.
   struct Range {
     index_t begin, size;
@@ -63,6 +68,12 @@ class FlatParameters {
   [[nodiscard]] index_t size() const { return state_->size; }
   /// Elements of the parameters alone.
   [[nodiscard]] index_t count() const { return state_->count; }
+  /// Where each parameter lies.
+  [[nodiscard]] std::vector<Place> places() const {
+    std::vector<Place> all;
+    for (const Slot& slot : state_->slots) all.push_back({slot.begin, slot.var.shape()});
+    return all;
+  }
   /// The matrices that were named and are trained.
   [[nodiscard]] const std::vector<Matrix>& matrices() const { return state_->matrices; }
   /// The parameters that hold none of them, each part a whole number of cache lines.

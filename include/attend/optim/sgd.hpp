@@ -68,7 +68,7 @@ template <class T, Device D = Cpu>
 class Sgd : public OptimizerBase<T, D> {
  public:
   explicit Sgd(FlatParameters<T, D> parameters, const SgdOptions& options = {})
-      : OptimizerBase<T, D>(std::move(parameters), options.learning_rate, names(options)), options_(options) {
+      : OptimizerBase<T, D>(std::move(parameters), options.learning_rate, memories(options)), options_(options) {
     check_fields("Sgd", options);
     check_value(!options.nesterov || options.momentum > 0, "Sgd", "nesterov needs a momentum of more than 0");
   }
@@ -81,9 +81,9 @@ class Sgd : public OptimizerBase<T, D> {
     if (o.momentum > 0) this->move_by(MomentumRule{learning_rate, o.weight_decay, o.momentum, o.nesterov});
     else this->move_by(DescentRule{learning_rate, o.weight_decay});
   }
-  static std::vector<const char*> names(const SgdOptions& options) {
-    return options.momentum > 0 ? std::vector<const char*>{"velocity"} : std::vector<const char*>{};
-  }
+  using Memories = std::vector<typename OptimizerBase<T, D>::Memory>;
+  static Memories memories(const SgdOptions& options) { return options.momentum > 0 ? Memories{"velocity"} : Memories{}; }
+
   SgdOptions options_;
 };
 
