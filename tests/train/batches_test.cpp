@@ -115,7 +115,7 @@ TEST_CASE("Batches: parts of a batch for accumulation", "[train]") {
   CHECK(epoch.pairs == whole.epoch(2).pairs);  // the same updates as with one batch four times as large
   CHECK(epoch.begin == whole.epoch(2).begin);
   for (index_t b = 0; b < epoch.size(); ++b) {
-    const auto parts = split.parts(epoch[b]);
+    const auto parts = split.passes(epoch[b]);
     REQUIRE(parts.size() <= 4);
     if (b + 1 < epoch.size() && epoch[b].size() >= 12) REQUIRE(parts.size() == 4);
     std::vector<index_t> joined;
@@ -131,9 +131,9 @@ TEST_CASE("Batches: parts of a batch for accumulation", "[train]") {
     REQUIRE(std::equal(joined.begin(), joined.end(), epoch[b].begin(), epoch[b].end()));
     for (const index_t n : tokens) REQUIRE(n <= total / 4 + 62);  // a pair has at most 62 tokens
   }
-  CHECK(whole.parts(epoch[0]).size() == 1);
+  CHECK(whole.passes(epoch[0]).size() == 1);
   const std::vector<index_t> two = {0, 1};
-  CHECK(split.parts(two).size() <= 2);
+  CHECK(split.passes(two).size() <= 2);
 }
 
 TEST_CASE("Batches: what cannot be batched is refused", "[train]") {

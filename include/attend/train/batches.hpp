@@ -156,20 +156,26 @@ class Batches {
   /// The same batches in an order that is always the same, for validation.
   [[nodiscard]] Epoch in_order() const { return fill(kept_); }
 
-  /// Cuts a batch into `accumulate` parts of about the same number of tokens; fewer where it has few pairs.
-  [[nodiscard]] std::vector<std::span<const index_t>> parts(std::span<const index_t> batch) const {
-    index_t total = 0, before = 0, part = 0;
-    for (const index_t i : batch) total += tokens(i);
-    std::vector<std::span<const index_t>> list;
-    std::size_t first = 0;
-    for (std::size_t k = 0; k < batch.size(); ++k) {
-      const index_t n = tokens(batch[k]);
-      const index_t mine = (2 * before + n) * options_.accumulate / (2 * total);  // the part in which the pair's middle lies
-      if (mine != part && k > first) list.push_back(batch.subspan(first, k - first)), first = k;
-      part = mine;
-      before += n;
+  /// Cuts pairs into `count` parts of about the same number of tokens, in their order; empty ones if there are few pairs.
+  [[nodiscard]] std::vector<std::span<const index_t>> cut(std::span<const index_t> pairs, index_t count) const {
+    const index_t total = tokens(pairs);
+    index_t before = 0;
+    std::size_t first = 0, k = 0;
+    std::vector<std::span<const index_t>> parts;
+    for (index_t part = 0; part < count; ++part, first = k) {
+      for (; k < pairs.size(); ++k) {
+        const index_t n = tokens(pairs[k]);
+        if ((2 * before + n) * count / (2 * total) > part) break;  // the part in which the pair's middle lies
+        before += n;
+      }
+      parts.push_back(pairs.subspan(first, k - first));
     }
-    if (!batch.empty()) list.push_back(batch.subspan(first));
+    return parts;
+  }
+  /// The passes that the pairs of one of `count` parts of a batch take: as many as `accumulate` asks for in all, or fewer.
+  [[nodiscard]] std::vector<std::span<const index_t>> passes(std::span<const index_t> part, index_t count = 1) const {
+    auto list = cut(part, (options_.accumulate + count - 1) / count);
+    std::erase_if(list, [](const auto& pass) { return pass.empty(); });
     return list;
   }
 

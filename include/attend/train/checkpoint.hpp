@@ -111,25 +111,28 @@ inline std::vector<double> read_table(const io::SafetensorsFile& file, const cha
 }
 
 /// `vocabulary 8000 (this run: 4000)`; in words where the values are fingerprints, whose digits say nothing to anybody.
-inline std::string difference(const std::string& name, const std::string& theirs, const std::string& ours) {
+inline std::string difference(const std::string& name, const std::string& theirs, const std::string& ours,
+                              const std::string& us) {
   if (name == "corpus") return "other sentence pairs in the corpus (their text, tokens or order)";
   if (name == "validation") {
-    if (theirs == "none") return "no validation pairs (this run: some)";
-    if (ours == "none") return "validation pairs (this run: none)";
+    if (theirs == "none") return "no validation pairs (" + us + ": some)";
+    if (ours == "none") return "validation pairs (" + us + ": none)";
     return "other validation pairs (their text, tokens or order)";
   }
   const auto plain = [](const std::string& value) { return value.substr(0, value.find(fingerprint_mark)); };
   const bool same = plain(theirs) == plain(ours);
-  return name + " " + attend::detail::printable(plain(theirs)) + " (this run: " + (same ? "others" : plain(ours)) + ")";
+  return name + " " + attend::detail::printable(plain(theirs)) + " (" + us + ": " + (same ? "others" : plain(ours)) + ")";
 }
 
 /// Each entry that differs.
-inline std::string differences(const RunIdentity& theirs, const RunIdentity& ours) {
+inline std::string differences(const RunIdentity& theirs, const RunIdentity& ours, const std::string& us = "this run") {
   std::string text;
   for (const auto& [name, value] : ours) {
     const auto found = theirs.find("run." + name);
-    const std::string other = found != theirs.end() ? found->second : name == "frozen" ? "none" : "unknown";
-    if (other != value) text += (text.empty() ? "" : ", ") + difference(name, other, value);
+    // Runs that had none of these yet do not say so.
+    const std::string before = name == "frozen" ? "none" : name == "parts" ? "1" : "unknown";
+    const std::string other = found != theirs.end() ? found->second : before;
+    if (other != value) text += (text.empty() ? "" : ", ") + difference(name, other, value, us);
   }
   return text;
 }

@@ -24,7 +24,14 @@ namespace attend::train {
 ///     train::fit(model, corpus, tokenizer, {.epochs = 10, .tokens_per_batch = 4096});
 template <class Model, class Corpus, text::Tokenizer Tokenizer>
 FitReport fit(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options = {}) {
-  return Trainer<Model, Tokenizer>(model, corpus, tokenizer, options).run();
+  try {
+    return Trainer<Model, Tokenizer>(model, corpus, tokenizer, options).run();
+  } catch (const RankError&) {
+    throw;  // the others know
+  } catch (const std::exception& e) {
+    if (options.communicator) options.communicator->fail(e.what());
+    throw;
+  }
 }
 
 }  // namespace attend::train

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -15,6 +17,7 @@
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/schedule.hpp"
 #include "attend/text/corpus.hpp"
+#include "attend/train/communicator.hpp"
 #include "attend/train/progress.hpp"
 #include "attend/train/report.hpp"
 
@@ -42,6 +45,14 @@ struct FitOptions {
   index_t accumulate = 1;
   index_t max_length = 256;
   index_t bucket_width = 8;
+
+  /// Ranks that train together, `mpi::world()` say: all call `fit` with the same model, pairs and options. Each gets a share of
+  /// every batch; rank 0 alone prints, writes and calls back. Null: this process alone.
+  std::shared_ptr<Communicator> communicator = {};
+  /// A batch is cut into so many parts, a power of two, each with random numbers of its own, and their gradients are added pair
+  /// by pair: what comes out is the same for any number of ranks that divides it, and for one process alone. Automatic: 8 with a
+  /// communicator (or as many as there are ranks, if these are more), else 1.
+  index_t parts = automatic;
 
   double label_smoothing = 0.1;  ///< in training; the validation loss is without
   /// R-Drop's alpha: each batch passes through the model twice, with dropout of its own, and the two outcomes are drawn together.
@@ -117,6 +128,10 @@ struct FitOptions {
     field("tokens_per_batch", &O::tokens_per_batch, between(1, largest_count), if_automatic,
           Flag{"The most tokens of a batch on either side, by the number of pairs"});
     field("accumulate", &O::accumulate, between(1, largest_count), Flag{"Batches per update"});
+    field("parts", &O::parts, between(1, 1 << 16), if_automatic,
+          Flag{"A batch is cut into so many parts, which ranks share: the same number gives the same model by any number of "
+               "ranks. 8 "
+               "under mpirun, else 1"});
     field("max_length", &O::max_length, at_least(1));
     field("bucket_width", &O::bucket_width, at_least(0));
     field("label_smoothing", &O::label_smoothing, less_than_1(), Flag{"Share of the target spread over all words"});
@@ -151,6 +166,14 @@ inline const FitOptions& check(const FitOptions& o) {
   check_value(!o.schedule || !o.schedule_kind, "fit", "schedule and schedule_kind exclude each other");
   check_value(o.schedule_kind != optim::ScheduleKind::noam, "fit",
               "schedule_kind is noam, which wants a schedule with its d_model");
+  const index_t ranks = o.communicator ? o.communicator->size() : 1;
+  check_value(std::has_single_bit(static_cast<std::uint64_t>(ranks)), "fit", "there are ", ranks,
+              " ranks, expected a power of two");
+  if (o.parts != automatic) {
+    check_value(std::has_single_bit(static_cast<std::uint64_t>(o.parts)), "fit", "parts is ", o.parts,
+                ", expected a power of two");
+    check_value(o.parts >= ranks, "fit", "parts is ", o.parts, ", expected one or more for each of ", ranks, " ranks");
+  }
   check_value(o.patience == 0 || !o.validation.empty(), "fit", "patience needs validation pairs");
   check_value(!o.translate || !o.validation.empty(), "fit", "translate needs validation pairs");
   check_value(o.validate_every == automatic || !o.validation.empty(), "fit", "validate_every needs validation pairs");

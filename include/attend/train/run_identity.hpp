@@ -23,6 +23,7 @@ RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const 
           {"eos", number_text(tokenizer.eos())},
           {"tokens_per_batch", number_text(o.tokens_per_batch)},
           {"accumulate", number_text(o.accumulate)},
+          {"parts", number_text(o.parts)},
           {"max_length", number_text(o.max_length)},
           {"bucket_width", number_text(o.bucket_width)},
           {"seed", number_text(o.seed)},

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,7 @@
 #include "attend/train/completed.hpp"
 #include "attend/train/options.hpp"
 #include "attend/train/pending_updates.hpp"
+#include "attend/train/ranks.hpp"
 #include "attend/train/reporter.hpp"
 #include "attend/train/run_clock.hpp"
 #include "attend/train/run_folder.hpp"
@@ -27,6 +31,7 @@
 #include "attend/train/run_schedule.hpp"
 #include "attend/train/step_runner.hpp"
 #include "attend/train/validation.hpp"
+#include "attend/version.hpp"
 
 namespace attend::train {
 
@@ -46,7 +51,8 @@ class Trainer {
   Trainer(Model& model, EncodedPairs pairs, const Tokenizer& tokenizer, const FitOptions& options)
       : model_(model),
         tokenizer_(tokenizer),
-        o_(completed(check(options), run_facts(model, pairs.size()))),
+        ranks_(options.communicator),
+        o_(options_of(ranks_, completed(check(options), run_facts(model, pairs.size())))),
         batches_(std::move(pairs), tokenizer.bos(), tokenizer.eos(), batch_options(o_.accumulate)),
         epoch_(batches_.epoch(0)),
         optimizer_(optim::FlatParameters<T, D>(nn::parameters(model), nn::hidden_matrices(model)), *o_.optimizer),
@@ -116,7 +122,9 @@ class Trainer {
   }
 
   void begin() {
-    if (o_.resume) {
+    check_ranks();
+    if (!ranks_.leads()) {  // rank 0 tells the others where it begins
+    } else if (o_.resume) {
       load();
     } else {
       check_value(o_.overwrite || !folder_.holds_run(), "fit", o_.output.string(),
@@ -124,6 +132,7 @@ class Trainer {
       if (o_.overwrite) folder_.clear();
       default_generator().restore(o_.seed ^ 0x64726f706f7574, 0);  // a key of its own: not the numbers of the initial weights
     }
+    share_state();
     nn::set_training(model_, true);
     clock_.start(state_.seconds);
     checkpoint_time_ = state_.seconds;
@@ -150,6 +159,67 @@ class Trainer {
     saved_step_ = state_.step;
   }
 
+  /// Throws ValueError on all ranks if one of them would do something else than rank 0.
+  void check_ranks() const {
+    if (!ranks_) return;
+    auto ours = identity();
+    FitOptions::fields([&](const char* name, auto member, const auto&...) {
+      using V = std::remove_cvref_t<decltype(o_.*member)>;
+      if constexpr (NamedEnum<V>) ours[name] = name_of(o_.*member);
+      else if constexpr (std::is_arithmetic_v<V>)
+        if (std::string_view(name) != "keep_checkpoints") ours[name] = number_text(o_.*member);  // rank 0's matter
+    });
+    ours["schedule"] = schedule_.text();
+    ours["version"] = version;
+    ours["bytes of a vector"] = number_text(cpu::vector_bytes);
+    ours["parameters"] = optimizer_.parameters().layout();
+    std::vector<std::string> entries;
+    for (const auto& [name, value] : ours) entries.push_back("run." + name), entries.push_back(value);
+    std::string packed = packed_texts(entries);
+    ranks_->broadcast(packed);
+    entries = unpacked_texts(packed);
+    RunIdentity theirs;
+    for (std::size_t i = 0; i + 1 < entries.size(); i += 2) theirs[entries[i]] = entries[i + 1];
+    ranks_.check("fit: ranks differ from rank 0", detail::differences(theirs, ours, "this rank"));
+  }
+  /// Gives the other ranks what rank 0 has: the numbers of the state, the weights, the optimizer's memory.
+  void share_state() {
+    if (!ranks_) return;
+    note_generator();
+    detail::for_numbers(state_, [&](const char*, auto& value) { ranks_->broadcast(value); });
+    default_generator().restore(state_.generator_seed, state_.generator_drawn);
+    for (const auto& t : nn::state(model_)) ranks_->broadcast(t.value);
+    auto memory = optimizer_.state();
+    ranks_->broadcast(memory.steps), ranks_->broadcast(memory.skipped);
+    for (const auto& entry : memory.entries) ranks_->broadcast(entry.values);
+    optimizer_.restore(memory);
+    if (average_) ranks_->broadcast(average_->values());
+    weights_changed();
+    if (!ranks_.leads()) epoch_ = batches_.epoch(state_.epoch);
+    agreed_seconds_ = state_.seconds;
+  }
+  /// What ranks tell each other after each step.
+  struct Word {
+    double seconds, norm;
+    index_t interrupted;
+  };
+  /// Makes the clock of rank 0 that of all, and an interruption of any. Throws RankError if their weights are not the same.
+  void agree() {
+    if (!ranks_) return;
+    const Word mine{clock_.seconds(), optimizer_.record().item().norm,
+                    o_.stop != nullptr && o_.stop->load(std::memory_order_relaxed)};
+    const auto words = ranks_.gather(std::vector<Word>{mine});
+    agreed_seconds_ = words.front().seconds;
+    for (std::size_t k = 0; k < words.size(); ++k) {
+      agreed_interrupted_ = agreed_interrupted_ || words[k].interrupted;
+      if (std::memcmp(&words[k].norm, &words.front().norm, sizeof(double)) != 0)
+        throw RankError("fit: rank ", k, " has come to other gradients than rank 0 at step ", state_.step,
+                        ": their processors or builds compute differently");
+    }
+  }
+  /// Seconds of training, on which ranks agree.
+  [[nodiscard]] double seconds() const { return ranks_ ? agreed_seconds_ : clock_.seconds(); }
+
   /// What the optimizer remembers, and last the average of the weights if there is one.
   [[nodiscard]] optim::OptimizerState<T, D> memory() const {
     auto memory = optimizer_.state();
@@ -164,29 +234,66 @@ class Trainer {
     const index_t labels = batches_.labels(batch);
     say_warmup();
     const double rate = rate_ = schedule_.at(state_.step + 1, done());
-    std::vector<typename PendingUpdates<T, D>::PartLoss> losses;
-    optimizer_.zero_grad();
-    for (const auto& part : batches_.parts(batch)) {
-      const double share = static_cast<double>(batches_.labels(part)) / static_cast<double>(labels);
-      const auto mean = runner_.run(model_, batches_, part, {.smoothing = o_.label_smoothing, .r_drop = o_.r_drop}, share);
-      losses.push_back({share, Arriving<Wide<T>, D>(mean)});
-    }
+    auto losses = differentiate(batch, labels);
     sound_ = false;
     optimizer_.update(rate, o_.clip_norm);
     ++state_.step;
+    agree();
     if (average_) average_->update(state_.step, optimizer_.record().data());
     state_.tokens += labels;
     if (++state_.position == epoch_.size()) {
       state_.position = 0;
       epoch_ = batches_.epoch(++state_.epoch);
     }
-    state_.seconds = clock_.seconds();
+    state_.seconds = seconds();
     updates_.add(
         {.step = state_.step, .epoch = epochs_done(), .seconds = state_.seconds, .tokens = state_.tokens, .learning_rate = rate},
         labels, std::move(losses), optimizer_.record());
     note_generator();
     sound_ = true;
     conclude_but(StepRunner<Model>::most_under_way);
+  }
+
+  using PartLoss = typename PendingUpdates<T, D>::PartLoss;
+  /// Puts the gradients of a batch of so many labels into the optimizer's, and says the losses of its passes.
+  std::vector<PartLoss> differentiate(std::span<const index_t> batch, index_t labels) {
+    const auto parts = batches_.cut(batch, o_.parts);
+    const index_t first = ranks_.first(o_.parts), last = ranks_.last(o_.parts);
+    const auto& gradients = optimizer_.parameters().gradients();
+    std::vector<PartLoss> losses;
+    for (index_t part = first; part < last; ++part) {
+      if (o_.parts > 1) draw_for(part);
+      optimizer_.zero_grad();
+      for (const auto& pass : batches_.passes(nth(parts, part), o_.parts)) {
+        const double share = static_cast<double>(batches_.labels(pass)) / static_cast<double>(labels);
+        const auto mean = runner_.run(model_, batches_, pass, {.smoothing = o_.label_smoothing, .r_drop = o_.r_drop}, share);
+        losses.push_back({share, Arriving<Wide<T>, D>(mean)});
+      }
+      sums_.add(part - first, last - first, gradients);
+    }
+    if (o_.parts > 1) default_generator().restore(state_.generator_seed, state_.generator_drawn);
+    if (!ranks_) return losses;
+    ranks_->sum(gradients);
+    return gathered(std::move(losses));
+  }
+  /// Lets what is drawn next depend on the step and the part alone.
+  void draw_for(index_t part) const {
+    const auto words =
+        Generator::Stream{state_.generator_seed, static_cast<std::uint64_t>(state_.step)}.words(static_cast<std::uint64_t>(part));
+    default_generator().restore(std::uint64_t{words[0]} << 32 | words[1], 0);
+  }
+  /// The losses of all ranks' passes, in their order.
+  std::vector<PartLoss> gathered(std::vector<PartLoss> losses) const {
+    struct Loss {
+      double share;
+      Wide<T> mean;
+    };
+    std::vector<Loss> all;
+    for (auto& loss : losses) all.push_back({loss.share, loss.mean.values().front()});
+    all = ranks_.gather(all);
+    losses.clear();
+    for (const auto& [share, mean] : all) losses.push_back({share, Arriving<Wide<T>, D>(Tensor<Wide<T>, D>({1}, mean))});
+    return losses;
   }
 
   /// Reads what came of the updates that are still under way on a device, but for the last so many.
@@ -218,15 +325,16 @@ class Trainer {
     if (o_.validate_every > 0) return state_.step % o_.validate_every == 0;
     if (o_.validate_every == 0 || !ends()) return state_.position == 0;
     // Where the clock ends the run, it also says how much of it validation may have.
-    const bool affordable = o_.max_seconds == 0 || clock_.seconds() - validation_end_ >= 9 * validation_seconds_;
+    const bool affordable = o_.max_seconds == 0 || seconds() - validation_end_ >= 9 * validation_seconds_;
     return twentieths() > state_.twentieths && affordable;
   }
   void validate() {
     conclude_but(0);
-    const double begin = clock_.seconds();
+    const double begin = seconds();
     typename optim::WeightAverage<T, D>::Scope averaged(average_ ? &*average_ : nullptr);
     const auto measured = in_context("fit: validation at step " + std::to_string(state_.step) + ": ",
-                                     [&] { return validation_->measure(model_, o_.translate, o_.stop); });
+                                     [&] { return validation_->measure(model_, o_.translate, o_.stop, ranks_); });
+    agree();
     if (!measured) return;  // interrupted; the run that resumes this one begins with this validation
     if (!std::isfinite(measured->loss)) {
       sound_ = false;
@@ -236,10 +344,11 @@ class Trainer {
     ValidationPoint point{.step = state_.step, .loss = measured->loss, .bleu = measured->bleu};
     const double value = o_.best_by == Metric::loss ? point.loss : -point.bleu;  // lower is better
     const bool better = !(value >= state_.best_value) && !std::isnan(value);
-    point.seconds = state_.seconds = clock_.seconds();
+    point.seconds = state_.seconds = seconds();
     validation_end_ = point.seconds, validation_seconds_ = point.seconds - begin;
     // If it cannot be written, the best stays what best/ has, so that the next that is better than that is written.
     point.best = better && (!folder_.used() || attempt(tries_again, [&] { folder_.save_best(model_, tokenizer_); }));
+    if (ranks_) ranks_->broadcast(point.best);
     if (point.best) state_.best_value = value;
     state_.since_best = better ? 0 : state_.since_best + 1;
     state_.validated = state_.step;
@@ -276,7 +385,7 @@ class Trainer {
     checkpoint_time_ = clock_.seconds();
   }
   void save() {
-    state_.seconds = clock_.seconds();
+    if (!ranks_) state_.seconds = clock_.seconds();
     folder_.save_last(model_, tokenizer_, [&](const std::filesystem::path& path) {
       write_training_state(path, state_, identity(), model_, memory(), optimizer_.parameters().layout());
     });
@@ -313,11 +422,12 @@ class Trainer {
   }
 
   [[nodiscard]] std::optional<StopReason> stop_reason() const {
-    if (o_.stop != nullptr && o_.stop->load(std::memory_order_relaxed)) return StopReason::interrupted;
+    const bool interrupted = ranks_ ? agreed_interrupted_ : o_.stop != nullptr && o_.stop->load(std::memory_order_relaxed);
+    if (interrupted) return StopReason::interrupted;
     if (o_.patience > 0 && state_.since_best >= o_.patience) return StopReason::patience;
     if (o_.epochs > 0 && state_.epoch >= o_.epochs) return StopReason::epochs;
     if (o_.max_steps > 0 && state_.step >= o_.max_steps) return StopReason::max_steps;
-    if (o_.max_seconds > 0 && clock_.seconds() >= o_.max_seconds) return StopReason::max_seconds;
+    if (o_.max_seconds > 0 && seconds() >= o_.max_seconds) return StopReason::max_seconds;
     return std::nullopt;
   }
   FitReport end(StopReason reason) {
@@ -330,7 +440,7 @@ class Trainer {
       in_context("fit: the last checkpoint: ", [&] { save(); });
     }
     if (average_) average_->exchange();
-    state_.seconds = clock_.seconds();
+    if (!ranks_) state_.seconds = clock_.seconds();
     FitReport report{.curve = state_.curve,
                      .validations = state_.validations,
                      .steps = state_.step,
@@ -377,6 +487,7 @@ class Trainer {
 
   Model& model_;
   const Tokenizer& tokenizer_;
+  const Ranks ranks_;
   const FitOptions o_;
   Batches batches_;
   Batches::Epoch epoch_;
@@ -389,6 +500,7 @@ class Trainer {
   Reporter reporter_;
   StepRunner<Model> runner_;
   PendingUpdates<T, D> updates_;
+  PairwiseSum<T, D> sums_;  // of the gradients of a batch's parts
 
   TrainingState state_;
   std::vector<std::string> suspicions_;                 // of the corpus
@@ -401,6 +513,8 @@ class Trainer {
   bool sound_ = true;                                   // whether weights and state belong together and are worth a checkpoint
   RunClock clock_;
   double checkpoint_time_ = 0;
+  double agreed_seconds_ = 0;        // with the other ranks
+  bool agreed_interrupted_ = false;  // in any of them
 };
 
 }  // namespace attend::train

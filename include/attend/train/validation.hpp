@@ -16,6 +16,7 @@
 #include "attend/text/corpus.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/options.hpp"
+#include "attend/train/ranks.hpp"
 
 namespace attend::train {
 
@@ -50,44 +51,55 @@ class Validation {
 
   [[nodiscard]] const Batches& batches() const { return batches_; }
 
-  /// The cross-entropy per target token in evaluation mode, without label smoothing. Nothing where `stop` became true meanwhile.
+  /// The cross-entropy per target token in evaluation mode, without label smoothing. Nothing if `stop` became true meanwhile.
+  /// Ranks share the batches; the sum goes in their order for any number of ranks.
   template <class Model>
-  [[nodiscard]] std::optional<double> loss(Model& model, const std::atomic<bool>* stop = nullptr) const {
+  [[nodiscard]] std::optional<double> loss(Model& model, const std::atomic<bool>* stop = nullptr,
+                                           const Ranks& ranks = alone()) const {
     const NoGrad no_grad;
     const GeneratorScope generator;
     const nn::EvaluationScope evaluation(model);
+    std::vector<double> means;
+    for (index_t b = ranks.first(epoch_.size()); b < ranks.last(epoch_.size()); ++b) {
+      if (stop != nullptr && stop->load(std::memory_order_relaxed)) break;
+      const auto batch = batches_.make<typename Model::device_type>(epoch_[b]);
+      means.push_back(static_cast<double>(model.loss(batch, CrossEntropyOptions{}).item()));
+    }
+    means = ranks.gather(means);
+    if (count_of(means) < epoch_.size()) return std::nullopt;
     double sum = 0;
     index_t labels = 0;
     for (index_t b = 0; b < epoch_.size(); ++b) {
-      if (stop != nullptr && stop->load(std::memory_order_relaxed)) return std::nullopt;
-      const auto count = batches_.labels(epoch_[b]);
-      const auto mean = model.loss(batches_.make<typename Model::device_type>(epoch_[b]), CrossEntropyOptions{});
-      sum += static_cast<double>(mean.item()) * static_cast<double>(count);
+      const index_t count = batches_.labels(epoch_[b]);
+      sum += nth(means, b) * static_cast<double>(count);
       labels += count;
     }
     return sum / static_cast<double>(labels);
   }
 
-  /// The sources of the pairs that are not left out, translated in evaluation mode.
+  /// The sources of the pairs that are not left out, translated in evaluation mode. Ranks share them.
   template <class Model, class F>
-  [[nodiscard]] std::vector<std::string> translations(Model& model, F&& translate) const {
+  [[nodiscard]] std::vector<std::string> translations(Model& model, F&& translate, const Ranks& ranks = alone()) const {
     const NoGrad no_grad;
     const GeneratorScope generator;
     const nn::EvaluationScope evaluation(model);
-    return translate(sources_);
+    const index_t n = count_of(sources_);
+    const std::vector<std::string> own(sources_.begin() + ranks.first(n), sources_.begin() + ranks.last(n));
+    return ranks.gather(own.empty() ? own : std::vector<std::string>(translate(own)));
   }
   /// The BLEU of these translations, 0 to 100. Throws ValueError if there are not as many as sources.
   [[nodiscard]] double bleu(const std::vector<std::string>& translations) const {
     return text::bleu(translations, references_).score;
   }
-  /// What all of it finds; BLEU where `translate` is given. Nothing where `stop` became true meanwhile.
+  /// What all of it finds; BLEU if `translate` is given. Nothing if `stop` became true meanwhile.
   template <class Model, class F>
-  [[nodiscard]] std::optional<Measured> measure(Model& model, const F& translate, const std::atomic<bool>* stop = nullptr) const {
-    const auto mean = loss(model, stop);
+  [[nodiscard]] std::optional<Measured> measure(Model& model, const F& translate, const std::atomic<bool>* stop = nullptr,
+                                                const Ranks& ranks = alone()) const {
+    const auto mean = loss(model, stop, ranks);
     if (!mean) return std::nullopt;
     Measured measured{.loss = *mean};
     if (!translate || !std::isfinite(*mean)) return measured;
-    auto own = translations(model, translate);
+    auto own = translations(model, translate, ranks);
     measured.bleu = bleu(own);
     measured.translations = in_places(std::move(own));
     return measured;
@@ -107,6 +119,11 @@ class Validation {
     } catch (const ValueError& e) {
       throw ValueError("fit: the validation pairs: ", e.what());
     }
+  }
+
+  static const Ranks& alone() {
+    static const Ranks nobody(nullptr);
+    return nobody;
   }
 
   Batches batches_;

@@ -1,0 +1,211 @@
+#include "attend/train/ranks.hpp"
+
+#include <fstream>
+
+#include "../catch.hpp"
+#include "attend/train/fit.hpp"
+#include "thread_ranks.hpp"
+#include "toy.hpp"
+
+using namespace attend;
+using namespace attend::train;
+using Catch::Matchers::Contains;
+using test::ThreadRanks;
+
+namespace {
+
+/// What a Wide and uneven tensor of a rank holds: sums of it round.
+Tensor<float> numbers(index_t rank, index_t n) {
+  Tensor<float> x({n});
+  for (index_t i = 0; i < n; ++i)
+    x.data()[i] = static_cast<float>(
+        Generator::Stream{7, static_cast<std::uint64_t>(rank)}.normal(static_cast<std::uint64_t>(i)) * (rank == 1 ? 1000 : 1));
+  return x;
+}
+
+void rethrow_first(const std::vector<std::exception_ptr>& ends) {
+  for (const auto& end : ends)
+    if (end) std::rethrow_exception(end);
+}
+
+/// Dropout, validation with translations, an average: all that ranks have to agree on.
+FitOptions full_options() {
+  auto options = toy::options(3);
+  options.tokens_per_batch = 80;
+  options.validation = toy::corpus(20, 2);
+  options.validate_every = 7;
+  options.translate = [](const std::vector<std::string>& sources) { return sources; };
+  options.average_decay = 0.9;
+  options.checkpoint_seconds = 0;
+  options.parts = 8;
+  return options;
+}
+
+struct Outcome {
+  std::vector<float> weights;
+  FitReport report;
+};
+
+/// What `fit` leaves in each of so many ranks; of 0 ranks: without a communicator.
+std::vector<Outcome> trained(index_t ranks, const FitOptions& options) {
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(std::max<index_t>(ranks, 1)));
+  const auto train = [&](const std::shared_ptr<Communicator>& communicator) {
+    auto own = options;
+    own.communicator = communicator;
+    auto model = toy::model(0.3);
+    Outcome& outcome = nth(outcomes, communicator ? communicator->rank() : 0);
+    outcome.report = fit(model, toy::corpus(100), toy::Letters(), own);
+    for (const auto& t : nn::state(model))
+      for (const auto x : t.value.values()) outcome.weights.push_back(static_cast<float>(x));
+  };
+  if (ranks == 0) train(nullptr);
+  else rethrow_first(ThreadRanks::run(ranks, train));
+  return outcomes;
+}
+
+void check_equal(const Outcome& a, const Outcome& b) {
+  CHECK(a.weights == b.weights);
+  CHECK(a.report.steps == b.report.steps);
+  REQUIRE(a.report.curve.size() == b.report.curve.size());
+  for (std::size_t i = 0; i < a.report.curve.size(); ++i) {
+    CHECK(a.report.curve[i].loss == b.report.curve[i].loss);
+    CHECK(a.report.curve[i].gradient_norm == b.report.curve[i].gradient_norm);
+  }
+  REQUIRE(a.report.validations.size() == b.report.validations.size());
+  for (std::size_t i = 0; i < a.report.validations.size(); ++i) {
+    CHECK(a.report.validations[i].loss == b.report.validations[i].loss);
+    CHECK(a.report.validations[i].bleu == b.report.validations[i].bleu);
+    CHECK(a.report.validations[i].best == b.report.validations[i].best);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Communicator: sums have the bits of the sums of pairs, in each of any number of ranks", "[train]") {
+  for (const index_t size : {1, 2, 4, 8})
+    for (const index_t n : {0, 1, 15, 16, 17, 100, 1000}) {
+      INFO(size << " ranks, " << n << " numbers");
+      PairwiseSum<float, Cpu> sums;
+      Tensor<float> expected;
+      for (index_t k = 0; k < size; ++k) sums.add(k, size, expected = numbers(k, n));
+      std::vector<std::vector<float>> found(static_cast<std::size_t>(size));
+      rethrow_first(ThreadRanks::run(size, [&](const std::shared_ptr<Communicator>& c) {
+        const auto x = numbers(c->rank(), n);
+        c->sum(x);
+        nth(found, c->rank()) = x.values();
+      }));
+      for (const auto& values : found) CHECK(values == expected.values());
+    }
+}
+
+TEST_CASE("PairwiseSum: adds ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))", "[train]") {
+  const float large = 16777216;  // from here on floats are two apart
+  PairwiseSum<float, Cpu> sums;
+  Tensor<float> x({1});
+  const float values[] = {large, 1, 1, 1, 1, 1, 1, 1};
+  for (index_t k = 0; k < 8; ++k) sums.add(k, 8, x = Tensor<float>({1}, values[k]));
+  CHECK(x.item() == ((large + 1) + (1.0f + 1)) + ((1.0f + 1) + (1.0f + 1)));
+  CHECK(x.item() != large + 1 + 1 + 1 + 1 + 1 + 1 + 1);
+}
+
+TEST_CASE("Communicator: what one has comes to all, what each has comes in their order", "[train]") {
+  for (const index_t size : {1, 2, 3, 5, 8}) {
+    std::vector<std::vector<std::string>> gathered(static_cast<std::size_t>(size));
+    std::vector<std::string> sent(static_cast<std::size_t>(size));
+    rethrow_first(ThreadRanks::run(size, [&](const std::shared_ptr<Communicator>& c) {
+      std::string text = c->rank() == 0 ? "from the first" : "none";
+      c->broadcast(text);
+      nth(sent, c->rank()) = text;
+      nth(gathered, c->rank()) = c->gather(std::string(static_cast<std::size_t>(c->rank()), 'x'));
+    }));
+    for (const auto& text : sent) CHECK(text == "from the first");
+    for (const auto& all : gathered) {
+      REQUIRE(count_of(all) == size);
+      for (index_t k = 0; k < size; ++k) CHECK(count_of(nth(all, k)) == k);
+    }
+  }
+}
+
+TEST_CASE("fit: any number of ranks comes to the bits of one process", "[train]") {
+  for (const optim::OptimizerOptions& optimizer :
+       {optim::OptimizerOptions(optim::AdamOptions{.learning_rate = 0.01}), optim::OptimizerOptions(optim::MuonOptions{})}) {
+    auto options = full_options();
+    options.optimizer = optimizer;
+    const auto expected = trained(0, options).front();
+    REQUIRE(expected.report.steps > 15);
+    for (const index_t ranks : {1, 2, 4, 8})
+      for (const auto& outcome : trained(ranks, options)) {
+        INFO(ranks << " ranks");
+        check_equal(outcome, expected);
+      }
+    options.parts = 4;
+    CHECK(trained(0, options).front().weights != expected.weights);  // other random numbers
+  }
+}
+
+TEST_CASE("fit: a run that stops on four ranks goes on on two to the same bits", "[train]") {
+  const toy::Folder folder;
+  auto options = full_options();
+  options.accumulate = 2;
+  options.output = folder.path() / "whole";
+  const auto expected = trained(2, options).front();
+  options.output = folder.path() / "pieces";
+  const index_t half = expected.report.steps / 2;
+  std::atomic<bool> stop{false};
+  options.stop = &stop;
+  options.on_step = [&](const CurvePoint& point) { stop = point.step >= half; };
+  CHECK(trained(4, options).front().report.steps < expected.report.steps);
+  stop = false;
+  options.on_step = {};
+  options.resume = true;
+  check_equal(trained(2, options).front(), expected);
+  for (const char* file : {"best/model.safetensors", "last/model.safetensors"})
+    CHECK(io::read_file(folder.path() / "pieces" / file) == io::read_file(folder.path() / "whole" / file));
+}
+
+TEST_CASE("fit: ranks that differ from rank 0 are told so at once", "[train]") {
+  const auto ends = ThreadRanks::run(4, [&](const std::shared_ptr<Communicator>& communicator) {
+    auto options = full_options();
+    options.communicator = communicator;
+    if (communicator->rank() == 2) options.label_smoothing = 0.25;
+    auto model = toy::model(0.3);
+    fit(model, toy::corpus(communicator->rank() == 3 ? 99 : 100), toy::Letters(), options);
+  });
+  for (const auto& end : ends) {
+    REQUIRE(end);
+    CHECK_THROWS_WITH(std::rethrow_exception(end), Contains("rank 2: label_smoothing 0.1 (this rank: 0.25)") &&
+                                                       Contains("rank 3: other sentence pairs") && !Contains("rank 1"));
+  }
+}
+
+TEST_CASE("fit: where a rank fails the others end too, with a checkpoint of the last step", "[train]") {
+  const toy::Folder folder;
+  const auto ends = ThreadRanks::run(4, [&](const std::shared_ptr<Communicator>& communicator) {
+    auto options = full_options();
+    options.communicator = communicator;
+    options.output = folder.path();
+    if (communicator->rank() == 3)
+      options.translate = [](const auto&) -> std::vector<std::string> { throw Error("no translation today"); };
+    auto model = toy::model(0.3);
+    fit(model, toy::corpus(100), toy::Letters(), options);
+  });
+  for (index_t k = 0; k < 4; ++k) {
+    REQUIRE(nth(ends, k));
+    if (k == 3) CHECK_THROWS_WITH(std::rethrow_exception(nth(ends, k)), Contains("no translation today"));
+    else CHECK_THROWS_WITH(std::rethrow_exception(nth(ends, k)), Contains("rank 3 failed") && Contains("no translation today"));
+  }
+  auto options = full_options();
+  options.output = folder.path();
+  options.resume = true;
+  check_equal(trained(2, options).front(), trained(0, full_options()).front());
+}
+
+TEST_CASE("fit: parts and ranks that do not go together are refused", "[train]") {
+  auto options = full_options();
+  options.parts = 6;
+  CHECK_THROWS_WITH(trained(0, options), Contains("parts is 6, expected a power of two"));
+  options.parts = 2;
+  CHECK_THROWS_WITH(trained(4, options), Contains("parts is 2, expected one or more for each of 4 ranks"));
+  options.parts = automatic;
+  CHECK_THROWS_WITH(trained(3, options), Contains("there are 3 ranks, expected a power of two"));
+}
