@@ -7,11 +7,12 @@
 #   attend::attend   all of it: training, decoding, <attend/attend.hpp>
 #   attend::compiled the same, precompiled, and what most programs use of it is compiled in one file of its own
 #
+#   attend::mpi      ranks that are processes of MPI, <attend/mpi.hpp>       + an MPI
 #   attend::cuda     the back end for NVIDIA GPUs, <attend/cuda.hpp>         + CUDA's runtime, cuBLAS and cuBLASLt
 
 # Headers above the floors that come with another target than attend.
 set(attend_with_core "/attend/(core|version)\\.hpp$")
-set(attend_elsewhere "${attend_with_core}|/attend/cuda\\.hpp$")
+set(attend_elsewhere "${attend_with_core}|/attend/(cuda|mpi)\\.hpp$")
 
 # attend_library(<name> FLOORS <folder>... LINK <target>...)
 function(attend_library name)
@@ -85,6 +86,17 @@ if(ATTEND_TEXT)
     FLOORS train/ translate/ marian/ ""
     LINK attend_text)
   list(APPEND ATTEND_LIBRARIES text attend)
+
+  # Installed always, like attend::cuda: the program that asks for the component finds its MPI.
+  add_library(attend_mpi INTERFACE)
+  target_sources(attend_mpi INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
+                                      FILES "${PROJECT_SOURCE_DIR}/include/attend/mpi.hpp")
+  set_target_properties(attend_mpi PROPERTIES EXPORT_NAME mpi VERIFY_INTERFACE_HEADER_SETS OFF)
+  target_link_libraries(attend_mpi INTERFACE attend MPI::MPI_CXX)
+  list(APPEND ATTEND_LIBRARIES mpi)
+  if(ATTEND_MPI)
+    add_library(attend::mpi ALIAS attend_mpi)
+  endif()
 
   # The file becomes one of the program's own, so that it has the program's flags, and no binary needs to be installed.
   include(GNUInstallDirs)

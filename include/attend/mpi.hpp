@@ -1,0 +1,209 @@
+#pragma once
+
+/// Ranks that are processes of MPI, `mpirun -n 8 program`: `mpi::world()` goes into `train::FitOptions::communicator`. Comes with
+/// the target `attend::mpi`; MPI-3 in its C form, without the C++ bindings.
+
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::mpi"
+#else
+
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "attend/core/threads.hpp"
+#include "attend/train/communicator.hpp"
+
+namespace attend::mpi {
+
+/// Throws RankError with MPI's own words unless `code` says that all went well.
+inline void check(const char* call, int code) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw train::RankError(call, ": ", std::string(text.data(), static_cast<std::size_t>(length)));
+}
+
+/// Whether something like `mpirun` or `srun` started this process as one of several. Asks no MPI, and so costs nothing.
+inline bool launched() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS"})
+    if (std::getenv(name) != nullptr) return true;
+  return false;
+}
+
+struct WorldOptions {
+  /// How long a rank may keep the others waiting before it counts as lost. ATTEND_RANK_SECONDS overrides it.
+  double timeout_seconds = 600;
+};
+
+/// All processes that were started together. There is one in a process; it ends MPI at the end of the program if it began it.
+class World final : public train::Communicator {
+ public:
+  explicit World(const WorldOptions& options = {}) : timeout_(options.timeout_seconds) {
+    if (const char* seconds = std::getenv("ATTEND_RANK_SECONDS")) {
+      check_value(parse_number(std::string_view(seconds), timeout_), "ATTEND_RANK_SECONDS", "`", detail::printable(seconds),
+                  "`, expected a number");
+    }
+    check_value(timeout_ > 0, "mpi::world", "timeout_seconds is ", timeout_, ", expected more than 0");
+    int initialized = 0;
+    check("MPI_Initialized", MPI_Initialized(&initialized));
+    if (!initialized) {
+      int provided = 0;
+      check("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+      ends_mpi_ = true;
+      check_value(provided >= MPI_THREAD_SERIALIZED, "mpi::world",
+                  "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED)");
+    }
+    check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &ranks_));
+    check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN));
+    int number = 0;
+    check("MPI_Comm_rank", MPI_Comm_rank(ranks_, &number));
+    rank_ = number;
+    check("MPI_Comm_size", MPI_Comm_size(ranks_, &number));
+    size_ = number;
+  }
+  ~World() override {
+    int finalized = 0;
+    if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized || !ends_mpi_) return;
+    if (broken_) part();  // what is still under way would keep MPI_Finalize waiting for ever
+    else MPI_Finalize();
+  }
+
+  [[nodiscard]] index_t rank() const override { return rank_; }
+  [[nodiscard]] index_t size() const override { return size_; }
+
+  void exchange(index_t other, std::span<const std::byte> sent, std::span<std::byte> received) override {
+    constexpr std::size_t most = std::size_t{1} << 30;  // MPI counts in int
+    while (!sent.empty() || !received.empty()) {
+      const auto out = sent.first(std::min(most, sent.size()));
+      const auto in = received.first(std::min(most, received.size()));
+      std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+      if (!in.empty())
+        check("MPI_Irecv", MPI_Irecv(in.data(), static_cast<int>(in.size()), MPI_BYTE, static_cast<int>(other), tag_data, ranks_,
+                                     &requests[0]));
+      if (!out.empty())
+        check("MPI_Isend", MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_BYTE, static_cast<int>(other), tag_data,
+                                     ranks_, &requests[1]));
+      wait(requests, other);
+      sent = sent.subspan(out.size());
+      received = received.subspan(in.size());
+    }
+  }
+
+  void fail(std::string_view why) noexcept override {
+    broken_ = true;
+    why_ = std::string(why.substr(0, most_why));
+    for (index_t other = 0; other < size_; ++other) {
+      if (other == rank_) continue;
+      MPI_Request request = MPI_REQUEST_NULL;  // the message is short, and goes out while nobody waits for it
+      if (MPI_Isend(why_.data(), static_cast<int>(why_.size()), MPI_CHAR, static_cast<int>(other), tag_failure, ranks_,
+                    &request) == MPI_SUCCESS)
+        unfinished_.push_back(request);
+    }
+    progress(0.2);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int tag_data = 1, tag_failure = 2, tag_parted = 3;
+  static constexpr std::size_t most_why = 2000;
+
+  static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+  /// Until both are done. A message comes within microseconds or after a pass through the model: the first are worth waiting for
+  /// without a rest, the others are not.
+  void wait(std::array<MPI_Request, 2>& requests, index_t other) {
+    const auto begin = Clock::now();
+    for (index_t turn = 0;; ++turn) {
+      int done = 0;
+      check("MPI_Testall", MPI_Testall(2, requests.data(), &done, MPI_STATUSES_IGNORE));
+      if (done) return;
+      if (turn < 200) continue;
+      if (turn % 64 == 0) look_for_failure();
+      const double waited = seconds_since(begin);
+      if (waited > timeout_) {
+        broken_ = true;
+        throw train::RankError("rank ", other, " has kept rank ", rank_, " waiting for ", timeout_, " seconds");
+      }
+      if (waited < 0.001) std::this_thread::yield();
+      else std::this_thread::sleep_for(std::chrono::microseconds(waited < 0.1 ? 20 : 200));
+    }
+  }
+  /// Throws what another rank said of its failure.
+  void look_for_failure() {
+    int found = 0;
+    MPI_Status status;
+    check("MPI_Iprobe", MPI_Iprobe(MPI_ANY_SOURCE, tag_failure, ranks_, &found, &status));
+    if (!found) return;
+    int length = 0;
+    check("MPI_Get_count", MPI_Get_count(&status, MPI_CHAR, &length));
+    std::string why(static_cast<std::size_t>(length), ' ');
+    check("MPI_Recv", MPI_Recv(why.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_failure, ranks_, MPI_STATUS_IGNORE));
+    broken_ = true;
+    throw train::RankError("rank ", status.MPI_SOURCE, " failed: ", why);
+  }
+  /// Lets MPI work on what is under way.
+  void progress(double seconds) noexcept {
+    for (const auto begin = Clock::now(); seconds_since(begin) < seconds;) {
+      int done = 0;
+      if (MPI_Testall(static_cast<int>(unfinished_.size()), unfinished_.data(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS ||
+          done)
+        return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  /// The end of a run that has failed: launchers take away all ranks as soon as one is gone, so rank 0, which may be writing a
+  /// checkpoint, goes first.
+  void part() noexcept {
+    std::byte word{};
+    if (rank_ == 0) {
+      for (index_t other = 1; other < size_; ++other) {
+        unfinished_.push_back(MPI_REQUEST_NULL);
+        if (MPI_Isend(&word, 1, MPI_BYTE, static_cast<int>(other), tag_parted, ranks_, &unfinished_.back()) != MPI_SUCCESS) break;
+      }
+      progress(1);
+    } else {
+      for (const auto begin = Clock::now(); seconds_since(begin) < 8;) {
+        int found = 0;
+        if (MPI_Iprobe(0, tag_parted, ranks_, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    }
+    MPI_Abort(ranks_, 1);
+  }
+
+  MPI_Comm ranks_ = MPI_COMM_NULL;
+  index_t rank_ = 0, size_ = 1;
+  double timeout_;
+  bool ends_mpi_ = false;
+  bool broken_ = false;  // a rank has failed or is lost
+  std::string why_;
+  std::vector<MPI_Request> unfinished_;
+};
+
+/// The processes that were started together, this one alone if nothing started several. Throws RankError if MPI cannot be had.
+inline std::shared_ptr<train::Communicator> world(const WorldOptions& options = {}) {
+  static const auto all = std::make_shared<World>(options);
+  return all;
+}
+
+}  // namespace attend::mpi
+
+#endif  // C++20
