@@ -20,11 +20,13 @@
 /// The program `translate`, run as a shell would. What it writes to standard error goes to a file.
 class Program {
  public:
-  /// Its input is what `write` gives it, or that file.
-  explicit Program(const std::vector<std::string>& arguments, const std::string& input = {}) {
+  /// Its input is what `write` gives it, or that file. `launcher`: the words of a command that starts it, if there is one.
+  explicit Program(const std::vector<std::string>& arguments, const std::string& input = {},
+                   const std::vector<std::string>& launcher = {}) {
     std::array<int, 2> in{}, out{};
     if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    std::vector<std::string> words{ATTEND_TRANSLATE, "--threads", "2"};
+    std::vector<std::string> words = launcher;
+    words.insert(words.end(), {ATTEND_TRANSLATE, "--threads", "2"});
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
@@ -70,12 +72,14 @@ class Program {
   /// Waits until standard error has that text; false where the program ends before.
   bool says(std::string_view text) {
     while (errors().find(text) == std::string::npos) {
-      siginfo_t state{};
-      if (::waitid(P_PID, static_cast<id_t>(pid_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == pid_)
-        return errors().find(text) != std::string::npos;
+      if (!runs()) return errors().find(text) != std::string::npos;
       ::poll(nullptr, 0, 1);
     }
     return true;
+  }
+  [[nodiscard]] bool runs() const {
+    siginfo_t state{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid != pid_;
   }
   void signal(int number) const { ::kill(pid_, number); }
   /// Waits for the end: the exit code, or 128 and the signal's number.

@@ -185,7 +185,8 @@ int train_settings(Bytes bytes) {
   app.add_option("--vocabulary", vocabulary)->check(CLI::Range(8, 1 << 20));
   app.add_option("--freeze", freeze)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
   app.add_flag("--reverse", flags.has_learnt);
-  answers<FormatError, IoError>([&] { translate::restore_settings(app, folder); });
+  const auto path = folder / translate::settings_name;
+  answers<FormatError, IoError>([&] { translate::restore_settings(app, folder, io::read_file(path), path.string()); });
   return 0;
 }
 std::vector<std::string> train_settings_seeds() {

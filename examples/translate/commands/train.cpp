@@ -28,6 +28,7 @@
 #include "flags/place.hpp"
 #include "flags/train_flags.hpp"
 #include "pair_files.hpp"
+#include "ranks.hpp"
 #include "train_settings.hpp"
 
 namespace translate {
@@ -50,6 +51,7 @@ struct TrainCommand {
   ModelFlags model;
   TrainFlags train;
   Place place;
+  RankList ranks;
 };
 
 text::Corpus read_corpus(const TrainCommand& flags) {
@@ -106,6 +108,8 @@ train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags
     if (command.get_option("--best-by")->count() == 0) o.best_by = train::Metric::loss;
   }
   o.max_length = std::min({o.max_length, model.encoder.max_length, model.decoder.max_length});
+  o.communicator = flags.ranks;
+  o.parts = flags.train.fit.given.parts;  // by the number of ranks
   o.output = flags.out;
   o.resume = flags.resume;
   o.overwrite = flags.overwrite;
@@ -147,7 +151,7 @@ void check_output(const TrainCommand& flags) {
 void check_options(const CLI::App& command, const TrainCommand& flags) {
   if (!flags.init.empty()) {
     check_init(command);
-    if (!flags.resume) (void)train::model_folder(flags.init);
+    if (!flags.resume && leads(flags.ranks)) (void)train::model_folder(flags.init);
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }
@@ -173,21 +177,39 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const TrainComm
   return {std::move(model), std::move(tokenizer)};
 }
 
+/// The same in each rank: what the first one has, which alone sees the files.
+template <class T, Device D>
+std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model_of_ranks(const TrainCommand& flags, const text::Corpus& pairs) {
+  if (!flags.ranks) return first_model<T, D>(flags, pairs);
+  const TemporaryFolder folder;
+  if (!leads(flags.ranks)) {
+    share(flags.ranks, folder.path());
+    const auto loaded = load<T, D>(folder.path());
+    return {loaded.model, loaded.tokenizer};
+  }
+  auto first = first_model<T, D>(flags, pairs);
+  io::save(folder.path(), first.first, first.second, {.stored = io::dtype_of<T>()});
+  share(flags.ranks, folder.path());
+  return first;
+}
+
 /// Trains, once it is known where and in what numbers. `lock` is that of the folder, if there is one already.
 template <class T, Device D>
 void train_model(const CLI::App& command, const TrainCommand& flags, std::optional<io::FolderLock>& lock) {
   const fs::path out = flags.out;
-  const auto parts = split(flags);
+  auto parts = leads(flags.ranks) ? split(flags) : text::Split{};
+  share(flags.ranks, parts.train);
+  share(flags.ranks, parts.validation);
   check_value(!parts.validation.empty() || command.get_option("--validate-every")->count() == 0, "train",
               "--validate-every needs validation pairs: more pairs, another --validation-size, or --validation-pairs");
   seed(flags.train.fit.given.seed);
-  if (!lock) {
+  if (!lock && leads(flags.ranks)) {
     lock.emplace(out);    // makes it, or says why it cannot be
     check_output(flags);  // another run may have come and gone meanwhile
   }
-  if (!flags.resume) save_settings(command, out);
+  if (!flags.resume && leads(flags.ranks)) save_settings(command, out);
   for (const auto& suspicion : text::suspicions(parts.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
-  auto [model, tokenizer] = first_model<T, D>(flags, parts.train);
+  auto [model, tokenizer] = first_model_of_ranks<T, D>(flags, parts.train);
   freeze(model, flags.freeze);
   auto options = fit_options(command, flags, model, parts);
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
@@ -209,7 +231,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   };
   std::optional<train::StopOnInterrupt> interrupt(std::in_place);
   options.stop = &interrupt->flag();
-  options.lock = &*lock;
+  options.lock = lock ? &*lock : nullptr;
   const auto report = train::fit(model, parts.train, tokenizer, options);
   interrupt.reset();
   if (report.stopped == train::StopReason::interrupted) {
@@ -217,20 +239,40 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
     exit_code = 130;
     return;
   }
+  if (!leads(flags.ranks)) return;
   if (!parts.test.empty()) report_test<T, D>(train::model_folder(out), parts.test);
   std::fprintf(stderr, "train: translate with: translate run --model %s\n", flags.out.c_str());
 }
 
-void start(CLI::App& command, TrainCommand& flags) {
-  std::signal(SIGPIPE, SIG_IGN);       // where who reads the progress goes away, the training does not
+void start_rank(CLI::App& command, TrainCommand& flags) {
   std::optional<io::FolderLock> lock;  // what is there may be another run's, which goes on
-  std::error_code ignored;
-  if (fs::is_directory(flags.out, ignored)) lock.emplace(flags.out);
-  check_output(flags);
-  if (flags.resume) restore_settings(command, flags.out);
+  if (leads(flags.ranks)) {
+    std::error_code ignored;
+    if (fs::is_directory(flags.out, ignored)) lock.emplace(flags.out);
+    check_output(flags);
+  }
+  if (flags.resume) {
+    const fs::path path = fs::path(flags.out) / settings_name;
+    std::string settings = leads(flags.ranks) ? io::read_file(path) : "";
+    if (flags.ranks) flags.ranks->broadcast(settings);
+    restore_settings(command, flags.out, settings, path.string());
+  }
   check_options(command, flags);
   flags.place.with_types(
       [&](auto types) { train_model<typename decltype(types)::T, typename decltype(types)::D>(command, flags, lock); });
+}
+
+void start(CLI::App& command, TrainCommand& flags) {
+  std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
+  flags.ranks = launched_ranks();
+  try {
+    start_rank(command, flags);
+  } catch (const train::RankError&) {
+    throw;
+  } catch (const std::exception& e) {  // which the others would otherwise wait for
+    if (flags.ranks) flags.ranks->fail(e.what());
+    throw;
+  }
 }
 
 }  // namespace
@@ -240,7 +282,8 @@ void add_train(CLI::App& app) {
   command->footer(
       "Holds some pairs out, learns subwords of both languages from the others, and trains a model on them. At each\n"
       "validation it translates the held-out pairs; the best model so far is in best/ of --out, the last one in last/.\n"
-      "Ctrl-C saves and stops; --resume goes on as if it had never stopped.\n\n"
+      "Ctrl-C saves and stops; --resume goes on as if it had never stopped. Under mpirun -n 8 eight processes train it\n"
+      "together, where the program was built with MPI.\n\n"
       "  translate train --pairs en-es.tsv --out model --minutes 45\n"
       "  translate train --resume --out model\n"
       "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"

@@ -26,12 +26,13 @@ inline void save_settings(const CLI::App& command, const std::filesystem::path& 
   io::write_json(out / settings_name, json);
 }
 
-/// Takes over the settings of the run that is resumed, but for what the command line says anew. Throws ValueError if it says
-/// anew what made the model, FormatError for settings that are none.
-inline void restore_settings(CLI::App& command, const std::filesystem::path& out) {
+/// Takes over the settings of the run that is resumed, the text of the file `name_of_text`, but for what the command line says
+/// anew. Throws ValueError if it says anew what made the model, FormatError for settings that are none.
+inline void restore_settings(CLI::App& command, const std::filesystem::path& out, const std::string& text,
+                             const std::string& name_of_text) {
   using namespace attend;
-  const auto json = io::read_json(out / settings_name);
-  const io::JsonObject settings(json, (out / settings_name).string());
+  const auto json = io::parse_json(text, name_of_text);
+  const io::JsonObject settings(json, name_of_text);
   for (CLI::Option* option : command.get_options()) {
     if (option->get_lnames().size() != 1) continue;
     const std::string& name = option->get_lnames().front();

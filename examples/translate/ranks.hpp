@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "attend/text/corpus.hpp"
+#include "attend/train/communicator.hpp"
+
+/// What several processes of this program share, where mpirun or the like started them.
+namespace translate {
+
+using RankList = std::shared_ptr<attend::train::Communicator>;
+
+/// The processes that were started together; null if this one was started alone. From then on only the first of them prints.
+/// Throws ValueError if several were started and the program was built without MPI.
+RankList launched_ranks();
+/// Whether this is the one that prints, reads and writes files.
+inline bool leads(const RankList& ranks) { return !ranks || ranks->rank() == 0; }
+/// Where errors go, of a process that prints nothing else too.
+std::FILE* error_stream();
+
+/// What the first process has, to all.
+void share(const RankList& ranks, attend::text::Corpus& corpus);
+/// A folder of this process's own, gone with this.
+class TemporaryFolder {
+ public:
+  /// Throws IoError if there is no place for one.
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+/// The files of the first process's folder to all, which put them into theirs.
+void share(const RankList& ranks, const std::filesystem::path& folder);
+
+}  // namespace translate

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "../catch.hpp"
+#include "../examples/program.hpp"
+#include "../temporary_folder.hpp"
+#include "attend/core/random.hpp"
+
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Sentences of a few words, and the same words written backwards.
+std::string write_pairs(const fs::path& folder, int pairs = 300) {
+  const char* words[] = {"ana", "berta", "carla", "dora", "emma", "frida", "greta", "hanna"};
+  const std::string path = (folder / "pairs.tsv").string();
+  std::ofstream out(path);
+  for (int i = 0; i < pairs; ++i) {
+    const attend::Generator::Stream random{5, static_cast<std::uint64_t>(i)};
+    std::string source, target;
+    const auto length = 2 + random.below(0, 5);
+    for (std::uint64_t k = 0; k < length; ++k) {
+      std::string word = words[random.below(k + 1, 8)];
+      source += (k ? " " : "") + word;
+      std::reverse(word.begin(), word.end());
+      target += (k ? " " : "") + word;
+    }
+    out << source << '\t' << target << '\n';
+  }
+  return path;
+}
+
+/// The words that start so many processes. Open MPI starts neither more of them than there are cores nor any as root without
+/// being asked to.
+std::vector<std::string> ranks(int n) {
+  for (const auto& [name, value] : {std::pair("OMPI_ALLOW_RUN_AS_ROOT", "1"), std::pair("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+                                    std::pair("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+                                    std::pair("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")})
+    ::setenv(name, value, 1);
+  return {ATTEND_MPIEXEC, ATTEND_MPIEXEC_NUMBER, std::to_string(n)};
+}
+
+/// The command line of a small training into `out`, with `more` at its end.
+std::vector<std::string> training(const std::string& pairs, const fs::path& out, const std::vector<std::string>& more) {
+  std::vector<std::string> words{"train",      "--pairs",
+                                 pairs,        "--out",
+                                 out.string(), "--vocabulary",
+                                 "60",         "--d-model",
+                                 "32",         "--heads",
+                                 "2",          "--layers",
+                                 "1",          "--d-ff",
+                                 "64",         "--dropout",
+                                 "0.2",        "--schedule",
+                                 "constant",   "--warmup",
+                                 "5",          "--validation-size",
+                                 "20",         "--tokens-per-batch",
+                                 "256"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Outcome launch(const std::vector<std::string>& launcher, const std::vector<std::string>& words) {
+  Program program(words, {}, launcher);
+  program.close_input();
+  std::string output = program.rest();
+  const int code = program.wait();
+  return {code, std::move(output), program.errors()};
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
+bool same_file(const fs::path& a, const fs::path& b, const char* name) {
+  return attend::io::read_file(a / name) == attend::io::read_file(b / name);
+}
+
+}  // namespace
+
+TEST_CASE("train: one, two, four and eight processes write the model that one writes without MPI") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path());
+  const std::vector<std::string> length{"--max-steps", "30", "--validate-every", "10"};
+  auto alone = length;
+  alone.insert(alone.end(), {"--parts", "8"});
+  REQUIRE(run(training(pairs, folder.path() / "alone", alone)).code == 0);
+  for (const int n : {1, 2, 4, 8}) {
+    const auto out = folder.path() / std::to_string(n);
+    const auto ended = launch(ranks(n), training(pairs, out, length));
+    INFO(n << " ranks: " << ended.errors);
+    REQUIRE(ended.code == 0);
+    CHECK(count(ended.errors, "pairs to learn from") == 1);  // one of them speaks
+    for (const char* file : {"best/model.safetensors", "last/model.safetensors", "last/config.json"})
+      CHECK(same_file(out, folder.path() / "alone", file));
+  }
+}
+
+TEST_CASE("train: what four processes began two go on with, and one without MPI") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path());
+  REQUIRE(launch(ranks(2), training(pairs, folder.path() / "whole", {"--max-steps", "30", "--optimizer", "adam"})).code == 0);
+  const auto out = folder.path() / "pieces";
+  REQUIRE(launch(ranks(4), training(pairs, out, {"--max-steps", "10", "--optimizer", "adam"})).code == 0);
+  REQUIRE(launch(ranks(2), {"train", "--resume", "--out", out.string(), "--max-steps", "20"}).code == 0);
+  REQUIRE(run({"train", "--resume", "--out", out.string(), "--max-steps", "30", "--parts", "8"}).code == 0);
+  CHECK(same_file(out, folder.path() / "whole", "last/model.safetensors"));
+}
+
+TEST_CASE("train: an error is said once, by whichever process has it, and ends all") {
+  const TemporaryFolder folder;
+  const auto missing = launch(ranks(4), training((folder.path() / "missing.tsv").string(), folder.path() / "out", {}));
+  CHECK(missing.code != 0);
+  CHECK(count(missing.errors, "missing.tsv") == 1);
+  const auto pairs = write_pairs(folder.path());
+  const auto three = launch(ranks(3), training(pairs, folder.path() / "out", {"--max-steps", "5"}));
+  CHECK(three.code != 0);
+  CHECK(count(three.errors, "there are 3 ranks, expected a power of two") >= 1);
+}
+
+TEST_CASE("train: a process that is killed ends all within ten seconds, and the last checkpoint is good") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path());
+  const auto out = folder.path() / "out";
+  Program program(training(pairs, out, {"--max-steps", "1000000", "--checkpoint-every", "5"}), {}, ranks(4));
+  program.close_input();
+  while (!fs::exists(out / "last" / "training.safetensors")) {
+    INFO(program.errors());
+    REQUIRE(program.runs());
+    ::poll(nullptr, 0, 10);
+  }
+  // The last of the processes that the launcher has started.
+  pid_t last = 0;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream arguments(entry.path() / "cmdline", std::ios::binary);
+    const std::string line{std::istreambuf_iterator<char>(arguments), {}};
+    if (line.find(out.string()) == std::string::npos || !line.starts_with(ATTEND_TRANSLATE)) continue;
+    last = std::max(last, static_cast<pid_t>(std::stol(entry.path().filename().string())));
+  }
+  REQUIRE(last > 0);
+  const auto begin = std::chrono::steady_clock::now();
+  ::kill(last, SIGKILL);
+  CHECK(program.wait() != 0);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK(run({"run", "--model", out.string()}).code == 0);
+  const auto resumed = launch(ranks(2), {"train", "--resume", "--out", out.string(), "--max-steps", "1"});
+  INFO(resumed.errors);
+  CHECK(resumed.code == 0);
+}
