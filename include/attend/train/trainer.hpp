@@ -276,11 +276,10 @@ class Trainer {
     ranks_->sum(gradients);
     return gathered(std::move(losses));
   }
-  /// Lets what is drawn next depend on the step and the part alone.
+  /// Lets what is drawn next depend on the step and the part alone. The key stays, because recorded work has it.
   void draw_for(index_t part) const {
-    const auto words =
-        Generator::Stream{state_.generator_seed, static_cast<std::uint64_t>(state_.step)}.words(static_cast<std::uint64_t>(part));
-    default_generator().restore(std::uint64_t{words[0]} << 32 | words[1], 0);
+    const auto number = static_cast<std::uint64_t>(state_.step * o_.parts + part + 1);
+    default_generator().restore(state_.generator_seed, number << 16);
   }
   /// The losses of all ranks' passes, in their order.
   std::vector<PartLoss> gathered(std::vector<PartLoss> losses) const {

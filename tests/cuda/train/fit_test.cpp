@@ -3,6 +3,7 @@
 #include "attend/nn/transformer.hpp"
 #include "attend/translate/translator.hpp"
 #include "cuda/device.hpp"
+#include "train/thread_ranks.hpp"
 #include "train/toy.hpp"
 
 using namespace attend;
@@ -120,4 +121,22 @@ TEST_CASE("cuda: steps with gradients that are not finite are left out, counted 
   o.max_steps = 3;
   const auto report = fit(there, toy::corpus(20), toy::Letters(), o);
   CHECK(report.skipped == 3);
+}
+
+TEST_CASE("cuda: ranks share a device and come to the bits of one process") {
+  auto o = options();
+  o.accumulate = 1;
+  o.parts = 4;
+  auto alone = model<float, Cuda>();
+  fit(alone, toy::corpus(30), toy::Letters(), o);
+  const auto expected = toy::weights(alone);
+  const auto ends = test::ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    auto own = o;
+    own.communicator = communicator;
+    auto m = model<float, Cuda>();
+    fit(m, toy::corpus(30), toy::Letters(), own);
+    if (toy::weights(m) != expected) throw Error("other weights");
+  });
+  for (const auto& end : ends)
+    if (end) std::rethrow_exception(end);
 }
