@@ -163,6 +163,75 @@ TEST_CASE("fit: a run that stops on four ranks goes on on two to the same bits",
     CHECK(io::read_file(folder.path() / "pieces" / file) == io::read_file(folder.path() / "whole" / file));
 }
 
+TEST_CASE("fit: an optimizer in shares has the bits of a whole one, and its checkpoints are the same") {
+  const toy::Folder folder;
+  for (const optim::OptimizerOptions& optimizer :
+       {optim::OptimizerOptions(optim::AdamOptions{.learning_rate = 0.01}), optim::OptimizerOptions(optim::MuonOptions{})}) {
+    auto options = full_options();
+    options.optimizer = optimizer;
+    options.overwrite = true;
+    options.output = folder.path() / "whole";
+    const auto expected = trained(2, options).front();
+    options.shard_optimizer = true;
+    for (const index_t ranks : {1, 2, 4, 8}) {
+      INFO(ranks << " ranks");
+      options.output = folder.path() / "shares";
+      for (const auto& outcome : trained(ranks, options)) {
+        CHECK(outcome.weights == expected.weights);
+        CHECK(outcome.report.validations.size() == expected.report.validations.size());
+      }
+      const auto state = [&](const char* name) {
+        const auto file = io::SafetensorsFile::open(folder.path() / name / "last/training.safetensors");
+        std::vector<std::vector<float>> all;
+        for (const auto& tensor : file.tensors())
+          if (tensor.name.starts_with("optimizer.")) all.push_back(file.read<float>(tensor.name));
+        return all;
+      };
+      REQUIRE(!state("shares").empty());
+      CHECK((state("shares") == state("whole")));
+    }
+    // Stopped in four shares, gone on with in two, and as a whole.
+    options.output = folder.path() / "pieces";
+    std::atomic<bool> stop{false};
+    options.stop = &stop;
+    options.on_step = [&](const CurvePoint& point) { stop = point.step >= 9; };
+    (void)trained(4, options);
+    options.on_step = {};
+    options.overwrite = false;
+    options.resume = true;
+    options.max_steps = 15;
+    stop = false;
+    (void)trained(2, options);
+    options.max_steps = 0;
+    options.shard_optimizer = false;
+    CHECK(trained(1, options).front().weights == expected.weights);
+  }
+}
+
+TEST_CASE("FlatParameters: shares are all of it, of about the same size, with whole matrices", "[optim]") {
+  auto model = toy::model();
+  const optim::FlatParameters<float> parameters(nn::parameters(model), nn::hidden_matrices(model));
+  REQUIRE(!parameters.matrices().empty());
+  for (const index_t ranks : {1, 2, 4, 8}) {
+    std::vector<int> met(static_cast<std::size_t>(parameters.size()), 0);
+    for (const auto& share : parameters.shares(ranks)) {
+      index_t at = 0;
+      for (const auto& piece : share) {
+        CHECK(piece.at == at);
+        at += piece.size;
+        for (index_t i = 0; i < piece.size; ++i) ++nth(met, piece.begin + i);
+        for (const auto& m : parameters.matrices())
+          CHECK((m.begin + m.rows * m.columns <= piece.begin || piece.begin + piece.size <= m.begin ||
+                 (piece.begin <= m.begin && m.begin + m.rows * m.columns <= piece.begin + piece.size)));
+      }
+    }
+    CHECK(std::all_of(met.begin(), met.end(), [](int n) { return n <= 1; }));
+    index_t covered = 0;
+    for (const int n : met) covered += n;
+    CHECK(covered >= parameters.count());
+  }
+}
+
 TEST_CASE("fit: ranks that differ from rank 0 are told so at once", "[train]") {
   const auto ends = ThreadRanks::run(4, [&](const std::shared_ptr<Communicator>& communicator) {
     auto options = full_options();

@@ -61,7 +61,10 @@ class Muon : public OptimizerBase<T, D> {
     check_value(static_cast<Wide<T>>(o_.eps) > 0, "Muon", "eps is ", o_.eps, ", which is 0 in the parameters' type");
     check_value(!this->parameters().matrices().empty(), "Muon",
                 "no hidden matrix is known: build the FlatParameters with nn::hidden_matrices(model)");
-    for (const auto& matrix : this->parameters().matrices()) shapes_[{matrix.rows, matrix.columns}].push_back(matrix.begin);
+    for (const auto& matrix : this->parameters().matrices())
+      for (const auto& piece : this->parameters().pieces())
+        if (piece.begin <= matrix.begin && matrix.begin < piece.begin + piece.size)
+          shapes_[{matrix.rows, matrix.columns}].push_back(matrix.begin);
   }
   /// `Muon(nn::parameters(model), nn::hidden_matrices(model))`.
   Muon(const std::vector<Var<T, D>>& parameters, const std::vector<Tensor<T, D>>& matrices, const MuonOptions& options = {})
@@ -98,7 +101,7 @@ class Muon : public OptimizerBase<T, D> {
     Tensor<T, D> x({count * n}), next({count * n});  // the matrices, end to end
     const Tensor<T, D> products({count * square}), sums({count * square});
     for (index_t i = 0; i < count; ++i)
-      muon_momentum(D{}, n, o_.momentum, this->record().data(), this->gradients() + begins[i], this->memory(0) + begins[i],
+      muon_momentum(D{}, n, o_.momentum, this->record().data(), this->gradients(begins[i]), this->memory(0, begins[i]),
                     x.data() + i * n);
     unit_norm(D{}, count, n, x.data());
     const auto squares_of = [=](const Tensor<T, D>& of) { return Matrices{Matrix{of.data(), side, side}, square}; };
@@ -116,10 +119,9 @@ class Muon : public OptimizerBase<T, D> {
                  step = rate * 0.2 * std::sqrt(static_cast<double>(std::max(rows, columns)));
     const Tensor<index_t, D> kept({o_.cautious ? count : 0}, index_t{0});
     for (index_t i = 0; i < count; ++i) {
-      if (o_.cautious) keep_descending(D{}, n, this->gradients() + begins[i], x.data() + i * n, kept.data() + i);
+      if (o_.cautious) keep_descending(D{}, n, this->gradients(begins[i]), x.data() + i * n, kept.data() + i);
       muon_apply(D{}, n, step, 1 - rate * o_.weight_decay, this->record().data(), x.data() + i * n,
-                 o_.cautious ? kept.data() + i : nullptr, this->values() + begins[i],
-                 this->rounded() ? this->rounded() + begins[i] : nullptr);
+                 o_.cautious ? kept.data() + i : nullptr, this->values(begins[i]), this->rounded(begins[i]));
     }
   }
 

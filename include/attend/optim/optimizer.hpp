@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -127,35 +129,42 @@ class OptimizerBase {
   OptimizerBase(FlatParameters<T, D> parameters, double learning_rate, const std::vector<Memory>& memories)
       : parameters_(std::move(parameters)) {
     set_learning_rate(learning_rate);
-    const index_t n = parameters_.size();
+    const index_t n = parameters_.remembered();
     for (const auto& [name, size] : memories) memory_.push_back({name, Tensor<Wide<T>, D>({size.value_or(n)}, Wide<T>(0))});
     if constexpr (own_values) {
       memory_.push_back({"value", Tensor<Wide<T>, D>({n})});
-      convert(D{}, n, parameters_.values().data(), memory_.back().values.data());
+      for (const auto& [begin, count, at] : parameters_.pieces())
+        convert(D{}, count, parameters_.values().data() + begin, memory_.back().values.data() + at);
     }
     record_.assign(Tensor<UpdateRecord>({1}, UpdateRecord{}));
   }
 
-  [[nodiscard]] T* gradients() const { return parameters_.gradients().data(); }
-  /// What the update works on, and its copy in the model's type if that is another.
-  [[nodiscard]] Wide<T>* values() const {
-    if constexpr (own_values) return memory_.back().values.data();
-    else return parameters_.values().data();
+  /// The gradients from element `begin` of the buffers on.
+  [[nodiscard]] T* gradients(index_t begin = 0) const { return parameters_.gradients().data() + begin; }
+  /// What the update works on, from element `begin` of a piece on, and its copy in the model's type if that is another.
+  [[nodiscard]] Wide<T>* values(index_t begin) const {
+    if constexpr (own_values) return memory_.back().values.data() + place(begin);
+    else return parameters_.values().data() + begin;
   }
-  [[nodiscard]] T* rounded() const { return own_values ? parameters_.values().data() : nullptr; }
-  [[nodiscard]] Wide<T>* memory(std::size_t i) const { return memory_[i].values.data(); }
-  /// `memory(i)` from `begin` on, as a tensor that shares it.
+  [[nodiscard]] T* rounded(index_t begin) const { return own_values ? parameters_.values().data() + begin : nullptr; }
+  /// What is remembered of a piece from element `begin` of the buffers on.
+  [[nodiscard]] Wide<T>* memory(std::size_t i, index_t begin) const { return memory_[i].values.data() + place(begin); }
+  /// Numbers of a memory from its number `begin` on, as a tensor that shares them.
   [[nodiscard]] Tensor<Wide<T>, D> memory(std::size_t i, index_t begin, const Shape& shape) const {
     return memory_[i].values.rows(begin, shape.size()).reshape(shape);
   }
-  /// Moves `size` numbers from `begin` on by a rule, whose memory is the first that there is. See `UpdateRule`.
+  /// Moves `size` numbers from `begin` on by a rule, whose memory is the first that there is, as far as they are in the pieces.
+  /// See `UpdateRule`.
   template <UpdateRule Rule>
   void move_by(const Rule& rule, index_t begin, index_t size) const {
-    [&]<std::size_t... i>(std::index_sequence<i...>) {
-      update_by(D{}, size, rule, record_.data(), gradients() + begin, values() + begin, rounded() ? rounded() + begin : nullptr,
-                (memory(i) + begin)...);
+    for (const auto& piece : parameters_.pieces()) {
+      const index_t first = std::max(begin, piece.begin), last = std::min(begin + size, piece.begin + piece.size);
+      if (first >= last) continue;
+      [&]<std::size_t... i>(std::index_sequence<i...>) {
+        update_by(D{}, last - first, rule, record_.data(), gradients(first), values(first), rounded(first), memory(i, first)...);
+      }
+      (std::make_index_sequence<Rule::memories>());
     }
-    (std::make_index_sequence<Rule::memories>());
   }
   /// The same of all.
   template <UpdateRule Rule>
@@ -166,6 +175,12 @@ class OptimizerBase {
  private:
   static constexpr bool own_values = !std::same_as<T, Wide<T>>;
 
+  /// Where what is remembered of element `begin` stands.
+  [[nodiscard]] index_t place(index_t begin) const {
+    const auto& pieces = parameters_.pieces();
+    const auto next = std::upper_bound(pieces.begin(), pieces.end(), begin, [](index_t b, const auto& p) { return b < p.begin; });
+    return begin - std::prev(next)->begin + std::prev(next)->at;
+  }
   /// Lets `look` judge the gradients and count the update; false where it is known without a look that it is left out.
   template <class F>
   bool begin(F&& look) {

@@ -36,6 +36,10 @@ class FlatParameters {
   struct Range {
     index_t begin, size;
   };
+  /// A part of the buffers of which an optimizer remembers something, from its element `at` on.
+  struct Piece {
+    index_t begin, size, at;
+  };
 
   /// `matrices` are views of those parameters, or of rows of them, that an optimizer may treat as matrices: see
   /// `nn::hidden_matrices`. Throws ValueError if nothing is left to train, where a Var is the result of a computation and no
@@ -53,6 +57,7 @@ class FlatParameters {
     }
     check_value(!s.slots.empty(), "FlatParameters", "none of ", parameters.size(), " parameters is trainable");
     for (const Slot& slot : s.slots) find_matrices(slot, matrices);
+    s.pieces = {{0, s.size, 0}};
     s.values = Tensor<T, D>({s.size}, T(0));
     s.gradients = Tensor<T, D>({s.size}, T(0));
     gather();
@@ -78,6 +83,48 @@ class FlatParameters {
   [[nodiscard]] const std::vector<Matrix>& matrices() const { return state_->matrices; }
   /// The parameters that hold none of them, each part a whole number of cache lines.
   [[nodiscard]] const std::vector<Range>& others() const { return state_->others; }
+  /// What an optimizer over these moves and remembers: all of it, or a share, see `share_out`.
+  [[nodiscard]] const std::vector<Piece>& pieces() const { return state_->pieces; }
+  /// Elements of the pieces.
+  [[nodiscard]] index_t remembered() const { return remembered(pieces()); }
+  [[nodiscard]] static index_t remembered(const std::vector<Piece>& pieces) {
+    return pieces.empty() ? 0 : pieces.back().at + pieces.back().size;
+  }
+  /// The pieces of each of so many ranks: about the same number of elements, whole matrices, and of these about the same work for
+  /// an optimizer that multiplies them.
+  [[nodiscard]] std::vector<std::vector<Piece>> shares(index_t ranks) const {
+    std::vector<std::vector<Range>> ranges(static_cast<std::size_t>(ranks));
+    index_t others = 0, before = 0;
+    for (const Range& range : state_->others) others += range.size;
+    const index_t lines = (others + unit - 1) / unit;  // ranges are whole numbers of lines but for the last
+    for (const Range& range : state_->others) {
+      for (index_t rank = 0; rank < ranks; ++rank) {
+        const index_t first = std::max(before, lines * rank / ranks * unit);
+        const index_t last = std::min(before + range.size, lines * (rank + 1) / ranks * unit);
+        if (first < last) nth(ranges, rank).push_back({range.begin + first - before, last - first});
+      }
+      before += range.size;
+    }
+    std::vector<Matrix> matrices = state_->matrices;
+    const auto work = [](const Matrix& m) { return m.rows * m.columns * std::min(m.rows, m.columns); };
+    std::stable_sort(matrices.begin(), matrices.end(), [&](const Matrix& a, const Matrix& b) { return work(a) > work(b); });
+    std::vector<index_t> load(static_cast<std::size_t>(ranks), 0);
+    for (const Matrix& m : matrices) {
+      const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+      load[least] += work(m);
+      ranges[least].push_back({m.begin, m.rows * m.columns});
+    }
+    std::vector<std::vector<Piece>> pieces;
+    for (auto& own : ranges) {
+      std::sort(own.begin(), own.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+      pieces.emplace_back();
+      for (const Range& r : own) pieces.back().push_back({r.begin, r.size, remembered(pieces.back())});
+    }
+    return pieces;
+  }
+  /// Leaves all but the share of one rank to others: an optimizer that is made afterwards moves and remembers no more, and
+  /// whoever calls its `step` brings the values of the other shares. The gradients are still those of all.
+  void share_out(index_t rank, index_t ranks) const { state_->pieces = nth(shares(ranks), rank); }
   /// `[512, 512] [512] ...`: the shapes in their order. Buffers of an equal layout may be copied into each other.
   [[nodiscard]] std::string layout() const {
     std::string text;
@@ -128,6 +175,7 @@ class FlatParameters {
     std::vector<Slot> slots;
     std::vector<Matrix> matrices;
     std::vector<Range> others;
+    std::vector<Piece> pieces;
     Tensor<T, D> values, gradients;
     index_t size = 0, count = 0;
     bool finite = true;

@@ -117,11 +117,37 @@ class Communicator {
     broadcast(packed);
     return unpacked_texts(packed);
   }
+  /// `bytes` are the pieces of all ranks, end to end, of that many bytes each; this rank has its own, and gets the others. Throws
+  /// ValueError unless the number of ranks is a power of two.
+  void gather_pieces(std::span<std::byte> bytes, std::span<const std::size_t> sizes) {
+    check_power_of_two("gather_pieces");
+    std::vector<std::size_t> begin{0};
+    for (const std::size_t n : sizes) begin.push_back(begin.back() + n);
+    for (index_t distance = 1; distance < size(); distance *= 2) {  // what 1, 2, 4, ... neighbours have already
+      const auto group = [&](index_t of) {
+        const auto first = static_cast<std::size_t>(of / distance * distance);
+        return bytes.subspan(begin[first], begin[first + static_cast<std::size_t>(distance)] - begin[first]);
+      };
+      exchange(rank() ^ distance, group(rank()), group(rank() ^ distance));
+    }
+  }
+
   /// A text of any length to one other rank, which receives it.
   void send(index_t other, std::string_view text) {
     const std::size_t n = text.size();
     exchange(other, std::as_bytes(std::span(&n, 1)), {});
     if (n > 0) exchange(other, std::as_bytes(std::span(text.data(), n)), {});
+  }
+  /// A tensor, of which both know the shape.
+  template <class T, Device D>
+  void send(index_t other, const Tensor<T, D>& x) {
+    exchange(other, std::as_bytes(x.template to<Cpu>().span()), {});
+  }
+  template <class T, Device D>
+  void receive(index_t other, const Tensor<T, D>& x) {
+    const Tensor<T> host = x.template to<Cpu>();
+    exchange(other, {}, std::as_writable_bytes(host.span()));
+    if constexpr (!std::same_as<D, Cpu>) x.assign(host);
   }
   std::string receive(index_t other) {
     std::size_t n = 0;
@@ -132,6 +158,10 @@ class Communicator {
   }
 
  private:
+  void check_power_of_two(const char* operation) const {
+    check_value(std::has_single_bit(static_cast<std::size_t>(size())), operation, "there are ", size(),
+                " ranks, expected a power of two");
+  }
   struct Part {
     index_t begin, size;
   };
@@ -140,8 +170,7 @@ class Communicator {
   template <class T>
   void sum_on_host(const Tensor<T>& x) {
     const index_t n = size(), me = rank();
-    check_value(std::has_single_bit(static_cast<std::size_t>(n)), "Communicator", "there are ", n,
-                " ranks, expected a power of two for sums in a fixed order");
+    check_power_of_two("sum");
     constexpr index_t line = static_cast<index_t>(memory_alignment / sizeof(T));
     std::vector<Part> given;  // to each partner
     Part kept{0, x.size()};
@@ -153,13 +182,21 @@ class Communicator {
       kept = low;
       given.push_back(high);
       exchange(me ^ distance, bytes(x, high), writable(received, {0, kept.size}));
-      add_into(Cpu{}, kept.size, received.data(), x.data() + kept.begin);
+      add(kept.size, received.data(), x.data() + kept.begin);
     }
     for (index_t distance = n / 2; distance > 0; distance /= 2) {
       const Part other = given.back();
       given.pop_back();
       exchange(me ^ distance, bytes(x, kept), writable(x, other));
       kept = {std::min(kept.begin, other.begin), kept.size + other.size};
+    }
+  }
+  template <class T>
+  static void add(index_t n, const T* x, T* y) {
+    if constexpr (std::same_as<T, Wide<T>>) {
+      add_into(Cpu{}, n, x, y);
+    } else {  // a type of devices, which add it up in a wider one
+      for (index_t i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<Wide<T>>(y[i]) + static_cast<Wide<T>>(x[i]));
     }
   }
   template <class T>

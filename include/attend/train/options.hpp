@@ -53,6 +53,10 @@ struct FitOptions {
   /// by pair: what comes out is the same for any number of ranks that divides it, and for one process alone. Automatic: 8 with a
   /// communicator (or as many as there are ranks, if these are more), else 1.
   index_t parts = automatic;
+  /// Each rank remembers, and moves, a share of the parameters (moments, float copies of bfloat16 weights), and passes what it
+  /// has moved on: 1 / ranks of the optimizer's memory and of its work, for another pass of the weights between ranks. The bits
+  /// are the same. An exception then ends the run without a checkpoint of its last step.
+  bool shard_optimizer = false;
 
   double label_smoothing = 0.1;  ///< in training; the validation loss is without
   /// R-Drop's alpha: each batch passes through the model twice, with dropout of its own, and the two outcomes are drawn together.
@@ -132,6 +136,8 @@ struct FitOptions {
           Flag{"A batch is cut into so many parts, which ranks share: the same number gives the same model by any number of "
                "ranks. 8 "
                "under mpirun, else 1"});
+    field("shard_optimizer", &O::shard_optimizer,
+          Flag{"Each rank keeps and moves a share of what the optimizer remembers, and passes the weights on", nullptr, "BOOL"});
     field("max_length", &O::max_length, at_least(1));
     field("bucket_width", &O::bucket_width, at_least(0));
     field("label_smoothing", &O::label_smoothing, less_than_1(), Flag{"Share of the target spread over all words"});

@@ -33,7 +33,7 @@ class Ranks {
     std::string text(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(V));
     text = joined(communicator_->gather(text));
     std::vector<V> all(text.size() / sizeof(V));
-    std::memcpy(all.data(), text.data(), all.size() * sizeof(V));
+    if (!all.empty()) std::memcpy(all.data(), text.data(), text.size());
     return all;
   }
   std::vector<std::string> gather(const std::vector<std::string>& mine) const {

@@ -55,7 +55,7 @@ class Trainer {
         o_(options_of(ranks_, completed(check(options), run_facts(model, pairs.size())))),
         batches_(std::move(pairs), tokenizer.bos(), tokenizer.eos(), batch_options(o_.accumulate)),
         epoch_(batches_.epoch(0)),
-        optimizer_(optim::FlatParameters<T, D>(nn::parameters(model), nn::hidden_matrices(model)), *o_.optimizer),
+        optimizer_(parameters_of_rank(), *o_.optimizer),
         schedule_(run_schedule(o_, total_steps())),
         folder_(o_.output),
         reporter_(o_) {
@@ -75,7 +75,7 @@ class Trainer {
       while (true) {
         if (validation_due()) validate();
         if (keeping_due()) keep();
-        if (checkpoint_due()) checkpoint();
+        if (agreed(checkpoint_due())) checkpoint();
         if (const auto reason = stop_reason()) return end(*reason);
         step();
       }
@@ -86,6 +86,19 @@ class Trainer {
   }
 
  private:
+  optim::FlatParameters<T, D> parameters_of_rank() const {
+    optim::FlatParameters<T, D> parameters(nn::parameters(model_), nn::hidden_matrices(model_));
+    if (sharded()) parameters.share_out(ranks_.rank(), ranks_.size());
+    return parameters;
+  }
+  /// Whether the optimizer's memory is in several ranks.
+  [[nodiscard]] bool sharded() const { return o_.shard_optimizer && ranks_.size() > 1; }
+  /// What rank 0 decides, if all ranks have to take part in it.
+  [[nodiscard]] bool agreed(bool mine) const {
+    if (sharded()) ranks_->broadcast(mine);
+    return mine;
+  }
+
   struct EvaluationAfterwards {
     Model& model;
     ~EvaluationAfterwards() { nn::set_training(model, false); }
@@ -145,10 +158,11 @@ class Trainer {
 
   void load() {
     folder_.load_last([&](const std::filesystem::path& path) {
-      auto memory = this->memory();
+      auto memory = sharded() ? whole_memory() : this->memory();
       state_ = read_training_state(path, identity(), model_, memory, optimizer_.parameters().layout());
       if (average_) memory.entries.pop_back();
-      optimizer_.restore(memory);
+      if (sharded()) restored_ = std::move(memory);
+      else optimizer_.restore(memory);
       epoch_ = batches_.epoch(state_.epoch);
       if (state_.position >= epoch_.size())
         throw FormatError("resume: ", path.string(), ": position is ", state_.position, " in an epoch of ", epoch_.size(),
@@ -166,6 +180,7 @@ class Trainer {
     FitOptions::fields([&](const char* name, auto member, const auto&...) {
       using V = std::remove_cvref_t<decltype(o_.*member)>;
       if constexpr (NamedEnum<V>) ours[name] = name_of(o_.*member);
+      else if constexpr (std::same_as<V, bool>) ours[name] = o_.*member ? "true" : "false";
       else if constexpr (std::is_arithmetic_v<V>)
         if (std::string_view(name) != "keep_checkpoints") ours[name] = number_text(o_.*member);  // rank 0's matter
     });
@@ -189,14 +204,100 @@ class Trainer {
     detail::for_numbers(state_, [&](const char*, auto& value) { ranks_->broadcast(value); });
     default_generator().restore(state_.generator_seed, state_.generator_drawn);
     for (const auto& t : nn::state(model_)) ranks_->broadcast(t.value);
-    auto memory = optimizer_.state();
+    auto memory = sharded() ? scattered() : optimizer_.state();
     ranks_->broadcast(memory.steps), ranks_->broadcast(memory.skipped);
-    for (const auto& entry : memory.entries) ranks_->broadcast(entry.values);
+    if (!sharded())
+      for (const auto& entry : memory.entries) ranks_->broadcast(entry.values);
     optimizer_.restore(memory);
     if (average_) ranks_->broadcast(average_->values());
     weights_changed();
     if (!ranks_.leads()) epoch_ = batches_.epoch(state_.epoch);
     agreed_seconds_ = state_.seconds;
+  }
+  /// Memory of all parameters, with nothing in it yet: what a checkpoint has.
+  [[nodiscard]] optim::OptimizerState<T, D> whole_memory() const {
+    auto memory = this->memory();
+    for (auto& entry : memory.entries)
+      if (entry.values.size() != optimizer_.parameters().size())
+        entry.values = Tensor<Wide<T>, D>({optimizer_.parameters().size()}, Wide<T>(0));
+    return memory;
+  }
+  /// f(piece, the elements of `whole` that it is, the elements of `own` that it is).
+  template <class F>
+  static void for_pieces(const std::vector<typename optim::FlatParameters<T, D>::Piece>& pieces, const Tensor<Wide<T>, D>& whole,
+                         const Tensor<Wide<T>, D>& own, F&& f) {
+    for (const auto& [begin, size, at] : pieces) f(size, whole.data() + begin, own.data() + at);
+  }
+  /// The memory of all ranks in rank 0, for a checkpoint; elsewhere of no use.
+  [[nodiscard]] optim::OptimizerState<T, D> gathered_memory() const {
+    auto own = this->memory();
+    if (!sharded()) return own;
+    const auto shares = optimizer_.parameters().shares(ranks_.size());
+    auto whole = ranks_.leads() ? whole_memory() : own;
+    for (std::size_t i = 0; i < own.entries.size() - (average_ ? 1 : 0); ++i) {  // the average is whole in all ranks
+      if (!ranks_.leads()) {
+        ranks_->send(0, own.entries[i].values);
+        continue;
+      }
+      for (index_t rank = 0; rank < ranks_.size(); ++rank) {
+        const Tensor<Wide<T>, D> theirs({optimizer_.parameters().remembered(nth(shares, rank))});
+        if (rank == 0) theirs.assign(own.entries[i].values);
+        else ranks_->receive(rank, theirs);
+        for_pieces(nth(shares, rank), whole.entries[i].values, theirs,
+                   [](index_t n, Wide<T>* to, const Wide<T>* from) { copy(D{}, n, from, to); });
+      }
+    }
+    return whole;
+  }
+  /// The other way: what each rank has to remember of what rank 0 has read.
+  [[nodiscard]] optim::OptimizerState<T, D> scattered() {
+    auto own = optimizer_.state();
+    bool restored = restored_.has_value();
+    ranks_->broadcast(restored);
+    if (!restored) return own;
+    const auto shares = optimizer_.parameters().shares(ranks_.size());
+    for (std::size_t i = 0; i < own.entries.size(); ++i)
+      for (index_t rank = ranks_.size() - 1; rank >= 0; --rank) {
+        if (!ranks_.leads()) {
+          if (rank == ranks_.rank()) ranks_->receive(0, own.entries[i].values);
+          continue;
+        }
+        const Tensor<Wide<T>, D> theirs({optimizer_.parameters().remembered(nth(shares, rank))});
+        for_pieces(nth(shares, rank), restored_->entries[i].values, theirs,
+                   [](index_t n, const Wide<T>* from, Wide<T>* to) { copy(D{}, n, from, to); });
+        if (rank > 0) ranks_->send(rank, theirs);
+        else own.entries[i].values.assign(theirs);
+      }
+    if (ranks_.leads()) own.steps = restored_->steps, own.skipped = restored_->skipped;
+    restored_.reset();
+    return own;
+  }
+  /// Brings the weights that the other ranks have moved.
+  void gather_weights() {
+    if (!sharded()) return;
+    const auto& parameters = optimizer_.parameters();
+    if (shares_.empty()) {
+      shares_ = parameters.shares(ranks_.size());
+      for (const auto& share : shares_)
+        share_bytes_.push_back(static_cast<std::size_t>(parameters.remembered(share)) * sizeof(T));
+      travelling_ = Tensor<T>({parameters.size()});
+    }
+    const Tensor<T> host = parameters.values().template to<Cpu>();
+    const auto each = [&](auto&& f) {
+      index_t before = 0;
+      for (index_t rank = 0; rank < ranks_.size(); before += parameters.remembered(nth(shares_, rank++)))
+        for (const auto& [begin, size, at] : nth(shares_, rank))
+          f(rank, size, host.data() + begin, travelling_.data() + before + at);
+    };
+    each([&](index_t rank, index_t n, const T* from, T* to) {
+      if (rank == ranks_.rank()) copy(Cpu{}, n, from, to);
+    });
+    ranks_->gather_pieces(std::as_writable_bytes(travelling_.span()), share_bytes_);
+    each([&](index_t rank, index_t n, T* to, const T* from) {
+      if (rank != ranks_.rank()) copy(Cpu{}, n, from, to);
+    });
+    if constexpr (!std::same_as<D, Cpu>) parameters.values().assign(host);
+    weights_changed();
   }
   /// What ranks tell each other after each step.
   struct Word {
@@ -238,6 +339,7 @@ class Trainer {
     sound_ = false;
     optimizer_.update(rate, o_.clip_norm);
     ++state_.step;
+    gather_weights();
     agree();
     if (average_) average_->update(state_.step, optimizer_.record().data());
     state_.tokens += labels;
@@ -355,7 +457,7 @@ class Trainer {
     state_.validations.push_back(point);
     reporter_.validation(point, measured->translations, validation_->batches().kept());
     saved_step_ = -1;  // what was saved does not know of this
-    if (point.best && folder_.used()) {
+    if (point.best && agreed(folder_.used())) {
       averaged.end();
       checkpoint();  // so that a run that goes on from `last` knows of this best
     }
@@ -385,8 +487,10 @@ class Trainer {
   }
   void save() {
     if (!ranks_) state_.seconds = clock_.seconds();
+    const auto memory = gathered_memory();
+    if (!folder_.used()) return;
     folder_.save_last(model_, tokenizer_, [&](const std::filesystem::path& path) {
-      write_training_state(path, state_, identity(), model_, memory(), optimizer_.parameters().layout());
+      write_training_state(path, state_, identity(), model_, memory, optimizer_.parameters().layout());
     });
     saved_step_ = state_.step;
   }
@@ -410,7 +514,7 @@ class Trainer {
   }
   /// Saves what there is where an exception ends the run, but for a run that has diverged, whose last checkpoint is better.
   void rescue() noexcept {
-    if (!folder_.used() || !sound_ || state_.step == 0 || saved_step_ == state_.step) return;
+    if (!folder_.used() || !sound_ || state_.step == 0 || saved_step_ == state_.step || sharded()) return;
     try {
       while (const auto outcome = updates_.next(0)) add(outcome->point, outcome->labels);
       if (attempt("; the run ends without a checkpoint of its last step", [&] { save(); }))
@@ -433,7 +537,7 @@ class Trainer {
     conclude_but(0);
     const bool validated = !validation_ || state_.validated == state_.step || state_.step == 0;
     if (reason != StopReason::interrupted && !validated) validate();
-    if (folder_.used() && saved_step_ != state_.step) {
+    if (agreed(folder_.used() && saved_step_ != state_.step)) {
       note_generator();
       sound_ = false;  // what cannot be written now will not be a moment later
       in_context("fit: the last checkpoint: ", [&] { save(); });
@@ -512,6 +616,10 @@ class Trainer {
   bool sound_ = true;                                   // whether weights and state belong together and are worth a checkpoint
   RunClock clock_;
   double checkpoint_time_ = 0;
+  std::optional<optim::OptimizerState<T, D>> restored_;  // what rank 0 has read for all
+  std::vector<std::vector<typename optim::FlatParameters<T, D>::Piece>> shares_;
+  std::vector<std::size_t> share_bytes_;
+  Tensor<T> travelling_;             // the weights of all shares, end to end
   double agreed_seconds_ = 0;        // with the other ranks
   bool agreed_interrupted_ = false;  // in any of them
 };
