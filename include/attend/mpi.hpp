@@ -48,15 +48,13 @@ inline bool launched() {
   return false;
 }
 
-struct WorldOptions {
-  /// How long a rank may keep the others waiting before it counts as lost. ATTEND_RANK_SECONDS overrides it.
-  double timeout_seconds = 600;
-};
-
 /// All processes that were started together. There is one in a process; it ends MPI at the end of the program if it began it.
+///
+/// `timeout_seconds` is how long a rank may keep the others waiting before it counts as lost; the environment's ATTEND_RANK_SECONDS
+/// overrides it.
 class World final : public train::Communicator {
  public:
-  explicit World(const WorldOptions& options = {}) : timeout_(options.timeout_seconds) {
+  explicit World(double timeout_seconds = 600) : timeout_(timeout_seconds) {
     if (const char* seconds = std::getenv("ATTEND_RANK_SECONDS")) {
       check_value(parse_number(std::string_view(seconds), timeout_), "ATTEND_RANK_SECONDS", "`", detail::printable(seconds),
                   "`, expected a number");
@@ -199,8 +197,8 @@ class World final : public train::Communicator {
 };
 
 /// The processes that were started together, this one alone if nothing started several. Throws RankError if MPI cannot be had.
-inline std::shared_ptr<train::Communicator> world(const WorldOptions& options = {}) {
-  static const auto all = std::make_shared<World>(options);
+inline std::shared_ptr<train::Communicator> world(double timeout_seconds = 600) {
+  static const auto all = std::make_shared<World>(timeout_seconds);
   return all;
 }
 
