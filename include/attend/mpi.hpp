@@ -50,8 +50,8 @@ inline bool launched() {
 
 /// All processes that were started together. There is one in a process; it ends MPI at the end of the program if it began it.
 ///
-/// `timeout_seconds` is how long a rank may keep the others waiting before it counts as lost; the environment's ATTEND_RANK_SECONDS
-/// overrides it.
+/// `timeout_seconds` is how long a rank may keep the others waiting before it counts as lost; the environment's
+/// ATTEND_RANK_SECONDS overrides it.
 class World final : public train::Communicator {
  public:
   explicit World(double timeout_seconds = 600) : timeout_(timeout_seconds) {
