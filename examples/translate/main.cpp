@@ -16,7 +16,6 @@
 #include "attend/version.hpp"
 #include "commands/commands.hpp"
 #include "help.hpp"
-#include "ranks.hpp"
 
 namespace {
 
@@ -135,14 +134,11 @@ int main(int argc, char** argv) {
     }
     flush_output();
     return translate::exit_code;
-  } catch (const attend::train::RankError& e) {
-    std::fprintf(stderr, "translate: %s\n", one_line(e.what()).c_str());  // which only the first of several processes prints
-    return failed;
   } catch (const std::bad_alloc&) {
-    std::fprintf(translate::error_stream(), "translate: out of memory\n");
+    std::fprintf(stderr, "translate: out of memory\n");
     return failed;
   } catch (const std::exception& e) {
-    std::fprintf(translate::error_stream(), "translate: %s\n", one_line(e.what()).c_str());
+    std::fprintf(stderr, "translate: %s\n", one_line(e.what()).c_str());
     return failed;
   }
 }

@@ -22,12 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace attend;
 
-std::FILE* errors = stderr;
-
-/// Lets this process be silent, but for errors.
+/// Lets this process be silent.
 void be_silent() {
-  if (const int own = dup(STDERR_FILENO); own >= 0)
-    if (std::FILE* stream = fdopen(own, "w")) errors = stream;
   for (std::FILE* stream : {stdout, stderr})
     if (std::freopen("/dev/null", "w", stream) == nullptr) throw IoError("ranks: /dev/null cannot be opened");
 }
@@ -43,8 +39,6 @@ int launched_size() {
 #endif
 
 }  // namespace
-
-std::FILE* error_stream() { return errors; }
 
 RankList launched_ranks() {
 #if defined(TRANSLATE_WITH_MPI)

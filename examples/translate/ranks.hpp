@@ -13,13 +13,11 @@ namespace translate {
 
 using RankList = std::shared_ptr<attend::train::Communicator>;
 
-/// The processes that were started together; null if this one was started alone. From then on only the first of them prints.
-/// Throws ValueError if several were started and the program was built without MPI.
+/// The processes that were started together; null if this one was started alone. From then on only the first of them prints,
+/// which the others tell of their errors. Throws ValueError if several were started and the program was built without MPI.
 RankList launched_ranks();
 /// Whether this is the one that prints, reads and writes files.
 inline bool leads(const RankList& ranks) { return !ranks || ranks->rank() == 0; }
-/// Where errors go, of a process that prints nothing else too.
-std::FILE* error_stream();
 
 /// What the first process has, to all.
 void share(const RankList& ranks, attend::text::Corpus& corpus);

@@ -54,7 +54,7 @@ inline bool launched() {
 /// ATTEND_RANK_SECONDS overrides it.
 class World final : public train::Communicator {
  public:
-  explicit World(double timeout_seconds = 600) : timeout_(timeout_seconds) {
+  explicit World(double timeout_seconds = 1800) : timeout_(timeout_seconds) {
     if (const char* seconds = std::getenv("ATTEND_RANK_SECONDS")) {
       check_value(parse_number(std::string_view(seconds), timeout_), "ATTEND_RANK_SECONDS", "`", detail::printable(seconds),
                   "`, expected a number");
@@ -76,6 +76,7 @@ class World final : public train::Communicator {
     rank_ = number;
     check("MPI_Comm_size", MPI_Comm_size(ranks_, &number));
     size_ = number;
+    unfinished_.reserve(2 * static_cast<std::size_t>(size_));
   }
   ~World() override {
     int finalized = 0;
@@ -99,20 +100,22 @@ class World final : public train::Communicator {
       if (!out.empty())
         check("MPI_Isend", MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_BYTE, static_cast<int>(other), tag_data,
                                      ranks_, &requests[1]));
-      wait(requests, other);
+      wait(requests, other, in.size());
       sent = sent.subspan(out.size());
       received = received.subspan(in.size());
     }
   }
 
   void fail(std::string_view why) noexcept override {
+    if (broken_) return;
     broken_ = true;
-    why_ = std::string(why.substr(0, most_why));
+    const std::size_t n = std::min(why.size(), why_.size());
+    std::copy_n(why.begin(), n, why_.begin());
     for (index_t other = 0; other < size_; ++other) {
       if (other == rank_) continue;
       MPI_Request request = MPI_REQUEST_NULL;  // the message is short, and goes out while nobody waits for it
-      if (MPI_Isend(why_.data(), static_cast<int>(why_.size()), MPI_CHAR, static_cast<int>(other), tag_failure, ranks_,
-                    &request) == MPI_SUCCESS)
+      if (MPI_Isend(why_.data(), static_cast<int>(n), MPI_CHAR, static_cast<int>(other), tag_failure, ranks_, &request) ==
+          MPI_SUCCESS)
         unfinished_.push_back(request);
     }
     progress(0.2);
@@ -121,25 +124,42 @@ class World final : public train::Communicator {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int tag_data = 1, tag_failure = 2, tag_parted = 3;
-  static constexpr std::size_t most_why = 2000;
 
   static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-  /// Until both are done. A message comes within microseconds or after a pass through the model: the first are worth waiting for
-  /// without a rest, the others are not.
-  void wait(std::array<MPI_Request, 2>& requests, index_t other) {
+  /// Until both are done, that which receives so many bytes and that which sends. A message comes within microseconds or after a
+  /// pass through the model: the first are worth waiting for without a rest, the others are not.
+  void wait(std::array<MPI_Request, 2>& requests, index_t other, std::size_t expected) {
+    try {
+      std::array<MPI_Status, 2> statuses;
+      poll(requests, statuses, other);
+      int received = 0;
+      if (expected > 0) check("MPI_Get_count", MPI_Get_count(&statuses[0], MPI_BYTE, &received));
+      if (static_cast<std::size_t>(received) != expected)
+        throw train::RankError("rank ", other, " sent ", received, " bytes, expected ", expected,
+                               ": the ranks do not do the same");
+    } catch (const train::RankError& e) {
+      for (MPI_Request& request : requests)
+        if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+      if (requests[0] != MPI_REQUEST_NULL) MPI_Wait(&requests[0], MPI_STATUS_IGNORE);  // nothing is written any more
+      fail(e.what());
+      throw;
+    }
+  }
+  void poll(std::array<MPI_Request, 2>& requests, std::array<MPI_Status, 2>& statuses, index_t other) {
     const auto begin = Clock::now();
     for (index_t turn = 0;; ++turn) {
       int done = 0;
-      check("MPI_Testall", MPI_Testall(2, requests.data(), &done, MPI_STATUSES_IGNORE));
+      if (const int code = MPI_Testall(2, requests.data(), &done, statuses.data()); code == MPI_ERR_IN_STATUS)
+        for (const MPI_Status& status : statuses)
+          check("MPI_Testall", status.MPI_ERROR == MPI_ERR_PENDING ? MPI_SUCCESS : status.MPI_ERROR);
+      else check("MPI_Testall", code);
       if (done) return;
       if (turn < 200) continue;
       if (turn % 64 == 0) look_for_failure();
       const double waited = seconds_since(begin);
-      if (waited > timeout_) {
-        broken_ = true;
+      if (waited > timeout_)
         throw train::RankError("rank ", other, " has kept rank ", rank_, " waiting for ", timeout_, " seconds");
-      }
       if (waited < 0.001) std::this_thread::yield();
       else std::this_thread::sleep_for(std::chrono::microseconds(waited < 0.1 ? 20 : 200));
     }
@@ -154,7 +174,7 @@ class World final : public train::Communicator {
     check("MPI_Get_count", MPI_Get_count(&status, MPI_CHAR, &length));
     std::string why(static_cast<std::size_t>(length), ' ');
     check("MPI_Recv", MPI_Recv(why.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_failure, ranks_, MPI_STATUS_IGNORE));
-    broken_ = true;
+    broken_ = true;  // the others know
     throw train::RankError("rank ", status.MPI_SOURCE, " failed: ", why);
   }
   /// Lets MPI work on what is under way.
@@ -177,8 +197,9 @@ class World final : public train::Communicator {
         if (MPI_Isend(&word, 1, MPI_BYTE, static_cast<int>(other), tag_parted, ranks_, &unfinished_.back()) != MPI_SUCCESS) break;
       }
       progress(1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // for what the others still have to put away
     } else {
-      for (const auto begin = Clock::now(); seconds_since(begin) < 8;) {
+      for (const auto begin = Clock::now(); seconds_since(begin) < timeout_;) {
         int found = 0;
         if (MPI_Iprobe(0, tag_parted, ranks_, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found) break;
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -192,12 +213,12 @@ class World final : public train::Communicator {
   double timeout_;
   bool ends_mpi_ = false;
   bool broken_ = false;  // a rank has failed or is lost
-  std::string why_;
+  std::array<char, 2000> why_{};
   std::vector<MPI_Request> unfinished_;
 };
 
 /// The processes that were started together, this one alone if nothing started several. Throws RankError if MPI cannot be had.
-inline std::shared_ptr<train::Communicator> world(double timeout_seconds = 600) {
+inline std::shared_ptr<train::Communicator> world(double timeout_seconds = 1800) {
   static const auto all = std::make_shared<World>(timeout_seconds);
   return all;
 }

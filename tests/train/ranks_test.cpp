@@ -269,6 +269,24 @@ TEST_CASE("fit: where a rank fails the others end too, with a checkpoint of the 
   check_equal(trained(2, options).front(), trained(0, full_options()).front());
 }
 
+TEST_CASE("fit: ranks whose weights have come apart say so at the next step", "[train]") {
+  const auto ends = ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    auto options = full_options();
+    options.communicator = communicator;
+    auto model = toy::model(0.3);
+    options.translate = [&](const std::vector<std::string>& sources) {
+      if (communicator->rank() == 1) model.head.weight.value().data()[0] += 0.25f;
+      return sources;
+    };
+    options.average_decay = 0;
+    fit(model, toy::corpus(100), toy::Letters(), options);
+  });
+  for (const auto& end : ends) {
+    REQUIRE(end);
+    CHECK_THROWS_WITH(std::rethrow_exception(end), Contains("rank 1 has other weights than rank 0 after step 7"));
+  }
+}
+
 TEST_CASE("fit: parts and ranks that do not go together are refused", "[train]") {
   auto options = full_options();
   options.parts = 6;

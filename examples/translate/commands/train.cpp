@@ -193,6 +193,10 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model_of_ranks(const 
   return first;
 }
 
+index_t parts_of(const TrainCommand& flags) {
+  return train::completed({.communicator = flags.ranks, .parts = flags.train.fit.given.parts}, {}).parts;
+}
+
 /// Trains, once it is known where and in what numbers. `lock` is that of the folder, if there is one already.
 template <class T, Device D>
 void train_model(const CLI::App& command, const TrainCommand& flags, std::optional<io::FolderLock>& lock) {
@@ -207,7 +211,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
     lock.emplace(out);    // makes it, or says why it cannot be
     check_output(flags);  // another run may have come and gone meanwhile
   }
-  if (!flags.resume && leads(flags.ranks)) save_settings(command, out);
+  if (!flags.resume && leads(flags.ranks)) save_settings(command, out, parts_of(flags));
   for (const auto& suspicion : text::suspicions(parts.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
   auto [model, tokenizer] = first_model_of_ranks<T, D>(flags, parts.train);
   freeze(model, flags.freeze);
@@ -227,7 +231,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   // The settings of a run that is refused must not take the place of those of the run that is there.
   bool save_at_first_step = flags.resume;
   options.on_step = [&](const train::CurvePoint&) {
-    if (std::exchange(save_at_first_step, false)) save_settings(command, out);
+    if (std::exchange(save_at_first_step, false)) save_settings(command, out, parts_of(flags));
   };
   std::optional<train::StopOnInterrupt> interrupt(std::in_place);
   options.stop = &interrupt->flag();
@@ -267,8 +271,6 @@ void start(CLI::App& command, TrainCommand& flags) {
   flags.ranks = launched_ranks();
   try {
     start_rank(command, flags);
-  } catch (const train::RankError&) {
-    throw;
   } catch (const std::exception& e) {  // which the others would otherwise wait for
     if (flags.ranks) flags.ranks->fail(e.what());
     throw;

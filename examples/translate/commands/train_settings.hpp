@@ -14,11 +14,13 @@ namespace translate {
 
 constexpr const char* settings_name = "train.json";
 
-inline void save_settings(const CLI::App& command, const std::filesystem::path& out) {
+/// With the `parts` of the run, which follow from the number of ranks where they are not given.
+inline void save_settings(const CLI::App& command, const std::filesystem::path& out, attend::index_t parts) {
   using namespace attend;
   io::Json json = io::Json::object();
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0 && option->get_lnames().size() == 1) json[option->get_lnames().front()] = option->reduced_results();
+  if (parts > 1) json["parts"] = std::vector<std::string>{std::to_string(parts)};
   for (const char* name : {"resume", "overwrite", "out", "help"}) json.erase(name);
   for (const char* name : {"pairs", "source", "target", "validation-pairs", "init", "csv", "tensorboard"})
     if (json.contains(name))

@@ -17,6 +17,11 @@
 
 namespace attend::train {
 
+/// Another rank has failed, is gone or keeps silent: what this one does is in vain.
+struct RankError : Error {
+  using Error::Error;
+};
+
 /// Texts as one text, and back.
 inline std::string packed_texts(std::span<const std::string> texts) {
   std::string packed;
@@ -29,18 +34,15 @@ inline std::string packed_texts(std::span<const std::string> texts) {
 inline std::vector<std::string> unpacked_texts(const std::string& packed) {
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < packed.size();) {
-    std::size_t n = 0;
-    std::memcpy(&n, packed.data() + at, sizeof n);
+    std::size_t n = packed.size();
+    if (packed.size() - at >= sizeof n) std::memcpy(&n, packed.data() + at, sizeof n);
+    if (n > packed.size() - at - std::min(packed.size() - at, sizeof n))
+      throw RankError("ranks do not do the same: no texts came");
     texts.push_back(packed.substr(at + sizeof n, n));
     at += sizeof n + n;
   }
   return texts;
 }
-
-/// Another rank has failed, is gone or keeps silent: what this one does is in vain.
-struct RankError : Error {
-  using Error::Error;
-};
 
 /// Ranks that work on one thing together: processes, of MPI say (attend/mpi.hpp), or threads. Each holds one of these, and all of
 /// them call the same functions in the same order.
@@ -60,7 +62,8 @@ class Communicator {
   /// Sends `sent` to another rank and receives from it as many bytes as `received` has; that rank does the like with this one.
   /// Throws RankError where that does not come about.
   virtual void exchange(index_t other, std::span<const std::byte> sent, std::span<std::byte> received) = 0;
-  /// Tells all others that this rank ends, and why: what they exchange from now on throws a RankError that says so.
+  /// Tells all others that this rank ends, and why: what they exchange from now on throws a RankError that says so. Does nothing
+  /// where a failure is known already.
   virtual void fail(std::string_view why) noexcept = 0;
 
   /// x becomes the sum of the x of all ranks, the same bits in each: of ranks 0 and 1, 2 and 3, ..., then of these sums by twos,

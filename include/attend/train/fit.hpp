@@ -26,8 +26,6 @@ template <class Model, class Corpus, text::Tokenizer Tokenizer>
 FitReport fit(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options = {}) {
   try {
     return Trainer<Model, Tokenizer>(model, corpus, tokenizer, options).run();
-  } catch (const RankError&) {
-    throw;  // the others know
   } catch (const std::exception& e) {
     if (options.communicator) options.communicator->fail(e.what());
     throw;

@@ -32,6 +32,8 @@ class Ranks {
     if (!communicator_) return mine;
     std::string text(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(V));
     text = joined(communicator_->gather(text));
+    if (text.size() % sizeof(V) != 0)
+      throw RankError("gather: ranks do not do the same: ", text.size(), " bytes of ", sizeof(V), " each");
     std::vector<V> all(text.size() / sizeof(V));
     if (!all.empty()) std::memcpy(all.data(), text.data(), text.size());
     return all;

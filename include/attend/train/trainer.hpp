@@ -185,6 +185,7 @@ class Trainer {
         if (std::string_view(name) != "keep_checkpoints") ours[name] = number_text(o_.*member);  // rank 0's matter
     });
     ours["schedule"] = schedule_.text();
+    ours["translate"] = o_.translate ? "true" : "false";
     ours["version"] = version;
     ours["bytes of a vector"] = number_text(cpu::vector_bytes);
     ours["parameters"] = optimizer_.parameters().layout();
@@ -233,14 +234,27 @@ class Trainer {
     auto own = this->memory();
     if (!sharded()) return own;
     const auto shares = optimizer_.parameters().shares(ranks_.size());
-    auto whole = ranks_.leads() ? whole_memory() : own;
+    // Room for it before anything is sent: without it the run goes on, in step.
+    optim::OptimizerState<T, D> whole;
+    std::vector<Tensor<Wide<T>, D>> rooms;
+    bool ready = true;
+    if (ranks_.leads()) try {
+        whole = whole_memory();
+        for (const auto& share : shares) rooms.emplace_back(Shape{optimizer_.parameters().remembered(share)});
+      } catch (const MemoryError&) {
+        ready = false;
+      } catch (const std::bad_alloc&) {
+        ready = false;
+      }
+    ranks_->broadcast(ready);
+    if (!ready) throw MemoryError("fit: there is no memory to gather what the ranks' optimizers remember");
     for (std::size_t i = 0; i < own.entries.size() - (average_ ? 1 : 0); ++i) {  // the average is whole in all ranks
       if (!ranks_.leads()) {
         ranks_->send(0, own.entries[i].values);
         continue;
       }
       for (index_t rank = 0; rank < ranks_.size(); ++rank) {
-        const Tensor<Wide<T>, D> theirs({optimizer_.parameters().remembered(nth(shares, rank))});
+        const auto& theirs = nth(rooms, rank);
         if (rank == 0) theirs.assign(own.entries[i].values);
         else ranks_->receive(rank, theirs);
         for_pieces(nth(shares, rank), whole.entries[i].values, theirs,
@@ -301,21 +315,25 @@ class Trainer {
   }
   /// What ranks tell each other after each step.
   struct Word {
-    double seconds, norm;
+    double seconds, weights;
     index_t interrupted;
   };
-  /// Makes the clock of rank 0 that of all, and an interruption of any. Throws RankError if their weights are not the same.
+  /// Makes the clock of rank 0 that of all, and an interruption of any. Throws RankError if their weights, of which it looks at
+  /// the sum of the squares, are not the same; on a GPU, where that would keep the host waiting, at the gradients' norm.
   void agree() {
     if (!ranks_) return;
-    const Word mine{clock_.seconds(), optimizer_.record().item().norm,
-                    o_.stop != nullptr && o_.stop->load(std::memory_order_relaxed)};
+    Word mine{clock_.seconds(), 0, o_.stop != nullptr && o_.stop->load(std::memory_order_relaxed)};
+    const auto& values = optimizer_.parameters().values();
+    if constexpr (std::same_as<D, Cpu>) mine.weights = sum_of_squares(D{}, values.size(), values.data());
+    else mine.weights = optimizer_.record().item().norm;
     const auto words = ranks_.gather(std::vector<Word>{mine});
+    if (count_of(words) != ranks_.size()) throw RankError("fit: ranks do not do the same at step ", state_.step);
     agreed_seconds_ = words.front().seconds;
     for (std::size_t k = 0; k < words.size(); ++k) {
       agreed_interrupted_ = agreed_interrupted_ || words[k].interrupted;
-      if (std::memcmp(&words[k].norm, &words.front().norm, sizeof(double)) != 0)
-        throw RankError("fit: rank ", k, " has come to other gradients than rank 0 at step ", state_.step,
-                        ": their processors or builds compute differently");
+      if (std::memcmp(&words[k].weights, &words.front().weights, sizeof(double)) != 0)
+        throw RankError("fit: rank ", k, " has other weights than rank 0 after step ", state_.step,
+                        ": their processors or builds compute differently, or something else has changed them");
     }
   }
   /// Seconds of training, on which ranks agree.
@@ -336,11 +354,11 @@ class Trainer {
     say_warmup();
     const double rate = rate_ = schedule_.at(state_.step + 1, done());
     auto losses = differentiate(batch, labels);
+    agree();  // of what stands before the update, so that nothing is lost if it fails
     sound_ = false;
     optimizer_.update(rate, o_.clip_norm);
     ++state_.step;
     gather_weights();
-    agree();
     if (average_) average_->update(state_.step, optimizer_.record().data());
     state_.tokens += labels;
     if (++state_.position == epoch_.size()) {
