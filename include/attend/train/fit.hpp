@@ -26,6 +26,8 @@ template <class Model, class Corpus, text::Tokenizer Tokenizer>
 FitReport fit(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options = {}) {
   try {
     return Trainer<Model, Tokenizer>(model, corpus, tokenizer, options).run();
+  } catch (const RankMismatch&) {
+    throw;  // as all others do
   } catch (const std::exception& e) {
     if (options.communicator) options.communicator->fail(e.what());
     throw;

@@ -10,6 +10,11 @@
 
 namespace attend::train {
 
+/// Ranks that would not do the same. All of them throw it, so that nobody need be told.
+struct RankMismatch : ValueError {
+  using ValueError::ValueError;
+};
+
 /// A process among the ranks of a run, or alone.
 class Ranks {
  public:
@@ -45,14 +50,14 @@ class Ranks {
       for (auto& text : unpacked_texts(packed)) all.push_back(std::move(text));
     return all;
   }
-  /// Throws on all ranks what is wrong with any of them, by its number, unless all texts are empty.
+  /// Throws RankMismatch on all ranks, with what is wrong with any of them by its number, unless all texts are empty.
   void check(const char* operation, const std::string& fault) const {
     if (!communicator_) return;
     std::string text;
     const auto all = communicator_->gather(fault);
     for (index_t k = 0; k < size(); ++k)
       if (!nth(all, k).empty()) text += (text.empty() ? "rank " : "; rank ") + std::to_string(k) + ": " + nth(all, k);
-    check_value(text.empty(), operation, text);
+    if (!text.empty()) throw RankMismatch(operation, ": ", text);
   }
 
  private:
