@@ -46,7 +46,7 @@ Var<double> by_hand(const nn::Decoder<double>& decoder, const Memories& memories
     for (std::size_t i = 0; i < layer.cross.size(); ++i) {
       const auto& c = layer.cross[i].attention;
       x = sublayer(layer.cross[i].around, x, [&](const Var<double>& z) {
-        return c.out_proj(cross_attention(c.project_q(z), c.project_kv(memories[i].x), c.d_k, c.d_v, ragged, memories[i].segments,
+        return c.out_proj(cross_attention(c.project_q(z), c.project_kv(memories[i].x), ragged, memories[i].segments,
                                           {.heads = c.heads, .dropout = p.attention}));
       });
     }

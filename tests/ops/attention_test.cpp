@@ -49,7 +49,7 @@ TEST_CASE("attention agrees with differences: packed, causal, with dropout") {
   operation::check(
       [](const auto& in) {
         using V = std::decay_t<decltype(in[0])>;
-        return cross_attention(in[0], in[1], 4, 3, queries, keys, Options<V>{.heads = 2, .scale = 0.3});
+        return cross_attention(in[0], in[1], queries, keys, Options<V>{.heads = 2, .scale = 0.3});
       },
       {operation::random({8, 8}), operation::random({7, 14}, 1)});
 }
@@ -121,6 +121,8 @@ TEST_CASE("attention names what does not fit") {
   options.bias = zeros({1, 2});
   CHECK_THROWS_AS(attention(q, k, v, s, s, options), ShapeError);
   CHECK_THROWS_AS(self_attention(zeros({4, 6}), 2, 1, s, {.heads = 2}), ShapeError);
+  CHECK_THROWS_AS(cross_attention(zeros({4, 6}), zeros({4, 6}), s, s, {.heads = 2}), ShapeError);
+  CHECK_THROWS_AS(cross_attention(zeros({4, 6}), zeros({4, 9}), s, s, {.heads = 2}), ShapeError);
 }
 
 TEST_CASE("attention agrees with differences and with its composition over several blocks of queries") {

@@ -43,7 +43,7 @@ struct MemoryKeys {
   template <class Attention>
   Var<T, D> attend(const Attention& a, const Var<T, D>& x) const {
     const auto q = a.project_q(x), kv = a.project_kv(memory.x);
-    return cross_attention(q, kv, a.d_k, a.d_v, queries, memory.segments, a.options(causal, bias, weights));
+    return cross_attention(q, kv, queries, memory.segments, a.options(causal, bias, weights));
   }
 };
 

@@ -202,15 +202,15 @@ Var<T, D> self_attention(const Var<T, D>& qkv, index_t d_k, index_t d_v, const S
   return detail::attention<T, D>({qkv, 0}, {qkv, h * d_k}, {qkv, 2 * h * d_k}, d_k, d_v, segments, segments, options);
 }
 
-/// Cross-attention with packed keys and values: kv [key rows, heads * (d_k + d_v)]. Throws ShapeError, ValueError.
+/// Cross-attention with packed keys and values: q [query rows, heads * d_k], kv [key rows, heads * (d_k + d_v)].
+/// Throws ShapeError, ValueError.
 template <class T, Device D>
-Var<T, D> cross_attention(const Var<T, D>& q, const Var<T, D>& kv, index_t d_k, index_t d_v, const Segments& queries,
-                          const Segments& keys, const AttentionOptions<T, D>& options) {
-  const index_t h = options.heads;
-  if (q.dim(-1) != h * d_k)
-    throw ShapeError("cross_attention: q has shape ", q.shape().text(), ", expected [..., ", h * d_k, "]");
-  if (kv.dim(-1) != h * (d_k + d_v))
-    throw ShapeError("cross_attention: kv has shape ", kv.shape().text(), ", expected [..., ", h * (d_k + d_v), "]");
+Var<T, D> cross_attention(const Var<T, D>& q, const Var<T, D>& kv, const Segments& queries, const Segments& keys,
+                          const AttentionOptions<T, D>& options) {
+  const index_t h = options.heads, d_k = detail::head_width("q", q.dim(-1), h), d_v = detail::head_width("kv", kv.dim(-1), h) - d_k;
+  if (d_v < 1)
+    throw ShapeError("cross_attention: kv has shape ", kv.shape().text(), ", expected more than the ", h * d_k,
+                     " columns of its keys");
   return detail::attention<T, D>({q, 0}, {kv, 0}, {kv, h * d_k}, d_k, d_v, queries, keys, options);
 }
 
