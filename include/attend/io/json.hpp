@@ -116,7 +116,7 @@ class JsonObject {
   template <class T>
   [[nodiscard]] T get(const std::string& key) const {
     const Json* value = find(key);
-    if (value == nullptr) throw FormatError(name_, ": has no ", prefix_, key);
+    if (value == nullptr) fail_missing(key);
     return convert<T>(key, *value);
   }
   /// The value of a key, or `fallback` if it is missing or null.
@@ -128,7 +128,7 @@ class JsonObject {
   /// An object inside this one.
   [[nodiscard]] JsonObject object(const std::string& key) const {
     const Json* value = find(key);
-    if (value == nullptr) throw FormatError(name_, ": has no ", prefix_, key);
+    if (value == nullptr) fail_missing(key);
     if (!value->is_object()) fail(key, *value, "an object");
     JsonObject inner = *this;
     inner.value_ = value;
@@ -144,6 +144,9 @@ class JsonObject {
     return found == value_->end() || found->is_null() ? nullptr : &*found;
   }
 
+  [[noreturn]] void fail_missing(const std::string& key) const {
+    throw FormatError(name_, ": has no ", detail::printable(prefix_ + key));
+  }
   [[noreturn]] void fail(const std::string& key, const Json& value, const std::string& expected) const {
     throw FormatError(name_, ": ", detail::printable(prefix_ + key), " is ", detail::json_excerpt(value), ", expected ",
                       expected);

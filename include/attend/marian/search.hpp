@@ -143,6 +143,11 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
   o.banned = detail::marian_bad_words(object, config.eos, o.end_tokens, config.model.decoder.vocabulary);
   o.keep_unfinished = !o.force_end;                              // at the limit all that live compete with what has ended
   o.suppress_marks = false, o.unknown = decode::Unknown::allow;  // bad_words_ids says what may not come
+  try {
+    decode::detail::check_translator(o);
+  } catch (const ValueError& e) {
+    throw FormatError(name, ": ", e.what());
+  }
   return o;
 }
 
