@@ -2,8 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <span>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -67,21 +73,78 @@ void share(const RankList& ranks, text::Corpus& corpus) {
   for (std::size_t i = 0; i + 1 < texts.size(); i += 2) corpus.pairs.push_back({texts[i], texts[i + 1]});
 }
 
+namespace {
+
+/// The regular files of a folder by their names, or the one file.
+std::vector<fs::path> files_of(const fs::path& path) {
+  if (!fs::is_directory(path)) return {path};
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Files of the first process's into a folder of each other.
+void share_files(const RankList& ranks, const std::vector<fs::path>& files, const fs::path& folder) {
+  std::size_t n = files.size();
+  ranks->broadcast(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::string name = leads(ranks) ? files[i].filename().string() : "";
+    std::string contents = leads(ranks) ? io::read_file(files[i], fs::file_size(files[i])) : "";
+    ranks->broadcast(name);
+    ranks->broadcast(contents);
+    if (leads(ranks)) continue;
+    std::ofstream out(folder / name, std::ios::binary);
+    out << contents;
+    if (!out.flush()) throw IoError("ranks: ", (folder / name).string(), " cannot be written");
+  }
+}
+
+}  // namespace
+
 void share(const RankList& ranks, const fs::path& folder) {
-  if (!ranks) return;
-  std::vector<std::string> files;
-  if (leads(ranks))
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.is_regular_file())
-        files.push_back(entry.path().filename().string()), files.push_back(io::read_file(entry.path()));
-  std::string packed = train::packed_texts(files);
-  ranks->broadcast(packed);
-  if (leads(ranks)) return;
-  files = train::unpacked_texts(packed);
-  for (std::size_t i = 0; i + 1 < files.size(); i += 2) {
-    std::ofstream out(folder / files[i], std::ios::binary);
-    out << files[i + 1];
-    if (!out.flush()) throw IoError("ranks: ", (folder / files[i]).string(), " cannot be written");
+  if (ranks) share_files(ranks, leads(ranks) ? files_of(folder) : std::vector<fs::path>(), folder);
+}
+
+void share(const RankList& ranks, const fs::path& path, const fs::path& folder) {
+  bool is_folder = leads(ranks) && fs::is_directory(path);
+  ranks->broadcast(is_folder);
+  const fs::path to = is_folder ? folder / path.filename() : folder;
+  if (!leads(ranks)) fs::create_directories(to);
+  share_files(ranks, leads(ranks) ? files_of(path) : std::vector<fs::path>(), to);
+}
+
+std::string fingerprint(const fs::path& path) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto mix = [&](std::string_view bytes) {  // FNV-1a, eight bytes at a time
+    std::uint64_t word = bytes.size();
+    for (std::size_t at = 0; at <= bytes.size(); at += sizeof word) {
+      hash = (hash ^ word) * 0x100000001b3;
+      hash ^= hash >> 29;  // or high bytes would never reach low ones
+      word = 0;
+      std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
+    }
+    hash = (hash ^ word) * 0x100000001b3;
+  };
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  for (const auto& file : files_of(path)) {
+    mix(file.filename().string());
+    const io::InputFile input(file);
+    for (std::size_t at = 0; at < input.size(); at += block.size()) {
+      const auto part = std::span(block).first(std::min(block.size(), input.size() - at));
+      input.read_at(at, part);
+      mix({reinterpret_cast<const char*>(part.data()), part.size()});
+    }
+  }
+  return std::to_string(hash);
+}
+
+std::string fingerprint_or_nothing(const fs::path& path) noexcept {
+  try {
+    return fingerprint(path);
+  } catch (...) {
+    return {};
   }
 }
 

@@ -36,5 +36,12 @@ class TemporaryFolder {
 };
 /// The files of the first process's folder to all, which put them into theirs.
 void share(const RankList& ranks, const std::filesystem::path& folder);
+/// A folder or file of the first process's to all, which put it into a folder of theirs under its name.
+void share(const RankList& ranks, const std::filesystem::path& path, const std::filesystem::path& folder);
+
+/// Changes with any byte and any name of the files of a folder, or of a file. Throws IoError if they cannot be read.
+std::string fingerprint(const std::filesystem::path& path);
+/// The same; empty if they cannot be read.
+std::string fingerprint_or_nothing(const std::filesystem::path& path) noexcept;
 
 }  // namespace translate

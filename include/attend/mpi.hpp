@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,6 +78,7 @@ class World final : public train::Communicator {
     check("MPI_Comm_size", MPI_Comm_size(ranks_, &number));
     size_ = number;
     unfinished_.reserve(2 * static_cast<std::size_t>(size_));
+    asked_since_.resize(static_cast<std::size_t>(size_));
   }
   ~World() override {
     int finalized = 0;
@@ -104,6 +106,17 @@ class World final : public train::Communicator {
       sent = sent.subspan(out.size());
       received = received.subspan(in.size());
     }
+  }
+
+  [[nodiscard]] bool waiting(index_t other) override {
+    look_for_failure();
+    int found = 0;
+    check("MPI_Iprobe", MPI_Iprobe(static_cast<int>(other), tag_data, ranks_, &found, MPI_STATUS_IGNORE));
+    auto& since = nth(asked_since_, other);
+    if (found) since.reset();
+    else if (!since) since = Clock::now();
+    else if (seconds_since(*since) > timeout_) throw_silent(other);
+    return found != 0;
   }
 
   void fail(std::string_view why) noexcept override {
@@ -158,11 +171,13 @@ class World final : public train::Communicator {
       if (turn < 200) continue;
       if (turn % 64 == 0) look_for_failure();
       const double waited = seconds_since(begin);
-      if (waited > timeout_)
-        throw train::RankError("rank ", other, " has kept rank ", rank_, " waiting for ", timeout_, " seconds");
+      if (waited > timeout_) throw_silent(other);
       if (waited < 0.001) std::this_thread::yield();
       else std::this_thread::sleep_for(std::chrono::microseconds(waited < 0.1 ? 20 : 200));
     }
+  }
+  [[noreturn]] void throw_silent(index_t other) const {
+    throw train::RankError("rank ", other, " has kept rank ", rank_, " waiting for ", timeout_, " seconds");
   }
   /// Throws what another rank said of its failure.
   void look_for_failure() {
@@ -215,6 +230,7 @@ class World final : public train::Communicator {
   bool broken_ = false;  // a rank has failed or is lost
   std::array<char, 2000> why_{};
   std::vector<MPI_Request> unfinished_;
+  std::vector<std::optional<Clock::time_point>> asked_since_;  // for what a rank sends
 };
 
 /// The processes that were started together, this one alone if nothing started several. Throws RankError if MPI cannot be had.

@@ -221,6 +221,66 @@ TEST_CASE("translate run: a line at fault costs no other its translation", "[tra
   CHECK(last.output == good + "\n");
 }
 
+TEST_CASE("translate run: from file to file, which appears as a whole, and on from where a run was killed", "[translate]") {
+  const std::string lines = "Ana wants bread.\nI see tea.\n\xC3(\nwe want a cat.\n";
+  const std::string input = file("in.txt", lines), output = (files() / "out.txt").string();
+  const auto plain = run_on_file({"run", "--model", model()}, input);
+  const auto remove = [&] {
+    for (const char* end : {"", ".part", ".part.json"}) fs::remove(output + end);
+  };
+  remove();
+  const Words words{"run", "--model", model(), "--in", input, "--out", output};
+  const auto with = [&](const Words& more) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const auto first = with({});
+  CHECK(first.code == 1);  // of the line that is not UTF-8
+  CHECK(first.output.empty());
+  CHECK(bytes(files().string(), "out.txt") == plain.output);
+  CHECK_FALSE(fs::exists(output + ".part"));
+  CHECK_FALSE(fs::exists(output + ".part.json"));
+
+  const auto again = with({});
+  CHECK(again.code == 1);
+  CHECK_THAT(again.errors, ContainsSubstring("out.txt is there already"));
+  CHECK(with({"--resume"}).code == 0);  // there is nothing left to do
+  CHECK(with({"--overwrite", "--resume"}).code == 1);
+  CHECK(with({"--overwrite"}).code == 1);
+  CHECK(bytes(files().string(), "out.txt") == plain.output);
+
+  remove();
+  {
+    Program killed({"run", "--model", model(), "--out", output});
+    killed.write("Ana wants bread.\n");
+    while (!fs::exists(output + ".part.json")) REQUIRE(killed.runs());
+    CHECK_THAT(run({"run", "--model", model(), "--in", input, "--out", output, "--overwrite"}).errors,
+               ContainsSubstring("is being written by another process"));
+    killed.signal(SIGKILL);
+    killed.wait();
+  }
+  const std::string done = bytes(files().string(), "out.txt.part");
+  REQUIRE(done == plain.output.substr(0, plain.output.find('\n') + 1));
+  const std::string marked = std::string(done.size() - 1, 'x') + "\n";
+  attend::io::write_file_atomically(output + ".part", marked + "half a li");
+
+  CHECK_THAT(with({}).errors, ContainsSubstring("out.txt.part is there already"));
+  CHECK_THAT(with({"--resume", "--beam", "2"}).errors, ContainsSubstring("was begun with --beam not given, now it is 2"));
+  CHECK_THAT(run({"run", "--model", model(), "--in", file("others.txt", "I see tea.\n"), "--out", output, "--resume"}).errors,
+             ContainsSubstring("the first 1 lines of"));
+  CHECK_THAT(run({"run", "--model", model() + "/last", "--in", input, "--out", output, "--resume"}).errors,
+             ContainsSubstring("the files of --model"));
+  const auto resumed = with({"--resume"});
+  CHECK(resumed.code == 1);
+  CHECK(bytes(files().string(), "out.txt") == marked + plain.output.substr(done.size()));  // what was there was not made anew
+
+  remove();
+  attend::io::write_file_atomically(output + ".part.json", "{}");
+  CHECK(with({"--resume"}).code == 1);
+  remove();
+}
+
 TEST_CASE("translate run: n-best lists and sampling", "[translate]") {
   const auto lists = run({"run", "--model", model(), "--n-best", "3"}, "I see tea.\n\n");
   CHECK(lists.code == 0);

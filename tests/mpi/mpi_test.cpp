@@ -78,6 +78,20 @@ std::size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
+/// The processes of the program that have this among their arguments, the first to start first.
+std::vector<pid_t> processes(const std::string& argument) {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream arguments(entry.path() / "cmdline", std::ios::binary);
+    const std::string line{std::istreambuf_iterator<char>(arguments), {}};
+    if (line.find(argument) != std::string::npos && line.starts_with(ATTEND_TRANSLATE))
+      found.push_back(static_cast<pid_t>(std::stol(entry.path().filename().string())));
+  }
+  REQUIRE(!found.empty());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 bool same_file(const fs::path& a, const fs::path& b, const char* name) {
   return attend::io::read_file(a / name) == attend::io::read_file(b / name);
 }
@@ -135,15 +149,7 @@ TEST_CASE("train: a process that is killed ends all within ten seconds, and the 
     REQUIRE(program.runs());
     ::poll(nullptr, 0, 10);
   }
-  // The last of the processes that the launcher has started.
-  pid_t last = 0;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    std::ifstream arguments(entry.path() / "cmdline", std::ios::binary);
-    const std::string line{std::istreambuf_iterator<char>(arguments), {}};
-    if (line.find(out.string()) == std::string::npos || !line.starts_with(ATTEND_TRANSLATE)) continue;
-    last = std::max(last, static_cast<pid_t>(std::stol(entry.path().filename().string())));
-  }
-  REQUIRE(last > 0);
+  const pid_t last = processes(out.string()).back();
   const auto begin = std::chrono::steady_clock::now();
   ::kill(last, SIGKILL);
   CHECK(program.wait() != 0);
@@ -152,4 +158,94 @@ TEST_CASE("train: a process that is killed ends all within ten seconds, and the 
   const auto resumed = launch(ranks(2), {"train", "--resume", "--out", out.string(), "--max-steps", "1"});
   INFO(resumed.errors);
   CHECK(resumed.code == 0);
+}
+
+namespace {
+
+/// A small model, trained for a moment.
+std::string small_model(const fs::path& folder) {
+  const std::string out = (folder / "model").string();
+  REQUIRE(run(training(write_pairs(folder), out, {"--max-steps", "40"})).code == 0);
+  return out;
+}
+/// Lines to translate, of which the last but one is not UTF-8.
+std::string write_lines(const fs::path& folder, int lines) {
+  const std::string path = (folder / "lines.txt").string();
+  std::ofstream out(path);
+  for (int i = 0; i < lines; ++i) out << (i + 2 == lines ? "\xC3(" : i % 3 == 0 ? "ana berta" : "carla dora emma") << '\n';
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("run, rate: several processes write what one writes, and complain as it does") {
+  const TemporaryFolder folder;
+  const auto model = small_model(folder.path()), lines = write_lines(folder.path(), 60);
+  const auto pairs = (folder.path() / "pairs.tsv").string(), out = (folder.path() / "out.txt").string();
+  const std::vector<std::string> run_words{"run", "--model", model, "--in", lines, "--sample", "--seed", "3"};
+  const std::vector<std::string> rate_words{"rate", "--model", model, "--in", pairs};
+  const auto alone = run(run_words), rated = run(rate_words);
+  REQUIRE(count(alone.errors, "line 59 has no translation") == 1);
+  REQUIRE(rated.code == 0);
+  for (const int n : {1, 2, 4}) {
+    auto words = run_words;
+    words.insert(words.end(), {"--out", out, "--buffer", "7", "--overwrite"});
+    const auto ended = launch(ranks(n), words);
+    INFO(n << " ranks: " << ended.errors);
+    CHECK(ended.code != 0);  // of that line
+    CHECK(count(ended.errors, "line 59 has no translation") == 1);
+    CHECK(attend::io::read_file(out) == alone.output);
+    words = rate_words;
+    words.insert(words.end(), {"--buffer", "50"});
+    CHECK(launch(ranks(n), words).output == rated.output);
+  }
+}
+
+TEST_CASE("run: standard input goes to the first process, and an answer comes before the next line") {
+  const TemporaryFolder folder;
+  const auto model = small_model(folder.path());
+  Program program({"run", "--model", model}, {}, ranks(2));
+  program.write("ana berta\n");
+  const std::string first = program.line();
+  CHECK(first.size() > 1);
+  program.write("ana berta\n");
+  CHECK(program.line() == first);
+  program.close_input();
+  CHECK(program.wait() == 0);
+}
+
+TEST_CASE("run: a model that only the first process sees is enough") {
+  const TemporaryFolder folder;
+  const auto model = small_model(folder.path()), lines = write_lines(folder.path(), 20);
+  const auto alone = run({"run", "--model", model, "--in", lines});
+  // The others are in a folder from where that path leads nowhere.
+  auto launcher = ranks(3);
+  launcher.insert(launcher.end(),
+                  {"sh", "-c", "if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = 0 ]; then cd \"$0\"; else cd /; fi; exec \"$@\"",
+                   folder.path().string()});
+  const auto ended = launch(launcher, {"run", "--model", "model", "--in", "lines.txt", "--buffer", "3"});
+  INFO(ended.errors);
+  CHECK(ended.output == alone.output);
+}
+
+TEST_CASE("run: what processes that were killed have done is not done again") {
+  const TemporaryFolder folder;
+  const auto model = small_model(folder.path()), lines = write_lines(folder.path(), 60);
+  const auto out = folder.path() / "out.txt";
+  const auto alone = run({"run", "--model", model, "--in", lines});
+  {
+    Program program({"run", "--model", model, "--out", out.string(), "--buffer", "5"}, {}, ranks(2));
+    program.write("ana berta\n");
+    while (!fs::exists(out.string() + ".part.json")) {
+      REQUIRE(program.runs());
+      ::poll(nullptr, 0, 5);
+    }
+    ::kill(processes(out.string()).front(), SIGKILL);
+    CHECK(program.wait() != 0);
+  }
+  CHECK_FALSE(fs::exists(out));
+  const auto resumed =
+      launch(ranks(4), {"run", "--model", model, "--in", lines, "--out", out.string(), "--buffer", "5", "--resume"});
+  INFO(resumed.errors);
+  CHECK(attend::io::read_file(out) == alone.output);
 }

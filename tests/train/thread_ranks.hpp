@@ -66,6 +66,11 @@ class ThreadRanks {
       std::copy(letters.front().begin(), letters.front().end(), reinterpret_cast<char*>(received.data()));
       letters.erase(letters.begin());
     }
+    [[nodiscard]] bool waiting(index_t other) override {
+      const std::lock_guard lock(post_->mutex);
+      if (!post_->failure.empty()) throw train::RankError("rank ", post_->failed, " failed: ", post_->failure);
+      return !post_->letters[{other, rank_}].empty();
+    }
     void fail(std::string_view why) noexcept override {
       const std::lock_guard lock(post_->mutex);
       if (!post_->failure.empty()) return;

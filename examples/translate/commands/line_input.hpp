@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -15,10 +16,24 @@
 
 namespace translate {
 
-/// Standard input line by line, without the lines' ends (LF or CR LF) and without a byte order mark. Unlike std::cin it can tell
-/// whether a whole line is there, and tells a folder or a closed input from an empty one.
-class StandardInput {
+/// Standard input or a file line by line, without the lines' ends (LF or CR LF) and without a byte order mark. Unlike std::cin it
+/// can tell whether a whole line is there, and tells a folder or a closed input from an empty one.
+class LineInput {
  public:
+  LineInput() = default;
+  /// Throws IoError if there is no such file. Empty: standard input.
+  explicit LineInput(const std::string& path) {
+    if (path.empty()) return;
+    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    name_ = path;
+    if (file_ < 0) fail();
+  }
+  ~LineInput() {
+    if (file_ != STDIN_FILENO) ::close(file_);
+  }
+  LineInput(const LineInput&) = delete;
+  LineInput& operator=(const LineInput&) = delete;
+
   /// The next line, for which it waits; false at the end of the input. What is wrong with a line, `is not UTF-8` or that it is
   /// endless, stands in `fault`, empty for a good one; the line is empty then, and the next call goes on behind it. Throws
   /// IoError if it cannot be read.
@@ -42,20 +57,22 @@ class StandardInput {
   bool next(std::string& line) {
     std::string fault;
     if (!next(line, fault)) return false;
-    if (!fault.empty()) throw attend::FormatError("standard input: line ", number_, " ", fault);
+    if (!fault.empty()) throw attend::FormatError(name_, ": line ", number_, " ", fault);
     return true;
   }
 
   /// Whether `next` would answer at once: a whole line is there, or the end. Who writes half a line keeps nobody waiting.
   [[nodiscard]] bool ready() {
     while (newline() == std::string::npos && !ended_) {
-      pollfd input{STDIN_FILENO, POLLIN, 0};
+      pollfd input{file_, POLLIN, 0};
       if (::poll(&input, 1, 0) <= 0) return false;
       fill();
     }
     return true;
   }
 
+  /// What it is called in messages.
+  [[nodiscard]] const std::string& name() const { return name_; }
   /// How many lines `next` has given.
   [[nodiscard]] std::size_t number() const { return number_; }
 
@@ -78,22 +95,26 @@ class StandardInput {
     }
     std::array<char, 1 << 16> block;
     ssize_t n;
-    do n = ::read(STDIN_FILENO, block.data(), block.size());
+    do n = ::read(file_, block.data(), block.size());
     while (n < 0 && errno == EINTR);
-    if (n < 0) throw attend::IoError("standard input: ", std::generic_category().message(errno));
+    if (n < 0) fail();
     bytes_.append(block.data(), static_cast<std::size_t>(n));
     ended_ = n == 0;
   }
 
+  [[noreturn]] void fail() const { throw attend::IoError(name_, ": ", std::generic_category().message(errno)); }
+
+  int file_ = STDIN_FILENO;
+  std::string name_ = "standard input";
   std::string bytes_;                     // what was read and not yet handed out
   std::size_t begin_ = 0, searched_ = 0;  // of the next line; where the search for its end goes on
   std::size_t number_ = 0;
   bool ended_ = false, endless_ = false;  // the input; the next line
 };
 
-/// All lines of standard input. Throws as `StandardInput::next` does.
+/// All lines of standard input. Throws as `LineInput::next` does.
 inline std::vector<std::string> read_standard_input() {
-  StandardInput input;
+  LineInput input;
   std::vector<std::string> lines;
   for (std::string line; input.next(line);) lines.push_back(line);
   return lines;

@@ -2,14 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "any_translator.hpp"
 #include "commands.hpp"
+#include "line_work.hpp"
 #include "output.hpp"
-#include "standard_input.hpp"
 
 namespace translate {
 
@@ -22,54 +22,69 @@ struct RateCommand {
   std::string format = "text";
   index_t alignment_layer = -1;
   bool alignments = false;
-  std::size_t buffer = 512;
+  LineFlags lines;
 };
 
-void rate(const RateCommand& flags) {
-  const auto translator = make_translator(flags.models, {}, [&](decode::TranslatorOptions& o) {
-    o.alignments = flags.alignments;
-    o.alignment_layer = flags.alignment_layer;
-  });
-  StandardInput input;
-  std::vector<std::string> sources, targets;
-  const auto print = [&](std::span<const std::string> from, std::span<const std::string> to, std::size_t before) {
-    const auto rated = translator->score(from, to, before);
+/// Rates lines; what is wrong with one ends all, once those before it are rated.
+class LineRater {
+ public:
+  LineRater(const RateCommand& flags, const ModelsFlags& models)
+      : flags_(flags), translator_(make_translator(models, {}, [&](decode::TranslatorOptions& o) {
+          o.alignments = flags.alignments;
+          o.alignment_layer = flags.alignment_layer;
+        })) {}
+
+  LineResults operator()(const Lines& lines) const {
+    LineResults results;
+    std::vector<std::string> sources, targets;
+    for (std::size_t i = 0; i < lines.lines.size() && results.error.empty(); ++i) {
+      const auto& [text, fault] = lines.lines[i];
+      const std::size_t tab = text.find('\t');
+      const std::string line = "line " + std::to_string(lines.before + i + 1);
+      if (!fault.empty()) results.error = line + " " + fault;
+      else if (tab == std::string::npos) results.error = line + " has no tab, expected `source<TAB>translation`";
+      if (!results.error.empty()) break;
+      sources.push_back(text.substr(0, tab));
+      targets.push_back(text.substr(tab + 1, text.find('\t', tab + 1) - tab - 1));
+    }
+    try {
+      results.text = rate(sources, targets, lines.before);
+    } catch (const ValueError&) {  // a sentence is too long: one by one, up to that one
+      try {
+        for (std::size_t i = 0; i < sources.size(); ++i)
+          results.text += rate({&sources[i], 1}, {&targets[i], 1}, lines.before + i);
+      } catch (const ValueError& e) {
+        results.error = e.what();
+      }
+    }
+    return results;
+  }
+
+ private:
+  using Texts = std::span<const std::string>;
+  [[nodiscard]] std::string rate(Texts sources, Texts targets, std::size_t before) const {
+    const auto rated = translator_->score(sources, targets, before);
     std::string out;
     for (std::size_t i = 0; i < rated.size(); ++i) {
-      if (flags.format == "json") {
-        out += json_line(before + i + 1, from[i], {rated[i]}, *translator, flags.alignments);
+      if (flags_.format == "json") {
+        out += json_line(before + i + 1, sources[i], {rated[i]}, *translator_, flags_.alignments);
         continue;
       }
       out += number_text("%.4f\t", rated[i].log_probability) + std::to_string(rated[i].token_log_probabilities.size());
-      if (flags.alignments) out += '\t' + decode::to_pharaoh(rated[i].alignment);
+      if (flags_.alignments) out += '\t' + decode::to_pharaoh(rated[i].alignment);
       out += '\n';
     }
-    write_out(out);
-  };
-  std::size_t done = 0;  // lines
-  const auto flush = [&] {
-    const auto from = std::exchange(sources, {}), to = std::exchange(targets, {});
-    try {
-      print(from, to, done);
-    } catch (const ValueError&) {  // a sentence is too long: one by one, up to that one
-      for (std::size_t i = 0; i < from.size(); ++i) print({&from[i], 1}, {&to[i], 1}, done + i);
-    }
-    done += from.size();
-  };
-  try {
-    for (std::string line; input.next(line);) {
-      const std::size_t tab = line.find('\t');
-      if (tab == std::string::npos)
-        throw FormatError("standard input: line ", input.number(), " has no tab, expected `source<TAB>translation`");
-      sources.push_back(line.substr(0, tab));
-      targets.push_back(line.substr(tab + 1, line.find('\t', tab + 1) - tab - 1));
-      if (sources.size() >= flags.buffer || !input.ready()) flush();
-    }
-  } catch (const Error&) {
-    flush();
-    throw;
+    return out;
   }
-  flush();
+
+  const RateCommand& flags_;
+  std::unique_ptr<AnyTranslator> translator_;
+};
+
+void rate(const CLI::App& command, const RateCommand& flags) {
+  work_on_lines(command, flags.lines, flags.models, [&](const ModelsFlags& models) {
+    return [rater = std::make_shared<LineRater>(flags, models)](const Lines& lines) { return (*rater)(lines); };
+  });
 }
 
 }  // namespace
@@ -79,9 +94,7 @@ void add_rate(CLI::App& app) {
       app.add_subcommand("rate", "Say how probable a model finds the translations in lines `source, tab, translation`");
   auto flags = std::make_shared<RateCommand>();
   flags->models.add_to(*command);
-  command->add_option("--buffer", flags->buffer, "The most lines rated together; a line that comes alone never waits")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  flags->lines.add_to(*command, "rated");
   command
       ->add_option("--format", flags->format,
                    "text: log-probability, tab, number of tokens, their end counted. json: an object for a line, with the "
@@ -95,7 +108,7 @@ void add_rate(CLI::App& app) {
                    "The decoder layer whose attention aligns, from 0 on; -1: the last but one")
       ->check(CLI::Range(-1, 1000))
       ->capture_default_str();
-  command->callback([flags] { rate(*flags); });
+  command->callback([flags, command] { rate(*command, *flags); });
 }
 
 }  // namespace translate

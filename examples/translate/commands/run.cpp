@@ -1,18 +1,17 @@
-// translate run: from standard input to standard output, a line for a line.
+// translate run: translates lines.
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "any_translator.hpp"
 #include "commands.hpp"
 #include "flags/search_flags.hpp"
+#include "line_work.hpp"
 #include "output.hpp"
-#include "standard_input.hpp"
 
 namespace translate {
 
@@ -23,7 +22,7 @@ using namespace attend;
 struct RunCommand {
   ModelsFlags models;
   SearchFlags search;
-  std::size_t buffer = 512;
+  LineFlags lines;
   std::string format = "text", prefix, long_input = "refuse";
   index_t alternatives = 0, alignment_layer = -1;
   bool with_prefix = false, split_sentences = false, alignments = false, stream = false, beam_given = false;
@@ -69,53 +68,97 @@ class Typewriter {
   std::string printed_;
 };
 
-/// Translates lines and prints the best of each; or, of n-best lists and alternatives, all as `line number, tab, score, tab,
+/// Translates lines, and says the best of each; or, of n-best lists and alternatives, all as `line number, tab, score, tab,
 /// translation`; or a JSON object for each line.
-class Printer {
+class LineTranslator {
  public:
-  explicit Printer(const RunCommand& flags) : flags_(flags) {
-    translator_ = make_translator(flags.models, flags.search, [&](decode::TranslatorOptions& o) {
+  LineTranslator(const RunCommand& flags, const ModelsFlags& models) : flags_(flags) {
+    translator_ = make_translator(models, flags.search, [&](decode::TranslatorOptions& o) {
       flags.adjust(o);
       lists_ = o.n_best > 1 || flags.alternatives > 0;
       if (flags.stream) o.on_token = [this](const decode::TranslatedToken& token) { return typewriter_.show(token); };
     });
   }
-  Printer(const Printer&) = delete;
+  LineTranslator(const LineTranslator&) = delete;
 
-  /// The lines that come after `before` others.
-  void print(const std::vector<std::string>& lines, std::size_t before) {
-    std::vector<std::string> sources, prefixes;
-    for (const std::string& line : lines) {
-      const std::size_t tab = flags_.with_prefix ? line.find('\t') : std::string::npos;
-      sources.push_back(line.substr(0, tab));
-      prefixes.push_back(tab == std::string::npos ? flags_.prefix : line.substr(tab + 1));
+  /// A line at fault costs no other its translation.
+  LineResults operator()(const Lines& lines) {
+    LineResults results;
+    for (std::size_t first = 0, last; first < lines.lines.size(); first = last) {
+      for (last = first; last < lines.lines.size() && lines.lines[last].fault.empty();) ++last;
+      const auto good = std::span(lines.lines).subspan(first, last - first);
+      translate_each(good, lines.before + first, results);
+      if (last == lines.lines.size()) break;
+      leave_out(lines.before + last + 1, "", "it " + lines.lines[last].fault, results);
+      ++last;
     }
+    return results;
+  }
+
+ private:
+  using Good = std::span<const Lines::Line>;
+
+  /// Together if that goes well, else one by one.
+  void translate_each(Good lines, std::size_t before, LineResults& results) {
+    if (!flags_.stream && lines.size() > 1 && fault_in([&] { results.text += translate(lines, before); }).empty()) return;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const auto fault = fault_in([&] { results.text += translate(lines.subspan(i, 1), before + i); });
+      if (!fault.empty()) leave_out(before + i + 1, lines[i].text, with_option(fault), results);
+    }
+  }
+  /// The lines that come after `before` others.
+  std::string translate(Good lines, std::size_t before) {
+    std::vector<std::string> sources, prefixes;
+    for (const auto& line : lines) {
+      const std::size_t tab = flags_.with_prefix ? line.text.find('\t') : std::string::npos;
+      sources.push_back(line.text.substr(0, tab));
+      prefixes.push_back(tab == std::string::npos ? flags_.prefix : line.text.substr(tab + 1));
+    }
+    std::string out;
     if (flags_.stream) {
       for (std::size_t i = 0; i < lines.size(); ++i)
         typewriter_.finish(translator_->translate({&sources[i], 1}, before + i, {&prefixes[i], 1}).front().front().text);
-      return;
+      return out;
     }
-    AnyTranslator::Lists results;
-    if (flags_.alternatives == 0) results = translator_->translate(sources, before, prefixes);
+    AnyTranslator::Lists lists;
+    if (flags_.alternatives == 0) lists = translator_->translate(sources, before, prefixes);
     else
       for (std::size_t i = 0; i < lines.size(); ++i)
-        results.push_back(translator_->alternatives(sources[i], prefixes[i], flags_.alternatives, before + i));
-    std::string out;
-    for (std::size_t i = 0; i < results.size(); ++i) out += text_of(before + i + 1, sources[i], results[i]);
-    write_out(out);
+        lists.push_back(translator_->alternatives(sources[i], prefixes[i], flags_.alternatives, before + i));
+    for (std::size_t i = 0; i < lists.size(); ++i) out += text_of(before + i + 1, sources[i], lists[i]);
+    return out;
   }
 
   /// In place of a translation: says why there is none, so that what was asked for and what comes out stay line for line. Of
   /// lists each line has its number, so there is nothing to print.
-  void leave_out(std::size_t number, const std::string& source, const std::string& fault) {
-    std::fprintf(stderr, "translate: line %zu has no translation: %s\n", number, fault.c_str());
-    exit_code = 1;
+  void leave_out(std::size_t number, const std::string& source, const std::string& fault, LineResults& results) {
+    results.messages.push_back("line " + std::to_string(number) + " has no translation: " + fault);
+    results.faulty = true;
     if (flags_.stream) typewriter_.finish("");
-    else if (flags_.format == "json") write_out(json_line(number, source, {}, *translator_, false, fault));
-    else if (!lists_) write_out("\n");
+    else if (flags_.format == "json") results.text += json_line(number, source, {}, *translator_, false, fault);
+    else if (!lists_) results.text += "\n";
+  }
+  /// The library's message about a line that is too long, with the option that helps.
+  [[nodiscard]] std::string with_option(const std::string& fault) const {
+    return flags_.alternatives == 0 && fault.ends_with("; split it") ? fault + ", as --long-input split does" : fault;
+  }
+  /// Calls f. What is wrong with the lines that it translates, empty if nothing is; what is wrong with anything else goes on.
+  template <class F>
+  static std::string fault_in(F&& f) {
+    try {
+      f();
+      return {};
+    } catch (const ValueError& e) {  // too long, most often
+      return e.what();
+    } catch (const IndexError& e) {
+      return e.what();
+    } catch (const MemoryError& e) {
+      return e.what();
+    } catch (const std::bad_alloc&) {
+      return "out of memory";
+    }
   }
 
- private:
   [[nodiscard]] std::string text_of(std::size_t number, const std::string& source,
                                     const std::vector<decode::Translation>& list) const {
     if (flags_.format == "json") return json_line(number, source, list, *translator_, flags_.alignments);
@@ -135,57 +178,11 @@ class Printer {
   std::unique_ptr<AnyTranslator> translator_;
 };
 
-/// Calls f. What is wrong with the lines that it translates, empty if nothing is; what is wrong with anything else goes on.
-template <class F>
-std::string fault_in(F&& f) {
-  try {
-    f();
-    return {};
-  } catch (const ValueError& e) {  // too long, most often
-    return e.what();
-  } catch (const IndexError& e) {
-    return e.what();
-  } catch (const MemoryError& e) {
-    return e.what();
-  } catch (const std::bad_alloc&) {
-    return "out of memory";
-  }
-}
-
-/// The library's message about a line that is too long, with the option that helps.
-std::string with_option(const std::string& fault, const RunCommand& flags) {
-  return flags.alternatives == 0 && fault.ends_with("; split it") ? fault + ", as --long-input split does" : fault;
-}
-
-/// Lines that are already there are translated together; a program that waits for its answer gets it at once. A line at fault
-/// costs no other its translation.
-void run(const RunCommand& flags) {
-  Printer printer(flags);
-  StandardInput input;
-  std::vector<std::string> lines;
-  std::size_t before = 0;  // lines before these
-  const auto flush = [&] {
-    const auto waiting = std::exchange(lines, {});
-    if (!flags.stream && waiting.size() > 1 && fault_in([&] { printer.print(waiting, before); }).empty()) return;
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      const std::string fault = fault_in([&] { printer.print({waiting[i]}, before + i); });
-      if (!fault.empty()) printer.leave_out(before + i + 1, waiting[i], with_option(fault, flags));
-    }
-  };
-  try {
-    for (std::string line, fault; input.next(line, fault);) {
-      if (fault.empty()) {
-        if (lines.empty()) before = input.number() - 1;
-        lines.push_back(line);
-      }
-      if (!fault.empty() || lines.size() >= flags.buffer || !input.ready()) flush();
-      if (!fault.empty()) printer.leave_out(input.number(), line, "it " + fault);
-    }
-  } catch (const IoError&) {  // what was read is translated
-    flush();
-    throw;
-  }
-  flush();
+void run(const CLI::App& command, const RunCommand& flags) {
+  work_on_lines(command, flags.lines, flags.models, [&](const ModelsFlags& models) {
+    const auto translate = std::make_shared<LineTranslator>(flags, models);
+    return [translate](const Lines& lines) { return (*translate)(lines); };
+  });
 }
 
 void add_text_flags(CLI::App& app, RunCommand& flags) {
@@ -225,18 +222,17 @@ void add_text_flags(CLI::App& app, RunCommand& flags) {
       ->excludes(format)
       ->excludes(alternatives)
       ->excludes("--alignments")
+      ->excludes("--out")
       ->group(group);
 }
 
 }  // namespace
 
 void add_run(CLI::App& app) {
-  auto* command = app.add_subcommand("run", "Translate standard input to standard output, a line for a line");
+  auto* command = app.add_subcommand("run", "Translate standard input, or a file, a line for a line");
   auto flags = std::make_shared<RunCommand>();
   flags->models.add_to(*command);
-  command->add_option("--buffer", flags->buffer, "The most lines translated together; a line that comes alone never waits")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  flags->lines.add_to(*command, "translated");
   flags->search.add_to(*command);
   command->add_option("--shortlist", flags->models.shortlist, "Tokens that may come, as `translate shortlist` writes them")
       ->type_name("FILE")
@@ -244,7 +240,7 @@ void add_run(CLI::App& app) {
   add_text_flags(*command, *flags);
   command->callback([flags, command] {
     flags->beam_given = command->get_option("--beam")->count() > 0;
-    run(*flags);
+    run(*command, *flags);
   });
 }
 

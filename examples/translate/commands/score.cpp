@@ -10,7 +10,7 @@
 #include "attend/text/chrf.hpp"
 #include "attend/text/lines.hpp"
 #include "commands.hpp"
-#include "standard_input.hpp"
+#include "line_input.hpp"
 
 namespace translate {
 

@@ -207,7 +207,8 @@ Var<T, D> self_attention(const Var<T, D>& qkv, index_t d_k, index_t d_v, const S
 template <class T, Device D>
 Var<T, D> cross_attention(const Var<T, D>& q, const Var<T, D>& kv, const Segments& queries, const Segments& keys,
                           const AttentionOptions<T, D>& options) {
-  const index_t h = options.heads, d_k = detail::head_width("q", q.dim(-1), h), d_v = detail::head_width("kv", kv.dim(-1), h) - d_k;
+  const index_t h = options.heads, d_k = detail::head_width("q", q.dim(-1), h),
+                d_v = detail::head_width("kv", kv.dim(-1), h) - d_k;
   if (d_v < 1)
     throw ShapeError("cross_attention: kv has shape ", kv.shape().text(), ", expected more than the ", h * d_k,
                      " columns of its keys");

@@ -47,7 +47,7 @@ inline std::vector<std::string> unpacked_texts(const std::string& packed) {
 /// Ranks that work on one thing together: processes, of MPI say (attend/mpi.hpp), or threads. Each holds one of these, and all of
 /// them call the same functions in the same order.
 ///
-/// Another engine need only say who it is and exchange bytes with one other rank; the rest is made of that. Sums are added in an
+/// Another engine need only say who it is, and exchange bytes with one other rank; the rest is made of that. Sums are added in an
 /// order that depends on the number of ranks alone, and not on which is first.
 class Communicator {
  public:
@@ -62,6 +62,8 @@ class Communicator {
   /// Sends `sent` to another rank and receives from it as many bytes as `received` has; that rank does the like with this one.
   /// Throws RankError where that does not come about.
   virtual void exchange(index_t other, std::span<const std::byte> sent, std::span<std::byte> received) = 0;
+  /// Whether something that the other rank has sent lies there to be received. Throws RankError where a rank is known to have failed.
+  [[nodiscard]] virtual bool waiting(index_t other) = 0;
   /// Tells all others that this rank ends, and why: what they exchange from now on throws a RankError that says so. Does nothing
   /// where a failure is known already.
   virtual void fail(std::string_view why) noexcept = 0;

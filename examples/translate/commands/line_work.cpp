@@ -1,0 +1,374 @@
+#include "line_work.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "attend/io/file.hpp"
+#include "attend/io/json.hpp"
+#include "attend/train/deal.hpp"
+#include "attend/train/run_folder.hpp"
+#include "attend/version.hpp"
+#include "commands.hpp"
+#include "line_input.hpp"
+#include "output.hpp"
+
+namespace translate {
+
+namespace {
+
+using namespace attend;
+namespace fs = std::filesystem;
+
+// As bytes that go from process to process.
+
+std::string packed(const Lines& lines) {
+  std::vector<std::string> texts{std::to_string(lines.before)};
+  for (const auto& line : lines.lines) texts.push_back(line.text), texts.push_back(line.fault);
+  return train::packed_texts(texts);
+}
+Lines unpacked_lines(const std::string& bytes) {
+  auto texts = train::unpacked_texts(bytes);
+  Lines lines{.before = std::stoull(texts.at(0)), .lines = {}};
+  for (std::size_t i = 1; i + 1 < texts.size(); i += 2) lines.lines.push_back({std::move(texts[i]), std::move(texts[i + 1])});
+  return lines;
+}
+std::string packed(const LineResults& results) {
+  std::vector<std::string> texts{results.text, results.faulty ? "faulty" : "", results.error};
+  texts.insert(texts.end(), results.messages.begin(), results.messages.end());
+  return train::packed_texts(texts);
+}
+LineResults unpacked_results(const std::string& bytes) {
+  auto texts = train::unpacked_texts(bytes);
+  return {.text = std::move(texts.at(0)),
+          .messages = {texts.begin() + 3, texts.end()},
+          .faulty = !texts.at(1).empty(),
+          .error = std::move(texts.at(2))};
+}
+
+/// Whether each line is the one that it was (FNV-1a of all).
+class Fingerprint {
+ public:
+  void add(const std::string& line, const std::string& fault) {
+    for (const auto* text : {&line, &fault}) {
+      for (const char c : *text) mix(static_cast<unsigned char>(c));
+      mix('\n');
+    }
+  }
+  [[nodiscard]] std::string text() const { return std::to_string(hash_); }
+
+ private:
+  void mix(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3; }
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+/// The options that results depend on, and the models.
+std::map<std::string, std::string> identity(const CLI::App& command, const ModelsFlags& models) {
+  std::map<std::string, std::string> all{{"version", version}};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || option->get_lnames().size() != 1) continue;
+    auto& text = all["--" + option->get_lnames().front()];
+    for (const auto& value : option->reduced_results()) text += (text.empty() ? "" : " ") + value;
+  }
+  for (const char* name : {"--in", "--out", "--buffer", "--resume", "--overwrite", "--help", "--model", "--shortlist"})
+    all.erase(name);
+  std::string files;
+  for (const auto& folder : models.folders) files += (files.empty() ? "" : " ") + fingerprint(train::model_folder(folder));
+  all["the files of --model"] = files;
+  if (!models.shortlist.empty()) all["the file of --shortlist"] = fingerprint(models.shortlist);
+  return all;
+}
+
+/// So many lines of the input, and what they are.
+struct Beginning {
+  std::size_t lines = 0;
+  std::string fingerprint = Fingerprint().text();
+};
+/// What stands in --out.part, and of which lines it is.
+struct Progress {
+  Beginning read;
+  std::size_t bytes = 0;
+  bool faulty = false;
+};
+
+/// Where results go.
+class LineOutput {
+ public:
+  LineOutput(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models) : flags_(flags) {
+    const std::string command_name = command.get_name();
+    const char* const name = command_name.c_str();
+    if (flags.out.empty()) {
+      check_value(!flags.resume && !flags.overwrite, name, flags.resume ? "--resume" : "--overwrite", " is for an --out FILE");
+      return;
+    }
+    const bool whole = fs::exists(flags.out), begun = fs::exists(part()) || fs::exists(record());
+    check_value(!flags.resume || !flags.overwrite, name, "--resume and --overwrite exclude each other");
+    check_value(flags.resume || flags.overwrite || !(whole || begun), name, whole ? flags.out : part(),
+                " is there already: go on with it by --resume, lose it by --overwrite, or choose another --out");
+    if (flags.resume && whole && !begun) {
+      finished_ = true;
+      return;
+    }
+    identity_ = identity(command, models);
+    file_ = ::open(part().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ < 0) attend::detail::throw_errno("write", part());
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(file_);
+      throw IoError(name, ": ", part(), " is being written by another process");
+    }
+    if (flags.resume && fs::exists(record())) read(name);
+    if (::ftruncate(file_, static_cast<off_t>(progress_.bytes)) != 0 || ::lseek(file_, 0, SEEK_END) < 0)
+      attend::detail::throw_errno("write", part());
+    written_ = progress_.bytes;
+  }
+  ~LineOutput() {
+    if (file_ >= 0) ::close(file_);
+  }
+  LineOutput(const LineOutput&) = delete;
+  LineOutput& operator=(const LineOutput&) = delete;
+
+  /// Whether all was done before.
+  [[nodiscard]] bool finished() const { return finished_; }
+  /// What was there before.
+  [[nodiscard]] const Progress& progress() const { return progress_; }
+
+  /// The results of the next lines, which are the last of `read`.
+  void take(const LineResults& results, Beginning read) {
+    write(results.text);
+    for (const auto& message : results.messages) std::fprintf(stderr, "translate: %s\n", message.c_str());
+    if (results.error.empty()) progress_.read = std::move(read);
+    progress_.faulty = progress_.faulty || results.faulty;
+    if (results.faulty) exit_code = 1;
+    if (!results.error.empty()) throw ValueError(results.error);
+    progress_.bytes = written_;
+    if (file_ >= 0 && Clock::now() - noted_ > std::chrono::seconds(1)) note();
+  }
+  /// Lets the file appear.
+  void finish() {
+    if (progress_.faulty) exit_code = 1;
+    if (file_ < 0) return;
+    if (::fsync(file_) != 0 || std::rename(part().c_str(), flags_.out.c_str()) != 0)
+      attend::detail::throw_errno("write", flags_.out);
+    std::error_code ignored;
+    fs::remove(record(), ignored);
+    attend::detail::sync_folder("write", attend::detail::folder_of(flags_.out));
+  }
+  /// Keeps what there is for a run that goes on.
+  void keep() noexcept {
+    if (file_ < 0 || finished_) return;
+    try {
+      note();
+      std::fprintf(stderr, "translate: %zu lines are in %s; --resume goes on with them\n", progress_.read.lines, part().c_str());
+    } catch (...) {  // what was noted before is still good
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  [[nodiscard]] std::string part() const { return flags_.out + ".part"; }
+  [[nodiscard]] std::string record() const { return flags_.out + ".part.json"; }
+
+  void write(const std::string& text) {
+    if (file_ < 0) {
+      write_out(text);
+      return;
+    }
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t n = ::write(file_, text.data() + at, std::min(attend::detail::max_transfer, text.size() - at));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) attend::detail::throw_errno("write", part());
+      at += static_cast<std::size_t>(n);
+      written_ += static_cast<std::size_t>(n);
+    }
+  }
+  void note() {
+    if (::fdatasync(file_) != 0) attend::detail::throw_errno("write", part());
+    io::Json json{{"lines", progress_.read.lines},
+                  {"bytes", progress_.bytes},
+                  {"faulty", progress_.faulty},
+                  {"fingerprint", progress_.read.fingerprint},
+                  {"made_with", identity_}};
+    io::write_json(record(), json);
+    noted_ = Clock::now();
+  }
+  void read(const char* name) {
+    const auto json = io::parse_json(io::read_file(record()), record());
+    const io::JsonObject object(json, record());
+    const auto count = [&](const char* key) { return static_cast<std::size_t>(object.get<std::uint64_t>(key)); };
+    progress_ = {.read = {.lines = count("lines"), .fingerprint = object.get<std::string>("fingerprint")},
+                 .bytes = count("bytes"),
+                 .faulty = object.get<bool>("faulty")};
+    std::map<std::string, std::string> then;
+    const auto made_with = object.object("made_with");
+    for (const auto& [key, unused] : made_with.json().items()) then[key] = made_with.get<std::string>(key);
+    auto both = then;
+    both.insert(identity_.begin(), identity_.end());
+    const auto value = [](const auto& map, const std::string& key) {
+      const auto found = map.find(key);
+      return found == map.end() ? std::string("not given") : found->second;
+    };
+    for (const auto& [key, unused] : both)
+      check_value(value(then, key) == value(identity_, key), name, "--resume: ", part(), " was begun with ", key, " ",
+                  value(then, key), ", now it is ", value(identity_, key));
+    const off_t size = ::lseek(file_, 0, SEEK_END);
+    if (size < 0 || static_cast<std::size_t>(size) < progress_.bytes)
+      throw FormatError(part(), " has ", size, " bytes, ", record(), " says ", progress_.bytes);
+  }
+
+  const LineFlags& flags_;
+  int file_ = -1;
+  bool finished_ = false;
+  std::map<std::string, std::string> identity_;
+  Progress progress_;
+  std::size_t written_ = 0;  // bytes
+  Clock::time_point noted_{};  // the first results are noted at once
+};
+
+/// Cuts the input into pieces.
+class LineSource {
+ public:
+  LineSource(const LineFlags& flags, std::size_t buffer) : input_(flags.in), buffer_(buffer) {}
+
+  /// Passes over lines that are done. Throws ValueError if they are others.
+  void skip(const Beginning& done, const char* name) {
+    std::string line, fault;
+    while (input_.number() < done.lines && input_.next(line, fault)) fingerprint_.add(line, fault);
+    check_value(input_.number() == done.lines && fingerprint_.text() == done.fingerprint, name, "--resume: the first ",
+                done.lines, " lines of ", input_.name(), " are not those that the run was begun with");
+  }
+
+  bool ready() { return error_ || input_.ready(); }
+  /// A line that comes alone never waits for others; what could be read before an error still counts.
+  bool next(std::string& piece) {
+    if (error_) std::rethrow_exception(error_);
+    Lines lines{.before = input_.number(), .lines = {}};
+    try {
+      for (Lines::Line line; input_.next(line.text, line.fault);) {
+        lines.lines.push_back(line);
+        fingerprint_.add(line.text, line.fault);
+        if (lines.lines.size() >= buffer_ || !input_.ready()) break;
+      }
+    } catch (const IoError&) {
+      if (lines.lines.empty()) throw;
+      error_ = std::current_exception();
+    }
+    if (lines.lines.empty()) return false;
+    piece = packed(lines);
+    given_.push_back({input_.number(), fingerprint_.text()});
+    return true;
+  }
+  /// All lines to the end of the first piece that this was not asked of yet.
+  Beginning next_given() {
+    Beginning beginning = std::move(given_.front());
+    given_.pop_front();
+    return beginning;
+  }
+
+ private:
+  LineInput input_;
+  std::size_t buffer_;
+  Fingerprint fingerprint_;  // of all lines so far
+  std::deque<Beginning> given_;
+  std::exception_ptr error_;
+};
+
+/// What others than the first process have.
+struct NoLines {
+  static bool ready() { return true; }
+  static bool next(std::string&) { return false; }
+};
+
+/// Models where this process can read them: the first process's files, or copies of them where this one sees others or none.
+class SharedModels {
+ public:
+  SharedModels(const RankList& ranks, const ModelsFlags& models) : models_(models) {
+    if (!ranks || ranks->size() == 1) return;
+    for (auto& folder : models_.folders)
+      folder = share_path(ranks, leads(ranks) ? train::model_folder(folder) : fs::path(folder));
+    if (!models_.shortlist.empty()) models_.shortlist = share_path(ranks, models_.shortlist);
+  }
+  [[nodiscard]] const ModelsFlags& models() const { return models_; }
+
+ private:
+  std::string share_path(const RankList& ranks, const fs::path& path) {
+    std::string own = path.string();
+    ranks->broadcast(own);  // of a training the first process knows which is the best
+    const auto all = ranks->gather(leads(ranks) ? fingerprint(own) : fingerprint_or_nothing(own));
+    if (std::all_of(all.begin(), all.end(), [&](const auto& print) { return print == all.front(); })) return own;
+    const auto& copy = copies_.emplace_back(std::make_unique<TemporaryFolder>());
+    share(ranks, own, copy->path());
+    return leads(ranks) ? own : (fs::path(copy->path()) / fs::path(own).filename()).string();
+  }
+
+  ModelsFlags models_;
+  std::vector<std::unique_ptr<TemporaryFolder>> copies_;
+};
+
+}  // namespace
+
+void LineFlags::add_to(CLI::App& command, const std::string& done) {
+  command.add_option("--in", in, "Lines to be " + done + ", in place of standard input")->type_name("FILE");
+  auto* output = command.add_option("--out", out, "Where they go, in place of standard output; appears when all is done");
+  output->type_name("FILE");
+  command.add_flag("--resume", resume, "Go on where a run that wrote to --out was ended")->needs(output);
+  command.add_flag("--overwrite", overwrite, "Begin anew where --out is there already")->needs(output);
+  command
+      .add_option(
+          "--buffer", buffer,
+          "The most lines " + done + " together (512; 128 by each of several processes); a line that comes alone never waits")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+void work_on_lines(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models,
+                   const std::function<std::function<LineResults(const Lines&)>(const ModelsFlags&)>& make_work) {
+  const RankList ranks = launched_ranks();
+  try {
+    const bool several = ranks && ranks->size() > 1;
+    std::optional<LineOutput> output;
+    std::optional<LineSource> source;
+    bool finished = false;
+    if (leads(ranks)) {
+      source.emplace(flags, flags.buffer > 0 ? flags.buffer : several ? 128 : 512);
+      output.emplace(command, flags, models);
+      finished = output->finished();
+      if (finished) std::fprintf(stderr, "translate: %s is there as a whole\n", flags.out.c_str());
+      else source->skip(output->progress().read, command.get_name().c_str());
+    }
+    if (ranks) ranks->broadcast(finished);
+    if (finished) return;
+    const SharedModels shared(ranks, models);
+    const auto work = make_work(shared.models());
+    const auto do_piece = [&](const std::string& piece) { return packed(work(unpacked_lines(piece))); };
+    if (!leads(ranks)) {
+      train::deal(ranks.get(), NoLines(), do_piece, [](const std::string&) {});
+      return;
+    }
+    try {
+      train::deal(ranks.get(), *source, do_piece,
+                  [&](const std::string& bytes) { output->take(unpacked_results(bytes), source->next_given()); });
+    } catch (...) {
+      output->keep();
+      throw;
+    }
+    output->finish();
+  } catch (const std::exception& e) {  // which the others would otherwise wait for
+    if (ranks) ranks->fail(e.what());
+    throw;
+  }
+}
+
+}  // namespace translate
