@@ -151,7 +151,7 @@ TEST_CASE("translate rate: the log-probabilities that the search reports", "[tra
   CHECK(rated[3].substr(rated[3].find('\t')) == "\t1\t");  // the end alone
   const auto json = printed({"rate", "--model", model(), "--format", "json"}, tsv);
   CHECK(nlohmann::json::parse(json[2]).at("translations").at(0).at("text") == "ella ve agua.");
-  fails({"rate", "--model", model()}, 1, "standard input: line 2 has no tab", "Ana\tAna\nc\n");
+  fails({"rate", "--model", model()}, 1, "rate: line 2 has no tab", "Ana\tAna\nc\n");
   const std::string endless = std::string(200, 'a');
   for (const auto& line : {std::string("no tab\n"), "Ana\t" + endless + "\n"}) {  // what stands before it is rated
     const auto outcome = run({"rate", "--model", model()}, "Ana\tAna\n" + line);

@@ -40,7 +40,7 @@ class LineRater {
     for (std::size_t i = 0; i < lines.lines.size() && results.error.empty(); ++i) {
       const auto& [text, fault] = lines.lines[i];
       const std::size_t tab = text.find('\t');
-      const std::string line = "line " + std::to_string(lines.before + i + 1);
+      const std::string line = "rate: line " + std::to_string(lines.before + i + 1);
       if (!fault.empty()) results.error = line + " " + fault;
       else if (tab == std::string::npos) results.error = line + " has no tab, expected `source<TAB>translation`";
       if (!results.error.empty()) break;
