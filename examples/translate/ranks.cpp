@@ -107,14 +107,6 @@ void share(const RankList& ranks, const fs::path& folder) {
   if (ranks) share_files(ranks, leads(ranks) ? files_of(folder) : std::vector<fs::path>(), folder);
 }
 
-void share(const RankList& ranks, const fs::path& path, const fs::path& folder) {
-  bool is_folder = leads(ranks) && fs::is_directory(path);
-  ranks->broadcast(is_folder);
-  const fs::path to = is_folder ? folder / path.filename() : folder;
-  if (!leads(ranks)) fs::create_directories(to);
-  share_files(ranks, leads(ranks) ? files_of(path) : std::vector<fs::path>(), to);
-}
-
 std::string fingerprint(const fs::path& path) {
   std::uint64_t hash = 0xcbf29ce484222325;
   const auto mix = [&](std::string_view bytes) {  // FNV-1a, eight bytes at a time
@@ -140,12 +132,28 @@ std::string fingerprint(const fs::path& path) {
   return std::to_string(hash);
 }
 
-std::string fingerprint_or_nothing(const fs::path& path) noexcept {
+fs::path SharedFiles::operator()(fs::path path, const Fingerprint& print) {
+  if (!ranks_ || ranks_->size() == 1) return path;
+  std::string name = path.string();
+  ranks_->broadcast(name);
+  path = name;
+  std::string mine;
   try {
-    return fingerprint(path);
-  } catch (...) {
-    return {};
+    mine = print(path);
+  } catch (const Error&) {
+    if (leads(ranks_)) throw;
+  } catch (const fs::filesystem_error&) {
+    if (leads(ranks_)) throw;
   }
+  const auto all = ranks_->gather(mine);
+  if (std::all_of(all.begin(), all.end(), [&](const auto& other) { return other == all.front(); })) return path;
+  bool is_folder = leads(ranks_) && fs::is_directory(path);
+  ranks_->broadcast(is_folder);
+  const auto& copy = copies_.emplace_back(std::make_unique<TemporaryFolder>());
+  const fs::path to = copy->path() / path.filename();
+  if (!leads(ranks_) && is_folder) fs::create_directories(to);
+  share_files(ranks_, leads(ranks_) ? files_of(path) : std::vector<fs::path>(), is_folder ? to : copy->path());
+  return leads(ranks_) ? path : to;
 }
 
 TemporaryFolder::TemporaryFolder() {

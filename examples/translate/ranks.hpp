@@ -2,8 +2,11 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "attend/text/corpus.hpp"
 #include "attend/train/communicator.hpp"
@@ -36,12 +39,22 @@ class TemporaryFolder {
 };
 /// The files of the first process's folder to all, which put them into theirs.
 void share(const RankList& ranks, const std::filesystem::path& folder);
-/// A folder or file of the first process's to all, which put it into a folder of theirs under its name.
-void share(const RankList& ranks, const std::filesystem::path& path, const std::filesystem::path& folder);
-
 /// Changes with any byte and any name of the files of a folder, or of a file. Throws IoError if they cannot be read.
 std::string fingerprint(const std::filesystem::path& path);
 /// The same; empty if they cannot be read.
-std::string fingerprint_or_nothing(const std::filesystem::path& path) noexcept;
+
+/// Files and folders of the first process's where this one can read them: those files, or copies, gone with this, where this
+/// process sees others or none.
+class SharedFiles {
+ public:
+  using Fingerprint = std::function<std::string(const std::filesystem::path&)>;
+  explicit SharedFiles(RankList ranks) : ranks_(std::move(ranks)) {}
+  /// The first process says which; the others' `path` does not matter. What has the same fingerprint is the same.
+  std::filesystem::path operator()(std::filesystem::path path, const Fingerprint& print = fingerprint);
+
+ private:
+  RankList ranks_;
+  std::vector<std::unique_ptr<TemporaryFolder>> copies_;
+};
 
 }  // namespace translate

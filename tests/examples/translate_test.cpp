@@ -4,12 +4,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attend/io/file.hpp"
+#include "attend/train/pair_file.hpp"
 #include "catch.hpp"
 #include "program.hpp"
 #include "temporary_folder.hpp"
@@ -334,6 +337,59 @@ TEST_CASE("translate train: stopped and resumed is as good as not stopped, to th
   REQUIRE(run(training(whole, {"--max-steps", "70", "--overwrite"})).code == 0);
   CHECK(bytes(whole, "last/model.safetensors") == bytes(parts, "last/model.safetensors"));
   CHECK_THAT(run({"train", "--resume", "--out", parts}).errors, ContainsSubstring("going on from step 70"));
+}
+
+TEST_CASE("translate prepare: pairs once in tokens, held-out ones as text, to train on and go on with", "[translate]") {
+  const std::string prepared = out("prepared"), folder = out("of_prepared");
+  const std::string pairs = training("", {})[2];
+  const Words prepare{"prepare", "--pairs", pairs, "--out", prepared, "--vocabulary", "60"};
+  const auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const auto done = run(with(prepare, {"--validation-size", "6", "--test-size", "4"}));
+  CHECK_THAT(done.errors, ContainsSubstring(" for validation, "));
+  REQUIRE(done.code == 0);
+  const auto lines_of = [](const std::string& text) {
+    std::set<std::string> lines, sources;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.insert(line), sources.insert(line.substr(0, line.find('\t')));
+    return std::pair(lines, sources);
+  };
+  const auto all = lines_of(attend::io::read_file(pairs)), validation = lines_of(bytes(prepared, "validation.tsv")),
+             test = lines_of(bytes(prepared, "test.tsv"));
+  CHECK(validation.first.size() >= 6);
+  CHECK(test.first.size() >= 1);
+  CHECK(std::ranges::includes(all.first, validation.first));
+  for (const auto& source : test.second) CHECK(validation.second.count(source) == 0);
+  const auto in_file = attend::train::open_pairs(fs::path(prepared) / "pairs.safetensors");
+  CHECK(static_cast<std::size_t>(in_file.size()) == all.first.size() - validation.first.size() - test.first.size());
+
+  fails(prepare, 1, "is there already");
+  const auto too_many = run(with(prepare, {"--overwrite", "--validation-size", "100000"}));
+  CHECK(too_many.code == 1);
+  CHECK_THAT(too_many.errors, ContainsSubstring("expected more than the 100000 that are held out"));
+  fails(with(prepare, {"--overwrite", "--model", model()}), 2, "excludes");
+  CHECK(bytes(prepared, "validation.tsv").size() > 0);  // what failed has left what was there
+
+  auto words = without("--validation-size", without("--vocabulary", without("--pairs", training(folder, {"--max-steps", "20"}))));
+  words = with(words, {"--prepared", prepared});
+  const auto trained = run(words);
+  INFO(trained.errors);
+  REQUIRE(trained.code == 0);
+  CHECK_THAT(trained.output, ContainsSubstring("test, "));
+  CHECK(run({"run", "--model", folder}, "I see tea.\n").code == 0);
+  const auto resumed = run({"train", "--resume", "--out", folder, "--max-steps", "24"});
+  CHECK_THAT(resumed.errors, ContainsSubstring("going on from step 20"));
+  CHECK(resumed.code == 0);
+
+  fails(with(words, {"--vocabulary", "50"}), 2, "excludes");
+  fails({"train", "--prepared", prepared, "--init", model(), "--out", out("other_tokens")}, 1,
+        "--prepared is in the tokens of another tokenizer");
+  REQUIRE(
+      run({"prepare", "--pairs", pairs, "--out", prepared, "--overwrite", "--model", model(), "--validation-size", "3"}).code ==
+      0);
+  CHECK(run({"train", "--prepared", prepared, "--init", model(), "--out", out("same_tokens"), "--max-steps", "2"}).code == 0);
 }
 
 TEST_CASE("translate train: the number of threads changes no bit", "[translate]") {

@@ -20,6 +20,7 @@
   X(torch_model)               \
   X(config)                    \
   X(shortlist)                 \
+  X(pair_file)                 \
   X(schedule)                  \
   X(pending_folder)            \
   X(training_state)            \

@@ -1,4 +1,4 @@
-// Targets of files that need no model: JSON, safetensors, shortlists, a folder whose replacement was interrupted.
+// Targets of files that need no model: JSON, safetensors, shortlists, files of pairs, a folder whose replacement was interrupted.
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +18,7 @@
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/optim/schedule.hpp"
+#include "attend/train/pair_file.hpp"
 #include "attend/translate/shortlist.hpp"
 #include "input.hpp"
 
@@ -164,6 +165,26 @@ int shortlist(Bytes bytes) {
   return 0;
 }
 std::vector<std::string> shortlist_seeds() { return {shortlist_file()}; }
+
+int pair_file(Bytes bytes) {
+  answers<FormatError, IoError>([&] {
+    const auto pairs = train::open_pairs(put(scratch() / "pairs.safetensors", bytes));
+    token_t sum = 0;
+    for (index_t i = 0; i < std::min<index_t>(pairs.size(), 1000); ++i)
+      for (const auto& side : {pairs.source(i), pairs.target(i)})
+        for (const token_t token : side) sum ^= token;
+    expect(count_of(pairs.targets().begin) == pairs.size() + 1 && (sum == 0 || pairs.size() > 0), "each source has a target");
+  });
+  return 0;
+}
+std::vector<std::string> pair_file_seeds() {
+  train::EncodedPairs pairs;
+  pairs.add(std::vector<token_t>{5, 6, 7}, std::vector<token_t>{1});
+  pairs.add(std::vector<token_t>{}, std::vector<token_t>{2, 3});
+  const fs::path path = scratch() / "seed.safetensors";
+  train::save_pairs(path, pairs);
+  return {io::read_file(path)};
+}
 
 int schedule(Bytes bytes) {
   answers<ValueError>([&] {

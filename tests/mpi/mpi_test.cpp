@@ -45,6 +45,15 @@ std::vector<std::string> ranks(int n) {
   return {ATTEND_MPIEXEC, ATTEND_MPIEXEC_NUMBER, std::to_string(n)};
 }
 
+/// The same, the first of them in that folder, the others where paths in it lead nowhere.
+std::vector<std::string> apart(int n, const fs::path& folder) {
+  auto words = ranks(n);
+  words.insert(words.end(),
+               {"sh", "-c", "if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = 0 ]; then cd \"$0\"; else cd /; fi; exec \"$@\"",
+                folder.string()});
+  return words;
+}
+
 /// The command line of a small training into `out`, with `more` at its end.
 std::vector<std::string> training(const std::string& pairs, const fs::path& out, const std::vector<std::string>& more) {
   std::vector<std::string> words{"train",      "--pairs",
@@ -178,6 +187,25 @@ std::string write_lines(const fs::path& folder, int lines) {
 
 }  // namespace
 
+TEST_CASE("train: pairs in a file that only the first process sees") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path()), prepared = (folder.path() / "prepared").string();
+  REQUIRE(run({"prepare", "--pairs", pairs, "--out", prepared, "--vocabulary", "60", "--validation-size", "20"}).code == 0);
+  const std::vector<std::string> words{
+      "train", "--prepared", "prepared", "--d-model",  "32",       "--heads",     "2",  "--layers",           "1",   "--d-ff",
+      "64",    "--warmup",   "5",        "--schedule", "constant", "--max-steps", "10", "--tokens-per-batch", "256", "--out"};
+  auto alone = words;
+  alone[2] = prepared;
+  alone.insert(alone.end(), {(folder.path() / "alone").string(), "--parts", "8"});
+  REQUIRE(run(alone).code == 0);
+  auto together = words;
+  together.push_back("together");
+  const auto ended = launch(apart(4, folder.path()), together);
+  INFO(ended.errors);
+  REQUIRE(ended.code == 0);
+  CHECK(same_file(folder.path() / "alone", folder.path() / "together", "last/model.safetensors"));
+}
+
 TEST_CASE("run, rate: several processes write what one writes, and complain as it does") {
   const TemporaryFolder folder;
   const auto model = small_model(folder.path()), lines = write_lines(folder.path(), 60);
@@ -218,12 +246,7 @@ TEST_CASE("run: a model that only the first process sees is enough") {
   const TemporaryFolder folder;
   const auto model = small_model(folder.path()), lines = write_lines(folder.path(), 20);
   const auto alone = run({"run", "--model", model, "--in", lines});
-  // The others are in a folder from where that path leads nowhere.
-  auto launcher = ranks(3);
-  launcher.insert(launcher.end(),
-                  {"sh", "-c", "if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = 0 ]; then cd \"$0\"; else cd /; fi; exec \"$@\"",
-                   folder.path().string()});
-  const auto ended = launch(launcher, {"run", "--model", "model", "--in", "lines.txt", "--buffer", "3"});
+  const auto ended = launch(apart(3, folder.path()), {"run", "--model", "model", "--in", "lines.txt", "--buffer", "3"});
   INFO(ended.errors);
   CHECK(ended.output == alone.output);
 }

@@ -234,7 +234,7 @@ class LineOutput {
   bool finished_ = false;
   std::map<std::string, std::string> identity_;
   Progress progress_;
-  std::size_t written_ = 0;  // bytes
+  std::size_t written_ = 0;    // bytes
   Clock::time_point noted_{};  // the first results are noted at once
 };
 
@@ -292,31 +292,13 @@ struct NoLines {
   static bool next(std::string&) { return false; }
 };
 
-/// Models where this process can read them: the first process's files, or copies of them where this one sees others or none.
-class SharedModels {
- public:
-  SharedModels(const RankList& ranks, const ModelsFlags& models) : models_(models) {
-    if (!ranks || ranks->size() == 1) return;
-    for (auto& folder : models_.folders)
-      folder = share_path(ranks, leads(ranks) ? train::model_folder(folder) : fs::path(folder));
-    if (!models_.shortlist.empty()) models_.shortlist = share_path(ranks, models_.shortlist);
-  }
-  [[nodiscard]] const ModelsFlags& models() const { return models_; }
-
- private:
-  std::string share_path(const RankList& ranks, const fs::path& path) {
-    std::string own = path.string();
-    ranks->broadcast(own);  // of a training the first process knows which is the best
-    const auto all = ranks->gather(leads(ranks) ? fingerprint(own) : fingerprint_or_nothing(own));
-    if (std::all_of(all.begin(), all.end(), [&](const auto& print) { return print == all.front(); })) return own;
-    const auto& copy = copies_.emplace_back(std::make_unique<TemporaryFolder>());
-    share(ranks, own, copy->path());
-    return leads(ranks) ? own : (fs::path(copy->path()) / fs::path(own).filename()).string();
-  }
-
-  ModelsFlags models_;
-  std::vector<std::unique_ptr<TemporaryFolder>> copies_;
-};
+/// The models where this process can read them.
+ModelsFlags shared_models(const ModelsFlags& models, SharedFiles& files, bool leading) {
+  auto own = models;
+  for (auto& folder : own.folders) folder = files(leading ? train::model_folder(folder) : fs::path(folder)).string();
+  if (!own.shortlist.empty()) own.shortlist = files(own.shortlist).string();
+  return own;
+}
 
 }  // namespace
 
@@ -350,8 +332,8 @@ void work_on_lines(const CLI::App& command, const LineFlags& flags, const Models
     }
     if (ranks) ranks->broadcast(finished);
     if (finished) return;
-    const SharedModels shared(ranks, models);
-    const auto work = make_work(shared.models());
+    SharedFiles files(ranks);
+    const auto work = make_work(several ? shared_models(models, files, leads(ranks)) : models);
     const auto do_piece = [&](const std::string& piece) { return packed(work(unpacked_lines(piece))); };
     if (!leads(ranks)) {
       train::deal(ranks.get(), NoLines(), do_piece, [](const std::string&) {});

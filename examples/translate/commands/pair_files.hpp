@@ -16,25 +16,36 @@ namespace translate {
 struct PairFiles {
   std::vector<std::string> pairs = {}, sources = {}, targets = {};
 
-  /// The pairs of all files one after the other; says on standard error what became of the lines of each. Throws ValueError if
-  /// it is not clear which files are meant, and whatever reading throws.
-  [[nodiscard]] attend::text::Corpus read(const char* command, const attend::text::ReadOptions& how = {}) const {
+  /// Throws ValueError unless it is clear which files are meant.
+  void check(const char* command) const {
     using namespace attend;
     check_value(pairs.empty() != (sources.empty() && targets.empty()) && sources.empty() == targets.empty(), command,
                 "give --pairs, or --source and --target");
     check_value(sources.size() == targets.size(), command, "--source came ", sources.size(), " times and --target ",
                 targets.size(), ", expected as often");
-    text::Corpus all;
-    const auto add = [&](const std::string& name, text::Corpus corpus) {
-      std::fprintf(stderr, "%s: %s: %s\n", command, name.c_str(), corpus.report.text().c_str());
-      if (all.empty()) all = std::move(corpus);
-      else
-        for (auto& pair : corpus.pairs) all.pairs.push_back(std::move(pair));
-    };
-    for (const auto& file : pairs) add(file, text::read_tsv(file, how));
+  }
+  /// Calls `take(SentencePair)` for the pairs of all files one after the other, and `report(name, CorpusReport)` after each file.
+  /// Throws whatever reading throws, and ValueError as `check`.
+  template <class Take, class Report>
+  void for_each(const char* command, const attend::text::ReadOptions& how, Take&& take, Report&& report) const {
+    using namespace attend;
+    check(command);
+    for (const auto& file : pairs) report(file, text::for_each_pair(file, how, take));
     for (std::size_t i = 0; i < sources.size(); ++i)
-      add(sources[i] + ", " + targets[i], text::read_aligned(sources[i], targets[i], how));
+      report(sources[i] + ", " + targets[i], text::for_each_pair(sources[i], targets[i], how, take));
+  }
+  /// The pairs of all files one after the other; says on standard error what became of the lines of each. Throws as `for_each`.
+  [[nodiscard]] attend::text::Corpus read(const char* command, const attend::text::ReadOptions& how = {}) const {
+    using namespace attend;
+    text::Corpus all;
+    for_each(
+        command, how, [&](text::SentencePair pair) { all.pairs.push_back(std::move(pair)); },
+        [&](const std::string& name, const text::CorpusReport& report) { say_report(command, name, report); });
+    all.report.lines = all.report.pairs = all.size();
     return all;
+  }
+  static void say_report(const char* command, const std::string& name, const attend::text::CorpusReport& report) {
+    std::fprintf(stderr, "%s: %s: %s\n", command, name.c_str(), report.text().c_str());
   }
 };
 

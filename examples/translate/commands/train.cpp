@@ -28,6 +28,7 @@
 #include "flags/place.hpp"
 #include "flags/train_flags.hpp"
 #include "pair_files.hpp"
+#include "prepared.hpp"
 #include "ranks.hpp"
 #include "train_settings.hpp"
 
@@ -40,7 +41,7 @@ namespace fs = std::filesystem;
 
 struct TrainCommand {
   PairFiles files;
-  std::string out, init;
+  std::string out, init, prepared;
   std::vector<std::string> validation_pairs, freeze;
   index_t validation_size = 1000, test_size = 0, vocabulary = 0, max_characters = 1000;
   bool skip_invalid_utf8 = false, reverse = false, resume = false, overwrite = false;
@@ -60,7 +61,15 @@ text::Corpus read_corpus(const TrainCommand& flags) {
   return flags.reverse ? corpus.reversed() : corpus;
 }
 
-text::Split split(const TrainCommand& flags) {
+/// What is learnt from: pairs as text, or in a file, in tokens already.
+struct TrainingData {
+  text::Corpus train, validation, test;
+  std::optional<PreparedPairs> prepared;
+
+  [[nodiscard]] index_t size() const { return prepared ? prepared->pairs.size() : train.size(); }
+};
+
+TrainingData split(const TrainCommand& flags) {
   auto corpus = read_corpus(flags);
   const bool own_validation = !flags.validation_pairs.empty();
   // Of a small file, a tenth at most is held out, lest too little is left to learn from.
@@ -76,7 +85,22 @@ text::Split split(const TrainCommand& flags) {
     check_value(!parts.validation.empty(), "train", "there is no sentence pair in --validation-pairs to validate with");
     if (flags.reverse) parts.validation = parts.validation.reversed();
   }
-  return parts;
+  return {std::move(parts.train), std::move(parts.validation), std::move(parts.test), {}};
+}
+
+/// The data in each rank: what the first one reads, or a file that all see.
+TrainingData training_data(const TrainCommand& flags, SharedFiles& shared) {
+  if (!flags.prepared.empty()) {
+    const fs::path folder = shared(flags.prepared, prepared_fingerprint);
+    TrainingData data;
+    data.prepared = open_prepared(folder);
+    data.validation = data.prepared->validation, data.test = data.prepared->test;
+    return data;
+  }
+  auto data = leads(flags.ranks) ? split(flags) : TrainingData{};
+  share(flags.ranks, data.train);
+  share(flags.ranks, data.validation);
+  return data;
 }
 
 /// `3 + 3 layers of 256 / 1024, 4 heads, dropout 0.15, one matrix for embeddings and head, initialisation residual_scaled`.
@@ -97,10 +121,10 @@ std::string size_text(const nn::ModelOptions& o) {
 /// What is wanted of `fit`. Without validation pairs nothing can be judged by them, unless the command line insists.
 template <class Model>
 train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags, const Model& network,
-                              const text::Split& parts) {
+                              const TrainingData& data) {
   const nn::ModelOptions& model = network.options;
-  const text::Corpus& validation = parts.validation;
-  auto o = flags.train.options(train::run_facts(network, parts.train.size()), !flags.init.empty(), model.decoder.d_model);
+  const text::Corpus& validation = data.validation;
+  auto o = flags.train.options(train::run_facts(network, data.size()), !flags.init.empty(), model.decoder.d_model);
   o.validation = validation;
   o.warn_of_corpus = false;  // it is done, before the subwords were learnt
   if (validation.empty()) {
@@ -160,34 +184,37 @@ void check_options(const CLI::App& command, const TrainCommand& flags) {
 
 /// The model and the tokenizer to begin with: those of the run that is resumed, of `--init`, or new ones.
 template <class T, Device D>
-std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const TrainCommand& flags, const text::Corpus& pairs) {
+std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const TrainCommand& flags, const TrainingData& data) {
   if (flags.resume || !flags.init.empty()) {
     const auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
+    if (data.prepared) data.prepared->check_tokenizer(loaded.tokenizer, flags.resume ? flags.out : flags.init);
     return {flags.resume ? loaded.model : with_dropout(loaded.model, flags.model), loaded.tokenizer};
   }
   // A GPU does in minutes what takes processors hours: there the pairs alone choose the sizes.
-  const auto recipe = train::recipe(pairs.size(), std::same_as<D, Cpu> ? flags.train.minutes : 0);
+  const auto recipe = train::recipe(data.size(), std::same_as<D, Cpu> ? flags.train.minutes : 0);
   const auto sizes = flags.model.options(1000, recipe);  // before minutes are spent on subwords
   nn::check(nn::model_options(sizes));
-  (void)flags.train.options({.pairs = pairs.size(), .width = sizes.d_model}, false, sizes.d_model);
-  std::fprintf(stderr, "train: learning subwords\n");
+  (void)flags.train.options({.pairs = data.size(), .width = sizes.d_model}, false, sizes.d_model);
+  if (!data.prepared) std::fprintf(stderr, "train: learning subwords\n");
   text::AnyTokenizer tokenizer =
-      text::SentencePiece::train(pairs, {.vocabulary = flags.vocabulary > 0 ? flags.vocabulary : recipe.vocabulary});
+      data.prepared
+          ? data.prepared->tokenizer
+          : text::SentencePiece::train(data.train, {.vocabulary = flags.vocabulary > 0 ? flags.vocabulary : recipe.vocabulary});
   nn::Transformer<T, D> model(flags.model.options(tokenizer.size(), recipe));
   return {std::move(model), std::move(tokenizer)};
 }
 
 /// The same in each rank: what the first one has, which alone sees the files.
 template <class T, Device D>
-std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model_of_ranks(const TrainCommand& flags, const text::Corpus& pairs) {
-  if (!flags.ranks) return first_model<T, D>(flags, pairs);
+std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model_of_ranks(const TrainCommand& flags, const TrainingData& data) {
+  if (!flags.ranks) return first_model<T, D>(flags, data);
   const TemporaryFolder folder;
   if (!leads(flags.ranks)) {
     share(flags.ranks, folder.path());
     const auto loaded = load<T, D>(folder.path());
     return {loaded.model, loaded.tokenizer};
   }
-  auto first = first_model<T, D>(flags, pairs);
+  auto first = first_model<T, D>(flags, data);
   io::save(folder.path(), first.first, first.second, {.stored = io::dtype_of<T>()});
   share(flags.ranks, folder.path());
   return first;
@@ -201,10 +228,9 @@ index_t parts_of(const TrainCommand& flags) {
 template <class T, Device D>
 void train_model(const CLI::App& command, const TrainCommand& flags, std::optional<io::FolderLock>& lock) {
   const fs::path out = flags.out;
-  auto parts = leads(flags.ranks) ? split(flags) : text::Split{};
-  share(flags.ranks, parts.train);
-  share(flags.ranks, parts.validation);
-  check_value(!parts.validation.empty() || command.get_option("--validate-every")->count() == 0, "train",
+  SharedFiles shared(flags.ranks);
+  const auto data = training_data(flags, shared);
+  check_value(!data.validation.empty() || command.get_option("--validate-every")->count() == 0, "train",
               "--validate-every needs validation pairs: more pairs, another --validation-size, or --validation-pairs");
   seed(flags.train.fit.given.seed);
   if (!lock && leads(flags.ranks)) {
@@ -212,20 +238,20 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
     check_output(flags);  // another run may have come and gone meanwhile
   }
   if (!flags.resume && leads(flags.ranks)) save_settings(command, out, parts_of(flags));
-  for (const auto& suspicion : text::suspicions(parts.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
-  auto [model, tokenizer] = first_model_of_ranks<T, D>(flags, parts.train);
+  for (const auto& suspicion : text::suspicions(data.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
+  auto [model, tokenizer] = first_model_of_ranks<T, D>(flags, data);
   freeze(model, flags.freeze);
-  auto options = fit_options(command, flags, model, parts);
+  auto options = fit_options(command, flags, model, data);
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
-  if (!parts.validation.empty())
+  if (!data.validation.empty())
     options.translate = [&greedy](const std::vector<std::string>& sources) { return greedy(sources); };
   std::fprintf(stderr,
                "train: %lld pairs to learn from, %lld for validation, %lld for test; %lld subwords, %d threads\n"
                "train: Ctrl-C stops and saves; checkpoints are in %s\n"
                "train: every setting has an option, see translate train --help\n"
                "train: %s\n",
-               static_cast<long long>(parts.train.size()), static_cast<long long>(parts.validation.size()),
-               static_cast<long long>(parts.test.size()), static_cast<long long>(tokenizer.size()), threads(), flags.out.c_str(),
+               static_cast<long long>(data.size()), static_cast<long long>(data.validation.size()),
+               static_cast<long long>(data.test.size()), static_cast<long long>(tokenizer.size()), threads(), flags.out.c_str(),
                size_text(model.options).c_str());
 
   // The settings of a run that is refused must not take the place of those of the run that is there.
@@ -236,7 +262,8 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   std::optional<train::StopOnInterrupt> interrupt(std::in_place);
   options.stop = &interrupt->flag();
   options.lock = lock ? &*lock : nullptr;
-  const auto report = train::fit(model, parts.train, tokenizer, options);
+  const auto report = data.prepared ? train::fit(model, data.prepared->pairs, tokenizer, options)
+                                    : train::fit(model, data.train, tokenizer, options);
   interrupt.reset();
   if (report.stopped == train::StopReason::interrupted) {
     std::fprintf(stderr, "train: stopped; go on with: translate train --resume --out %s\n", flags.out.c_str());
@@ -244,7 +271,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
     return;
   }
   if (!leads(flags.ranks)) return;
-  if (!parts.test.empty()) report_test<T, D>(train::model_folder(out), parts.test);
+  if (!data.test.empty()) report_test<T, D>(train::model_folder(out), data.test);
   std::fprintf(stderr, "train: translate with: translate run --model %s\n", flags.out.c_str());
 }
 
@@ -299,6 +326,9 @@ void add_train(CLI::App& app) {
   for (auto* option : {pairs, source, target}) takes_all(option);
   source->excludes(pairs)->needs(target);
   target->excludes(pairs)->needs(source);
+  auto* prepared =
+      command->add_option("--prepared", flags->prepared, "In place of all that: what `translate prepare` has made of pairs");
+  prepared->type_name("FOLDER")->excludes(pairs)->excludes(source);
   command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source");
   command->add_option("--out", flags->out, "Where the checkpoints go: best/ and last/, both whole models")
       ->type_name("FOLDER")
@@ -333,6 +363,9 @@ void add_train(CLI::App& app) {
   flags->model.add_to(*command);
   flags->train.add_to(*command);
   flags->place.add_to(*command, false);
+  for (const char* name : {"--reverse", "--validation-size", "--validation-pairs", "--test-size", "--vocabulary",
+                           "--max-characters", "--skip-invalid-utf8"})
+    prepared->excludes(name);
   command->callback([command, flags] { start(*command, *flags); });
 }
 

@@ -93,6 +93,9 @@ class InputFile {
   /// Bytes in the file when it was opened.
   [[nodiscard]] std::size_t size() const { return size_; }
 
+  /// For calls of the system, as long as this lives.
+  [[nodiscard]] int descriptor() const { return fd_.get(); }
+
   /// Fills `out` with the bytes from `offset` on. Throws IoError if the system refuses, FormatError where the file ends
   /// before `out` is full. (Reads, not a mapping: a file that somebody truncates then costs an exception, not the process.)
   void read_at(std::size_t offset, std::span<std::byte> out) const {

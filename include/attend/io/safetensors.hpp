@@ -17,6 +17,7 @@
 #include "attend/core/shape.hpp"
 #include "attend/io/dtype.hpp"
 #include "attend/io/file.hpp"
+#include "attend/io/mapped_file.hpp"
 #include "attend/io/safetensors_header.hpp"
 
 /// Reading safetensors files: eight bytes that give the header's length, the header, the tensors' bytes.
@@ -84,6 +85,20 @@ class SafetensorsFile {
     read_as(name, std::span<T>(values));
     return values;
   }
+
+  /// The numbers of a tensor where they lie in a mapping of the file, which the caller keeps. Throws FormatError unless they are
+  /// of that very type, and lie at a multiple of its size, as writers of the format have them.
+  template <Storable T>
+  [[nodiscard]] std::span<const T> mapped(const MappedFile& mapping, std::string_view name) const {
+    const TensorInfo& tensor = info(name);
+    const auto bytes = mapping.bytes().subspan(data_begin_ + tensor.begin, tensor.end - tensor.begin);
+    if (tensor.dtype != dtype_of<T>() || reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(T) != 0)
+      throw FormatError(where_, quoted(tensor), " has the dtype ", dtype_name(tensor.dtype), " at byte ",
+                        data_begin_ + tensor.begin, ", expected ", dtype_name(dtype_of<T>()), " at a multiple of ", alignof(T));
+    return {reinterpret_cast<const T*>(bytes.data()), static_cast<std::size_t>(tensor.shape.size())};
+  }
+  /// The whole file as memory.
+  [[nodiscard]] MappedFile map() const { return MappedFile(file_); }
 
   /// The bytes of a tensor as they lie in the file. Throws ShapeError if `out` has another size, IoError.
   void read_bytes(std::string_view name, std::span<std::byte> out) const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -96,19 +97,18 @@ struct ReadOptions {
 
 namespace attend::detail {
 
-/// Takes the pairs of one corpus line by line, and leaves out and counts what does not belong.
-class PairCollector {
+/// Takes pairs line by line, counts what does not belong, and hands on what does.
+template <class Take>
+class PairFilter {
  public:
-  PairCollector(const char* operation, const text::ReadOptions& options) : options_(options) {
+  PairFilter(const char* operation, const text::ReadOptions& options, Take& take) : options_(options), take_(take) {
     if (options.max_characters < 1)
       throw ValueError(operation, ": max_characters is ", options.max_characters, ", expected 1 or more");
   }
 
-  void reserve(std::size_t lines) { corpus_.pairs.reserve(lines); }
-
   void add(std::string_view source, std::string_view target) {
     text::SentencePair pair{text::collapse_spaces(source), text::collapse_spaces(target)};
-    text::CorpusReport& report = corpus_.report;
+    text::CorpusReport& report = report_;
     ++report.lines;
     if (pair.source.empty() || pair.target.empty()) {
       ++report.empty;
@@ -118,16 +118,15 @@ class PairCollector {
       ++report.duplicates;  // a tab joins the two because white space inside them has become plain spaces
     } else {
       ++report.pairs;
-      corpus_.pairs.push_back(std::move(pair));
+      take_(std::move(pair));
     }
   }
-  void add_invalid_utf8() { ++corpus_.report.lines, ++corpus_.report.invalid_utf8; }
+  void add_invalid_utf8() { ++report_.lines, ++report_.invalid_utf8; }
   void add_malformed() {
-    ++corpus_.report.malformed;
-    if (++corpus_.report.lines; corpus_.report.first_malformed == 0) corpus_.report.first_malformed = corpus_.report.lines;
+    ++report_.malformed;
+    if (++report_.lines; report_.first_malformed == 0) report_.first_malformed = report_.lines;
   }
-
-  text::Corpus finish() { return std::move(corpus_); }
+  [[nodiscard]] const text::CorpusReport& report() const { return report_; }
 
  private:
   [[nodiscard]] bool is_too_long(const std::string& sentence) const {
@@ -136,7 +135,8 @@ class PairCollector {
   }
 
   text::ReadOptions options_;
-  text::Corpus corpus_;
+  Take& take_;
+  text::CorpusReport report_;
   std::unordered_set<std::string> seen_;
 };
 
@@ -144,18 +144,16 @@ class PairCollector {
 
 namespace attend::text {
 
-/// Reads pairs from a file of lines `source<TAB>target`. Further columns are ignored: collections such as Tatoeba's name the
-/// authors there. White space at the ends of a sentence is dropped and runs inside become one plain space.
-/// Throws IoError if the file cannot be read, FormatError where a line is not UTF-8 or no line has a tab, ValueError for
-/// an option out of range. All else that is wrong with a line is counted in the corpus' `report`.
-inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& options = {}) {
-  detail::PairCollector pairs("read_tsv", options);
-  const detail::TextFile file(path);
-  pairs.reserve(file.lines.size());
-  for (std::size_t i = 0; i < file.lines.size(); ++i) {
-    const std::string_view line = file.lines[i];
+/// Calls `take(SentencePair)` for each pair of a file of lines `source<TAB>target`, and keeps none: for corpora that are larger
+/// than memory (but `remove_duplicates` remembers all). Says what became of the lines. What a pair is, and what is thrown: see
+/// `read_tsv`.
+template <class Take>
+CorpusReport for_each_pair(const std::filesystem::path& path, const ReadOptions& options, Take&& take) {
+  detail::PairFilter<std::remove_reference_t<Take>> pairs("read_tsv", options, take);
+  detail::TextReader file(path);
+  for (std::string_view line; file.next(line);) {
     const std::size_t tab = line.find('\t');
-    if (!options.skip_invalid_utf8) file.check_utf8("read_tsv", i);
+    if (!options.skip_invalid_utf8) file.check_utf8("read_tsv", line);
     if (options.skip_invalid_utf8 && !is_utf8(line)) {
       pairs.add_invalid_utf8();
     } else if (tab != std::string_view::npos) {
@@ -167,11 +165,45 @@ inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& opt
       pairs.add_malformed();
     }
   }
-  Corpus corpus = pairs.finish();
-  const CorpusReport& report = corpus.report;
+  const CorpusReport& report = pairs.report();
   if (report.malformed > 0 && report.malformed + report.empty == report.lines)
     throw FormatError("read_tsv: ", path.string(), " has ", report.lines,
                       " lines and a tab in none of them, expected lines `source<TAB>target`");
+  return report;
+}
+/// The same for two files, the sentence in line i of one being the translation of line i of the other. See `read_aligned`.
+template <class Take>
+CorpusReport for_each_pair(const std::filesystem::path& source_path, const std::filesystem::path& target_path,
+                           const ReadOptions& options, Take&& take) {
+  detail::PairFilter<std::remove_reference_t<Take>> pairs("read_aligned", options, take);
+  detail::TextReader source(source_path), target(target_path);
+  std::string_view from, to;
+  while (true) {
+    const bool more = source.next(from);
+    if (more != target.next(to)) break;
+    if (!more) return pairs.report();
+    if (!options.skip_invalid_utf8) {
+      source.check_utf8("read_aligned", from);
+      target.check_utf8("read_aligned", to);
+    } else if (!is_utf8(from) || !is_utf8(to)) {
+      pairs.add_invalid_utf8();
+      continue;
+    }
+    pairs.add(from, to);
+  }
+  for (auto* file : {&source, &target})
+    while (file->next(from)) continue;
+  throw FormatError("read_aligned: ", source_path.string(), " has ", source.number(), " lines and ", target_path.string(),
+                    " has ", target.number(), ", expected as many in both");
+}
+
+/// Reads pairs from a file of lines `source<TAB>target`. Further columns are ignored: collections such as Tatoeba's name the
+/// authors there. White space at the ends of a sentence is dropped and runs inside become one plain space.
+/// Throws IoError if the file cannot be read, FormatError where a line is not UTF-8 or no line has a tab, ValueError for
+/// an option out of range. All else that is wrong with a line is counted in the corpus' `report`.
+inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& options = {}) {
+  Corpus corpus;
+  corpus.report = for_each_pair(path, options, [&](SentencePair pair) { corpus.pairs.push_back(std::move(pair)); });
   return corpus;
 }
 
@@ -179,23 +211,10 @@ inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& opt
 /// errors are as with `read_tsv`; files of different line counts are a FormatError.
 inline Corpus read_aligned(const std::filesystem::path& source_path, const std::filesystem::path& target_path,
                            const ReadOptions& options = {}) {
-  detail::PairCollector pairs("read_aligned", options);
-  const detail::TextFile source(source_path), target(target_path);
-  if (source.lines.size() != target.lines.size())
-    throw FormatError("read_aligned: ", source_path.string(), " has ", source.lines.size(), " lines and ", target_path.string(),
-                      " has ", target.lines.size(), ", expected as many in both");
-  pairs.reserve(source.lines.size());
-  for (std::size_t i = 0; i < source.lines.size(); ++i) {
-    if (!options.skip_invalid_utf8) {
-      source.check_utf8("read_aligned", i);
-      target.check_utf8("read_aligned", i);
-    } else if (!is_utf8(source.lines[i]) || !is_utf8(target.lines[i])) {
-      pairs.add_invalid_utf8();
-      continue;
-    }
-    pairs.add(source.lines[i], target.lines[i]);
-  }
-  return pairs.finish();
+  Corpus corpus;
+  corpus.report =
+      for_each_pair(source_path, target_path, options, [&](SentencePair pair) { corpus.pairs.push_back(std::move(pair)); });
+  return corpus;
 }
 
 /// Three parts of a corpus that share no source sentence.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,45 +17,76 @@
 
 namespace attend::train {
 
-/// Sentence pairs as token ids, end to end in two arrays; no begin or end tokens among them.
+/// Sentences as token ids, end to end.
+struct EncodedSentences {
+  std::span<const token_t> tokens;
+  std::span<const index_t> begin;  ///< of each sentence, and the end of the last
+
+  [[nodiscard]] std::span<const token_t> at(index_t i) const {
+    const auto first = begin[static_cast<std::size_t>(i)], last = begin[static_cast<std::size_t>(i) + 1];
+    return tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  }
+};
+
+/// A number that changes with any token of any pair and with their order (FNV-1a).
+inline std::uint64_t fingerprint_of(const EncodedSentences& source, const EncodedSentences& target) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto mix = [&](std::uint64_t word) {
+    for (int byte = 0; byte < 8; ++byte) hash = (hash ^ (word >> (8 * byte) & 0xff)) * 0x100000001b3;
+  };
+  for (const auto* side : {&source, &target}) {
+    for (const index_t begin : side->begin) mix(static_cast<std::uint64_t>(begin));
+    for (const token_t token : side->tokens) mix(static_cast<std::uint32_t>(token));
+  }
+  return hash;
+}
+
+/// Sentence pairs as token ids; no begin or end tokens among them. They are its own, or lie somewhere else, in a file that is
+/// mapped into memory say (see `open_pairs`).
 class EncodedPairs {
  public:
+  EncodedPairs() = default;
+  /// Pairs that lie where `keeper` keeps them, as many sources as targets; `fingerprint` is `fingerprint_of` them.
+  EncodedPairs(const EncodedSentences& source, const EncodedSentences& target, std::uint64_t fingerprint,
+               std::shared_ptr<const void> keeper)
+      : elsewhere_(Elsewhere{source, target, fingerprint, std::move(keeper)}) {}
+
+  /// Throws ValueError if the pairs lie somewhere else.
   void add(std::span<const token_t> source, std::span<const token_t> target) {
+    check_value(!elsewhere_, "EncodedPairs", "pairs of a file cannot be added to");
     source_.add(source);
     target_.add(target);
   }
-  [[nodiscard]] index_t size() const { return count_of(source_.begin) - 1; }
-  [[nodiscard]] std::span<const token_t> source(index_t i) const { return source_.at(i); }
-  [[nodiscard]] std::span<const token_t> target(index_t i) const { return target_.at(i); }
+  [[nodiscard]] index_t size() const { return count_of(sources().begin) - 1; }
+  [[nodiscard]] std::span<const token_t> source(index_t i) const { return sources().at(i); }
+  [[nodiscard]] std::span<const token_t> target(index_t i) const { return targets().at(i); }
+  /// All of a side.
+  [[nodiscard]] EncodedSentences sources() const { return elsewhere_ ? elsewhere_->source : source_.view(); }
+  [[nodiscard]] EncodedSentences targets() const { return elsewhere_ ? elsewhere_->target : target_.view(); }
 
-  /// A number that changes with any token of any pair and with their order (FNV-1a).
+  /// See `fingerprint_of`.
   [[nodiscard]] std::uint64_t fingerprint() const {
-    std::uint64_t hash = 0xcbf29ce484222325;
-    const auto mix = [&](std::uint64_t word) {
-      for (int byte = 0; byte < 8; ++byte) hash = (hash ^ (word >> (8 * byte) & 0xff)) * 0x100000001b3;
-    };
-    for (const Side* side : {&source_, &target_}) {
-      for (const index_t begin : side->begin) mix(static_cast<std::uint64_t>(begin));
-      for (const token_t token : side->tokens) mix(static_cast<std::uint32_t>(token));
-    }
-    return hash;
+    return elsewhere_ ? elsewhere_->fingerprint : fingerprint_of(sources(), targets());
   }
 
  private:
   struct Side {
     std::vector<token_t> tokens;
-    std::vector<index_t> begin = {0};  // of each sentence, and the end of the last
+    std::vector<index_t> begin = {0};
 
     void add(std::span<const token_t> sentence) {
       tokens.insert(tokens.end(), sentence.begin(), sentence.end());
       begin.push_back(count_of(tokens));
     }
-    [[nodiscard]] std::span<const token_t> at(index_t i) const {
-      const auto first = nth(begin, i), last = begin[static_cast<std::size_t>(i) + 1];
-      return {tokens.data() + first, static_cast<std::size_t>(last - first)};
-    }
+    [[nodiscard]] EncodedSentences view() const { return {tokens, begin}; }
+  };
+  struct Elsewhere {
+    EncodedSentences source, target;
+    std::uint64_t fingerprint;
+    std::shared_ptr<const void> keeper;
   };
   Side source_, target_;
+  std::optional<Elsewhere> elsewhere_;
 };
 
 /// All pairs of a corpus through a tokenizer; targets by its `encode_target` where it has one.

@@ -6,8 +6,8 @@
 
 namespace attend::train {
 
-/// Trains `model` on the pairs of `corpus` (a `text::Corpus`, or any range of things with `source` and `target`) in the tokens
-/// of `tokenizer`.
+/// Trains `model` on the pairs of `corpus` (a `text::Corpus`, any range of things with `source` and `target`, or pairs in the
+/// tokens of `tokenizer` already: EncodedPairs, of a file say) in the tokens of `tokenizer`.
 ///
 /// The model is any struct with `fields` and `loss(batch, CrossEntropyOptions)`, the mean over the labels of an nn::Batch. It is
 /// in evaluation mode afterwards. Its parameters come to lie in one buffer.

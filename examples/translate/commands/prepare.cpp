@@ -1,0 +1,263 @@
+// translate prepare: pairs in tokens, for corpora that are larger than memory, or trained on more than once.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/io/folder.hpp"
+#include "attend/load.hpp"
+#include "attend/text/sentencepiece.hpp"
+#include "attend/text/suspicions.hpp"
+#include "attend/train/pair_file.hpp"
+#include "attend/train/recipe.hpp"
+#include "attend/train/run_folder.hpp"
+#include "commands.hpp"
+#include "pair_files.hpp"
+#include "prepared.hpp"
+#include "ranks.hpp"
+
+namespace translate {
+
+using namespace attend;
+namespace fs = std::filesystem;
+
+void PreparedPairs::check_tokenizer(const text::AnyTokenizer& other, const std::string& folder) const {
+  bool same = tokenizer.size() == other.size() && tokenizer.target_size() == other.target_size();
+  for (token_t t = 0; same && t < tokenizer.size(); ++t) same = tokenizer.piece(t) == other.piece(t);
+  for (token_t t = 0; same && t < tokenizer.target_size(); ++t) same = tokenizer.target_piece(t) == other.target_piece(t);
+  check_value(same, "train", "--prepared is in the tokens of another tokenizer than that of ", folder, ": prepare --model ",
+              folder, " takes its");
+}
+
+PreparedPairs open_prepared(const fs::path& folder) {
+  const io::FolderReader reader(folder);
+  const auto held_out = [&](const char* name) {
+    text::Corpus corpus;
+    if (reader.contains(name) && fs::file_size(reader.file(name)) > 0)
+      corpus = text::read_tsv(reader.file(name), {.max_characters = index_t{1} << 40});
+    return corpus;
+  };
+  return {.pairs = train::open_pairs(reader.file(pairs_name)),
+          .tokenizer = load_tokenizer(folder),
+          .validation = held_out(validation_name),
+          .test = held_out(test_name)};
+}
+
+std::string prepared_fingerprint(const fs::path& folder) {
+  const auto file = io::SafetensorsFile::open(folder / pairs_name);
+  const auto print = file.metadata().find("fingerprint");
+  return print == file.metadata().end() ? "" : print->second + " " + std::to_string(fs::file_size(folder / pairs_name));
+}
+
+namespace {
+
+struct PrepareCommand {
+  PairFiles files;
+  std::string out, model;
+  std::vector<std::string> validation_pairs;
+  index_t validation_size = 1000, test_size = 0, vocabulary = 0;
+  std::uint64_t seed = 1;
+  text::ReadOptions reading;
+  bool reverse = false, overwrite = false;
+
+  [[nodiscard]] text::SentencePair turned(text::SentencePair pair) const {
+    if (reverse) std::swap(pair.source, pair.target);
+    return pair;
+  }
+};
+
+/// Holds out the pairs whose sources have the smallest hashes: all pairs of one source together, and of two passes over the files
+/// the same ones.
+class HeldOut {
+ public:
+  HeldOut(index_t validation, index_t test, std::uint64_t seed)
+      : validation_(validation), most_(validation + test), seed_(seed) {}
+
+  /// The first pass.
+  void see(const std::string& source) {
+    if (most_ == 0) return;
+    smallest_.push(hash(source));
+    if (count_of(smallest_) > most_) smallest_.pop();
+  }
+  /// The second pass: whether this pair is held out.
+  bool take(const text::SentencePair& pair) {
+    if (smallest_.empty()) return false;
+    const std::uint64_t h = hash(pair.source);
+    if (h > smallest_.top()) return false;
+    held_.emplace_back(h, pair);
+    return true;
+  }
+  /// Validation and test, and in neither what has the same source as a pair of the other.
+  std::pair<std::vector<text::SentencePair>, std::vector<text::SentencePair>> parts() {
+    std::stable_sort(held_.begin(), held_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::pair<std::vector<text::SentencePair>, std::vector<text::SentencePair>> both;
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      const bool with_last = i > 0 && held_[i].first == held_[i - 1].first;
+      const bool first = with_last ? both.second.empty() : count_of(both.first) < validation_;
+      (first ? both.first : both.second).push_back(std::move(held_[i].second));
+    }
+    return both;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t hash(const std::string& text) const {
+    std::uint64_t h = 0xcbf29ce484222325 ^ seed_ * 0x9e3779b97f4a7c15;
+    for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    for (int shift = 0; shift < 2; ++shift) h = (h ^ h >> 32) * 0xd6e8feb86659fd93;  // so that all bits count for the order
+    return h ^ h >> 32;
+  }
+
+  index_t validation_, most_;
+  std::uint64_t seed_;
+  std::priority_queue<std::uint64_t> smallest_;
+  std::vector<std::pair<std::uint64_t, text::SentencePair>> held_;
+};
+
+/// Some of the pairs, evenly spread over all of them.
+class Sample {
+ public:
+  void see(const text::SentencePair& pair) {
+    if (seen_++ % step_ != 0) return;
+    corpus_.pairs.push_back(pair);
+    if (corpus_.size() < most) return;
+    for (std::size_t i = 0; 2 * i < corpus_.pairs.size(); ++i) corpus_.pairs[i] = std::move(corpus_.pairs[2 * i]);
+    corpus_.pairs.resize((corpus_.pairs.size() + 1) / 2);
+    step_ *= 2;
+  }
+  [[nodiscard]] index_t seen() const { return seen_; }
+  [[nodiscard]] const text::Corpus& corpus() const { return corpus_; }
+
+ private:
+  static constexpr index_t most = 1'000'000;
+  text::Corpus corpus_;
+  index_t seen_ = 0, step_ = 1;
+};
+
+std::string lines_of(const std::vector<text::SentencePair>& pairs) {
+  std::string lines;
+  for (const auto& pair : pairs) lines += pair.source + '\t' + pair.target + '\n';
+  return lines;
+}
+
+text::AnyTokenizer first_tokenizer(const PrepareCommand& flags, const Sample& sample) {
+  if (!flags.model.empty())
+    return load_tokenizer(is_marian_folder(flags.model) ? fs::path(flags.model) : train::model_folder(flags.model));
+  std::fprintf(stderr, "prepare: learning subwords\n");
+  const index_t vocabulary = flags.vocabulary > 0 ? flags.vocabulary : train::recipe(sample.seen()).vocabulary;
+  return text::SentencePiece::train(sample.corpus(), {.vocabulary = vocabulary});
+}
+
+void prepare(const PrepareCommand& flags) {
+  check_value(!flags.out.empty(), "prepare", "--out is empty, expected a folder");
+  check_value(flags.overwrite || !fs::exists(fs::path(flags.out) / pairs_name), "prepare", flags.out,
+              " is there already: lose it by --overwrite, or choose another --out");
+  flags.files.check("prepare");
+  for (const auto* list : {&flags.files.pairs, &flags.files.sources, &flags.files.targets})
+    for (const auto& file : *list) (void)io::InputFile(file);  // each is read twice, which a pipe cannot be
+
+  Sample sample;
+  const bool own_validation = !flags.validation_pairs.empty();
+  HeldOut held(own_validation ? 0 : flags.validation_size, flags.test_size, flags.seed);
+  flags.files.for_each(
+      "prepare", flags.reading,
+      [&](text::SentencePair pair) {
+        pair = flags.turned(std::move(pair));
+        held.see(pair.source);
+        sample.see(pair);
+      },
+      [](const std::string& name, const text::CorpusReport& report) { PairFiles::say_report("prepare", name, report); });
+  const index_t wanted = (own_validation ? 0 : flags.validation_size) + flags.test_size;
+  check_value(sample.seen() > wanted, "prepare", "there are ", sample.seen(), " pairs, expected more than the ", wanted,
+              " that are held out");
+  for (const auto& suspicion : text::suspicions(sample.corpus()))
+    std::fprintf(stderr, "prepare: warning: %s\n", suspicion.c_str());
+  const auto tokenizer = first_tokenizer(flags, sample);
+
+  index_t pairs = 0, tokens = 0, validation_pairs = 0, test_pairs = 0;
+  io::write_folder_atomically(flags.out, [&](const fs::path& folder) {
+    train::PairWriter writer(folder / pairs_name);
+    flags.files.for_each(
+        "prepare", flags.reading,
+        [&](text::SentencePair pair) {
+          pair = flags.turned(std::move(pair));
+          if (held.take(pair)) return;
+          const auto source = tokenizer.encode(pair.source), target = tokenizer.encode_target(pair.target);
+          writer.add(source, target);
+          tokens += count_of(source) + count_of(target);
+        },
+        [](const std::string&, const text::CorpusReport&) {});
+    check_value(writer.size() > 0, "prepare", "all pairs are held out");
+    writer.finish();
+    pairs = writer.size();
+    auto [validation, test] = held.parts();
+    if (own_validation)
+      for (auto& pair : PairFiles{.pairs = flags.validation_pairs}.read("prepare", flags.reading).pairs)
+        validation.push_back(flags.turned(std::move(pair)));
+    validation_pairs = count_of(validation), test_pairs = count_of(test);
+    io::write_file_atomically(folder / validation_name, lines_of(validation));
+    io::write_file_atomically(folder / test_name, lines_of(test));
+    tokenizer.save_files(folder);
+  });
+  std::fprintf(stderr,
+               "prepare: %lld pairs of %lld tokens to learn from, %lld for validation, %lld for test; %lld subwords\n"
+               "prepare: train on them with: translate train --prepared %s --out FOLDER\n",
+               static_cast<long long>(pairs), static_cast<long long>(tokens), static_cast<long long>(validation_pairs),
+               static_cast<long long>(test_pairs), static_cast<long long>(tokenizer.size()), flags.out.c_str());
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app) {
+  auto* command = app.add_subcommand("prepare", "Turn sentence pairs into tokens once, for large corpora");
+  command->footer(
+      "Reads the files twice, line by line: first for subwords and for what is held out, then to write the pairs in\n"
+      "tokens. Training maps that file into memory, so a corpus may be larger than memory, and begins at once.\n\n"
+      "  translate prepare --pairs large.tsv --out large\n"
+      "  translate train --prepared large --out model");
+  auto flags = std::make_shared<PrepareCommand>();
+  auto* pairs = takes_all(
+      command->add_option("--pairs", flags->files.pairs,
+                          "A pair a line, source and translation parted by a tab. May come often: the pairs of all files"));
+  auto* source =
+      takes_all(command->add_option("--source", flags->files.sources, "In place of --pairs: the source sentences, a line each"));
+  auto* target = takes_all(command->add_option("--target", flags->files.targets, "... and their translations, line for line"));
+  source->excludes(pairs)->needs(target);
+  target->excludes(pairs)->needs(source);
+  command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source");
+  command->add_option("--out", flags->out, "Where it goes")->type_name("FOLDER")->required();
+  command->add_flag("--overwrite", flags->overwrite, "Lose what --out holds");
+  auto* model = command->add_option("--model", flags->model, "Take the tokenizer of this model, to train it on with --init");
+  model->type_name("FOLDER");
+  command
+      ->add_option("--vocabulary", flags->vocabulary,
+                   "Subwords of both languages together, by the number of pairs; a small corpus gives fewer")
+      ->check(CLI::Range(8, 1 << 20))
+      ->excludes(model);
+  auto* validation = command->add_option("--validation-size", flags->validation_size, "Pairs to hold out for validation");
+  validation->check(CLI::Range(0, 1 << 30))->capture_default_str();
+  takes_all(command->add_option("--validation-pairs", flags->validation_pairs,
+                                "A file of pairs to validate with, in place of held-out ones. May come often"))
+      ->excludes(validation);
+  command->add_option("--test-size", flags->test_size, "Pairs to hold out and score the best model with at the end")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+  command->add_option("--max-characters", flags->reading.max_characters, "Pairs with a longer side are left out")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  command->add_flag("--remove-duplicates", flags->reading.remove_duplicates,
+                    "Keep the first of equal pairs; remembers all of them in memory");
+  command->add_flag("--skip-invalid-utf8", flags->reading.skip_invalid_utf8,
+                    "Leave out and count pairs that are not UTF-8, instead of an error");
+  command->add_option("--seed", flags->seed, "Of what is held out")->capture_default_str();
+  command->callback([flags] { prepare(*flags); });
+}
+
+}  // namespace translate
