@@ -134,11 +134,33 @@ class World final : public train::Communicator {
     progress(0.2);
   }
 
+ protected:
+  bool sum_by_engine(std::span<float> x) override { return all_reduce(x, MPI_FLOAT); }
+  bool sum_by_engine(std::span<double> x) override { return all_reduce(x, MPI_DOUBLE); }
+
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int tag_data = 1, tag_failure = 2, tag_parted = 3;
 
   static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+  template <class T>
+  bool all_reduce(std::span<T> x, MPI_Datatype type) {
+    constexpr std::size_t most = (std::size_t{1} << 30) / sizeof(T);
+    for (; !x.empty(); x = x.subspan(std::min(most, x.size()))) {
+      std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+      check("MPI_Iallreduce", MPI_Iallreduce(MPI_IN_PLACE, x.data(), static_cast<int>(std::min(most, x.size())), type, MPI_SUM,
+                                             ranks_, &requests[0]));
+      std::array<MPI_Status, 2> statuses;
+      try {
+        poll(requests, statuses, (rank_ + 1) % size_);
+      } catch (const train::RankError& e) {  // the request cannot be taken back: the program ends with it
+        fail(e.what());
+        throw;
+      }
+    }
+    return true;
+  }
 
   /// Until both are done, that which receives so many bytes and that which sends. A message comes within microseconds or after a
   /// pass through the model: the first are worth waiting for without a rest, the others are not.

@@ -125,6 +125,24 @@ TEST_CASE("train: one, two, four and eight processes write the model that one wr
   }
 }
 
+TEST_CASE("train: sums in any order, by any number of processes, give one model for each number") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path());
+  const std::vector<std::string> more{"--max-steps", "12", "--fast-sums"};
+  for (const char* name : {"a", "b"}) {
+    const auto ended = launch(ranks(3), training(pairs, folder.path() / name, more));
+    INFO(ended.errors);
+    REQUIRE(ended.code == 0);
+    CHECK(count(ended.errors, "sums of ranks took") == 1);
+  }
+  CHECK(same_file(folder.path() / "a", folder.path() / "b", "last/model.safetensors"));
+  auto one = more;
+  one.insert(one.end(), {"--parts", "2"});  // of two there is one order
+  REQUIRE(launch(ranks(2), training(pairs, folder.path() / "two", more)).code == 0);
+  REQUIRE(run(training(pairs, folder.path() / "one", one)).code == 0);
+  CHECK(same_file(folder.path() / "one", folder.path() / "two", "last/model.safetensors"));
+}
+
 TEST_CASE("train: what four processes began two go on with, and one without MPI") {
   const TemporaryFolder folder;
   const auto pairs = write_pairs(folder.path());

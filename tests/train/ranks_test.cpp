@@ -1,5 +1,6 @@
 #include "attend/train/ranks.hpp"
 
+#include <atomic>
 #include <fstream>
 
 #include "../catch.hpp"
@@ -295,4 +296,108 @@ TEST_CASE("fit: parts and ranks that do not go together are refused", "[train]")
   CHECK_THROWS_WITH(trained(4, options), Contains("parts is 2, expected one or more for each of 4 ranks"));
   options.parts = automatic;
   CHECK_THROWS_WITH(trained(3, options), Contains("there are 3 ranks, expected a power of two"));
+}
+
+TEST_CASE("fit: ranks that add in any order train to bits of their number, also three") {
+  auto options = full_options();
+  options.fast_sums = true;
+  options.parts = automatic;
+  for (const index_t ranks : {1, 2, 3}) {
+    const auto outcomes = trained(ranks, options);
+    for (const auto& outcome : outcomes) CHECK(outcome.weights == outcomes.front().weights);
+    CHECK(outcomes.front().report.steps > 0);
+  }
+  options.parts = 2;  // two ranks add two parts in the one order there is
+  CHECK(trained(1, options).front().weights == trained(2, options).front().weights);
+  options.shard_optimizer = true;
+  CHECK_THROWS_WITH(trained(3, options), Contains("expected a power of two"));
+  options.shard_optimizer = false, options.parts = 4;
+  CHECK_THROWS_WITH(trained(3, options), Contains("or that times the number of ranks, 3"));
+}
+
+namespace {
+
+/// Another's communicator, which counts what is exchanged.
+class Counting final : public Communicator {
+ public:
+  explicit Counting(std::shared_ptr<Communicator> other) : other_(std::move(other)) {}
+  [[nodiscard]] index_t rank() const override { return other_->rank(); }
+  [[nodiscard]] index_t size() const override { return other_->size(); }
+  void exchange(index_t other, std::span<const std::byte> sent, std::span<std::byte> received) override {
+    other_->exchange(other, sent, received);
+    ++exchanged;
+  }
+  [[nodiscard]] bool waiting(index_t other) override { return other_->waiting(other); }
+  void fail(std::string_view why) noexcept override { other_->fail(why); }
+
+  std::atomic<int> exchanged = 0;
+
+ private:
+  std::shared_ptr<Communicator> other_;
+};
+
+}  // namespace
+
+TEST_CASE("SumsOfRanks: what is complete is summed while other gradients are still computed") {
+  constexpr index_t n = index_t{1} << 20, count = 4;  // each parameter is a piece of its own
+  const auto ends = ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    Counting ranks(communicator);
+    std::vector<Var<float>> parameters;
+    for (index_t k = 0; k < count; ++k) parameters.emplace_back(Tensor<float>({n}, 1.0f), true);
+    const optim::FlatParameters<float> flat(parameters);
+    flat.zero_grad();
+    // Values each computed from the last and a parameter. The first's backward, which runs last, waits for a sum.
+    Var<float> x(Tensor<float>({1}, 0.0f));
+    int before_the_end = 0;
+    for (index_t k = 0; k < count; ++k)
+      x = record(Tensor<float>({1}, 0.0f), {x, nth(parameters, k)},
+                 [&, k, before = x.sink(), p = nth(parameters, k).sink()](const Tensor<float>& dy) {
+                   for (int i = 0; k == 0 && ranks.exchanged == 0 && i < 20000; ++i)
+                     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                   before_the_end = ranks.exchanged;
+                   p.accumulate(Tensor<float>({n}, static_cast<float>((ranks.rank() + 1) * (k + 1))));
+                   before.accumulate(dy.clone());
+                 });
+    PairwiseSum<float, Cpu> parts;
+    SumsOfRanks<float, Cpu> sums(ranks, flat, false);
+    sums.begin(parts, 0);
+    x.backward(Tensor<float>({1}, 1.0f));
+    sums.finish();
+    if (before_the_end == 0) throw Error("nothing was summed before the end");
+    for (index_t k = 0; k < count; ++k)
+      for (const index_t i : {k * n, (k + 1) * n - 1})
+        if (flat.gradients().data()[i] != static_cast<float>(3 * (k + 1))) throw Error("parameter ", k, " has another sum");
+  });
+  rethrow_first(ends);
+}
+
+TEST_CASE("SumsOfRanks: gradients that a backward pass does not reach, and one that throws") {
+  for (const bool throws : {false, true}) {
+    const auto ends = ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& ranks) {
+      const std::vector<Var<float>> parameters{Var<float>(Tensor<float>({3}, 1.0f), true),
+                                               Var<float>(Tensor<float>({2}, 1.0f), true)};
+      const optim::FlatParameters<float> flat(parameters);
+      flat.zero_grad();
+      parameters[0].accumulate(Tensor<float>({3}, 2.0f));
+      PairwiseSum<float, Cpu> parts;
+      SumsOfRanks<float, Cpu> sums(*ranks, flat, false);
+      sums.begin(parts, 0);
+      const auto y = record(Tensor<float>({1}, 0.0f), {parameters[1]}, [&](const Tensor<float>&) {
+        if (throws && ranks->rank() == 1) throw Error("a bad batch");
+        parameters[1].accumulate(Tensor<float>({2}, 5.0f));
+      });
+      try {
+        y.backward();
+      } catch (const Error& e) {
+        sums.abandon();
+        ranks->fail(e.what());
+        throw;
+      }
+      sums.finish();
+      if (flat.gradients().data()[2] != 4 || parameters[1].grad().data()[1] != 10) throw Error("other sums");
+    });
+    if (!throws) rethrow_first(ends);
+    else
+      for (const auto& end : ends) CHECK_THROWS_WITH(std::rethrow_exception(end), Contains("a bad batch"));
+  }
 }

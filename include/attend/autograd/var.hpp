@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -105,6 +106,41 @@ class NoGrad {
 
  private:
   bool before_;
+};
+
+/// While one stands in scope, backward passes of this thread tell of each leaf whose gradient they add nothing more to, by its
+/// identity (`Var::id`): to pass gradients on while others are still computed. Not of leaves that they do not reach.
+class GradientWatch {
+ public:
+  using Function = std::function<void(const void* id)>;
+  explicit GradientWatch(Function complete) : complete_(std::move(complete)), before_(std::exchange(current(), this)) {}
+  ~GradientWatch() { current() = before_; }
+  GradientWatch(const GradientWatch&) = delete;
+  GradientWatch& operator=(const GradientWatch&) = delete;
+
+ private:
+  template <class T, Device D>
+  friend class Var;
+  static GradientWatch*& current() {
+    thread_local GradientWatch* watch = nullptr;
+    return watch;
+  }
+
+  /// Counts from how many of these values gradients are still to come to each leaf.
+  void begin(const std::vector<std::shared_ptr<detail::NodeBase>>& order) {
+    remaining_.clear();
+    for (const auto& node : order)
+      for (const auto& input : node->inputs)
+        if (!input->computed) ++remaining_[input.get()];
+  }
+  void end_of(const detail::NodeBase& node) {
+    for (const auto& input : node.inputs)
+      if (!input->computed && --remaining_[input.get()] == 0) complete_(input.get());
+  }
+
+  Function complete_;
+  GradientWatch* before_;
+  std::unordered_map<const void*, index_t> remaining_;
 };
 
 /// Where the gradient of a value is gathered, without the value. A backward keeps it of an input whose value it does not read,
@@ -235,10 +271,13 @@ class Var {
     if (!requires_grad()) throw Error("backward: nothing that this value came from requires a gradient (is a NoGrad in scope?)");
     std::vector<std::shared_ptr<detail::NodeBase>> order = reachable();
     accumulate(std::move(dy));
+    GradientWatch* const watch = GradientWatch::current();
+    if (watch != nullptr) watch->begin(order);
     for (auto& node : order) {
       const auto function = std::exchange(node->backward, nullptr);
       node->pass_on(function);
       node->released = true;
+      if (watch != nullptr) watch->end_of(*node);
       detail::NodeBase::dismantle({}, std::exchange(node->inputs, {}));
       node.reset();
     }
@@ -317,6 +356,8 @@ std::pair<Var<T, D>, Var<T, D>> record_pair(Tensor<T, D> first, std::vector<Var<
     return {Var<T, D>(std::move(first)), std::move(b)};
   }
   const auto passed = std::make_shared<Tensor<T, D>>();  // the gradient of the second, on its way to the backward of both
+  for (const auto& input : more)                         // which this backward too hands gradients to
+    if (input.is_leaf()) inputs.push_back(input);
   Var<T, D> a = record(std::move(first), std::move(inputs),
                        [passed, run = std::move(run)](const Tensor<T, D>& da) mutable { run(da, std::exchange(*passed, {})); });
   more.push_back(a);

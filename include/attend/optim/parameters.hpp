@@ -31,6 +31,7 @@ class FlatParameters {
   struct Place {
     index_t begin;
     Shape shape;
+    const void* id;  ///< of the Var
   };
   /// A part of the buffers.
   struct Range {
@@ -76,7 +77,7 @@ class FlatParameters {
   /// Where each parameter lies.
   [[nodiscard]] std::vector<Place> places() const {
     std::vector<Place> all;
-    for (const Slot& slot : state_->slots) all.push_back({slot.begin, slot.var.shape()});
+    for (const Slot& slot : state_->slots) all.push_back({slot.begin, slot.var.shape(), slot.var.id()});
     return all;
   }
   /// The matrices that were named and are trained.

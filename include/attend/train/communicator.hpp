@@ -83,6 +83,25 @@ class Communicator {
     }
   }
 
+  /// The same in whatever order the engine is fastest in, for any number of ranks: the same bits only for as many ranks again,
+  /// and in all of them.
+  template <class T, Device D>
+  void sum_in_any_order(const Tensor<T, D>& x) {
+    if constexpr (std::same_as<D, Cpu> && (std::same_as<T, float> || std::same_as<T, double>)) {
+      if (sum_by_engine(x.span())) return;
+    }
+    if (std::has_single_bit(static_cast<std::size_t>(size()))) return sum(x);
+    const Tensor<T> host = x.template to<Cpu>();
+    if (rank() > 0) send(0, host);
+    for (index_t other = 1; rank() == 0 && other < size(); ++other) {
+      const Tensor<T> theirs(host.shape());
+      receive(other, theirs);
+      add(host.size(), theirs.data(), host.data());
+    }
+    broadcast(host);
+    if constexpr (!std::same_as<D, Cpu>) x.assign(host);
+  }
+
   /// What rank 0 has, to all.
   void broadcast(std::span<std::byte> bytes) {
     // Whoever has it passes it on to the rank that is so far away, half as far, and so on.
@@ -163,6 +182,11 @@ class Communicator {
     return text;
   }
 
+ protected:
+  /// Sums up in the engine's own way, the same bits in each rank; false if it has none.
+  virtual bool sum_by_engine(std::span<float>) { return false; }
+  virtual bool sum_by_engine(std::span<double>) { return false; }
+
  private:
   void check_power_of_two(const char* operation) const {
     check_value(std::has_single_bit(static_cast<std::size_t>(size())), operation, "there are ", size(),
@@ -223,11 +247,15 @@ class PairwiseSum {
   /// Takes number `k` of `count`, a power of two, in their order. It works in x, which after the last is the
   /// sum of all. Keeps three tensors for eight.
   void add(index_t k, index_t count, const Tensor<T, D>& x) {
+    if (k + 1 == count) return finish(k, x, 0, x.size());
     std::size_t level = 0;
     for (; (k >> level) & 1; ++level) add_into(D{}, x.size(), sums_[level].data(), x.data());
-    if (k + 1 == count) return;
     if (level == sums_.size()) sums_.emplace_back(x.shape());
     sums_[level].assign(x);
+  }
+  /// Takes a part of the last of them, `size` elements from `begin` on; the other parts may come later.
+  void finish(index_t k, const Tensor<T, D>& x, index_t begin, index_t size) {
+    for (std::size_t level = 0; (k >> level) & 1; ++level) add_into(D{}, size, sums_[level].data() + begin, x.data() + begin);
   }
 
  private:

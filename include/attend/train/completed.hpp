@@ -72,7 +72,8 @@ inline optim::ScheduleOptions automatic_schedule(const optim::OptimizerOptions& 
 /// The options with a value in place of each that is automatic, but for the schedule and the validations, which `run_schedule`
 /// and the run itself see to.
 inline FitOptions completed(FitOptions o, const RunFacts& facts) {
-  if (o.parts == automatic) o.parts = o.communicator ? std::max<index_t>(8, o.communicator->size()) : 1;
+  const index_t ranks = o.communicator ? o.communicator->size() : 0;
+  if (o.parts == automatic) o.parts = ranks == 0 ? 1 : o.fast_sums ? ranks : std::max<index_t>(8, ranks);
   if (o.tokens_per_batch == automatic) o.tokens_per_batch = automatic_tokens(facts);
   if (!o.optimizer)
     o.optimizer = automatic_optimizer(facts, static_cast<double>(o.tokens_per_batch) * static_cast<double>(o.accumulate));

@@ -58,6 +58,10 @@ struct FitOptions {
   /// are the same. An exception then ends the run without a checkpoint of its last step.
   bool shard_optimizer = false;
 
+  /// Whether the gradients of ranks are added in whatever order the engine is fastest in, by any number of ranks, of which each
+  /// then has one part unless `parts` says otherwise: another number of ranks gives other bits.
+  bool fast_sums = false;
+
   double label_smoothing = 0.1;  ///< in training; the validation loss is without
   /// R-Drop's alpha: each batch passes through the model twice, with dropout of its own, and the two outcomes are drawn together.
   /// A step takes about twice the time. 0: off; 5 is the paper's for translation. It is part of the loss that is reported. See
@@ -138,6 +142,11 @@ struct FitOptions {
                "under mpirun, else 1"});
     field("shard_optimizer", &O::shard_optimizer,
           Flag{"Each rank keeps and moves a share of what the optimizer remembers, and passes the weights on", nullptr, "BOOL"});
+    field("fast_sums", &O::fast_sums,
+          Flag{"Ranks add their gradients in whatever order is fastest, a part for each rank, and any number of them: another "
+               "number "
+               "of ranks gives another model",
+               nullptr, "BOOL"});
     field("max_length", &O::max_length, at_least(1));
     field("bucket_width", &O::bucket_width, at_least(0));
     field("label_smoothing", &O::label_smoothing, less_than_1(), Flag{"Share of the target spread over all words"});
@@ -173,12 +182,13 @@ inline const FitOptions& check(const FitOptions& o) {
   check_value(o.schedule_kind != optim::ScheduleKind::noam, "fit",
               "schedule_kind is noam, which wants a schedule with its d_model");
   const index_t ranks = o.communicator ? o.communicator->size() : 1;
-  check_value(std::has_single_bit(static_cast<std::uint64_t>(ranks)), "fit", "there are ", ranks,
-              " ranks, expected a power of two");
+  const auto power_of_two = [](index_t n) { return std::has_single_bit(static_cast<std::uint64_t>(n)); };
+  check_value(power_of_two(ranks) || (o.fast_sums && !o.shard_optimizer), "fit", "there are ", ranks,
+              " ranks, expected a power of two; any number with fast_sums and without shard_optimizer");
   if (o.parts != automatic) {
-    check_value(std::has_single_bit(static_cast<std::uint64_t>(o.parts)), "fit", "parts is ", o.parts,
-                ", expected a power of two");
     check_value(o.parts >= ranks, "fit", "parts is ", o.parts, ", expected one or more for each of ", ranks, " ranks");
+    check_value(o.parts % ranks == 0 && power_of_two(o.parts / ranks), "fit", "parts is ", o.parts,
+                ", expected a power of two, or that times the number of ranks, ", ranks);
   }
   check_value(o.patience == 0 || !o.validation.empty(), "fit", "patience needs validation pairs");
   check_value(!o.translate || !o.validation.empty(), "fit", "translate needs validation pairs");

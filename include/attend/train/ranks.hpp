@@ -22,6 +22,7 @@ class Ranks {
   explicit Ranks(std::shared_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
 
   explicit operator bool() const { return communicator_ != nullptr; }
+  Communicator& operator*() const { return *communicator_; }
   Communicator* operator->() const { return communicator_.get(); }
   [[nodiscard]] index_t rank() const { return communicator_ ? communicator_->rank() : 0; }
   [[nodiscard]] index_t size() const { return communicator_ ? communicator_->size() : 1; }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string>
 #include <vector>
@@ -97,6 +98,8 @@ struct FitReport {
   index_t pairs = 0;               ///< sentence pairs trained on
   index_t dropped = 0;             ///< pairs left out because a side is too long
   index_t validation_dropped = 0;  ///< the same of the validation pairs
+  double summed = 0;               ///< seconds that the sums of ranks' gradients took
+  double waited = 0;               ///< of these, seconds in which nothing was computed beside
   StopReason stopped = StopReason::epochs;
   /// What is odd about the corpus, and what went wrong without ending the run: a CSV file or a checkpoint that could not be
   /// written.
@@ -120,6 +123,12 @@ struct FitReport {
         return plain.text();
       }();
     if (skipped > 0) s += "; " + std::to_string(skipped) + " steps skipped for gradients that were not finite";
+    if (summed > 0) {
+      char figures[96];
+      std::snprintf(figures, sizeof figures, "; sums of ranks took %.1f s, %.1f s of it with nothing to do beside", summed,
+                    waited);
+      s += figures;
+    }
     return s + "; " + stop_text(stopped);
   }
 };

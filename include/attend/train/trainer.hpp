@@ -30,6 +30,7 @@
 #include "attend/train/run_identity.hpp"
 #include "attend/train/run_schedule.hpp"
 #include "attend/train/step_runner.hpp"
+#include "attend/train/sums_of_ranks.hpp"
 #include "attend/train/validation.hpp"
 #include "attend/version.hpp"
 
@@ -374,26 +375,39 @@ class Trainer {
     conclude_but(StepRunner<Model>::most_under_way);
   }
 
+  /// Sums that an exception has overtaken must not go on beside what comes of it.
+  struct AbandonedSums {
+    std::optional<SumsOfRanks<T, D>>& sums;
+    ~AbandonedSums() {
+      if (sums) sums->abandon();
+    }
+  };
   using PartLoss = typename PendingUpdates<T, D>::PartLoss;
   /// Puts the gradients of a batch of so many labels into the optimizer's, and says the losses of its passes.
   std::vector<PartLoss> differentiate(std::span<const index_t> batch, index_t labels) {
     const auto parts = batches_.cut(batch, o_.parts);
     const index_t first = ranks_.first(o_.parts), last = ranks_.last(o_.parts);
     const auto& gradients = optimizer_.parameters().gradients();
+    if (ranks_ && !sums_of_ranks_) sums_of_ranks_.emplace(*ranks_, optimizer_.parameters(), o_.fast_sums);
+    const AbandonedSums abandoned{sums_of_ranks_};
     std::vector<PartLoss> losses;
     for (index_t part = first; part < last; ++part) {
       if (o_.parts > 1) draw_for(part);
       optimizer_.zero_grad();
-      for (const auto& pass : batches_.passes(nth(parts, part), o_.parts)) {
+      const bool is_last = part + 1 == last;
+      const auto passes = batches_.passes(nth(parts, part), o_.parts);
+      if (ranks_ && is_last && passes.empty()) sums_of_ranks_->begin(sums_, part - first);
+      for (const auto& pass : passes) {
+        if (ranks_ && is_last && &pass == &passes.back()) sums_of_ranks_->begin(sums_, part - first);
         const double share = static_cast<double>(batches_.labels(pass)) / static_cast<double>(labels);
         const auto mean = runner_.run(model_, batches_, pass, {.smoothing = o_.label_smoothing, .r_drop = o_.r_drop}, share);
         losses.push_back({share, Arriving<Wide<T>, D>(mean)});
       }
-      sums_.add(part - first, last - first, gradients);
+      if (!(ranks_ && is_last)) sums_.add(part - first, last - first, gradients);
     }
     if (o_.parts > 1) default_generator().restore(state_.generator_seed, state_.generator_drawn);
     if (!ranks_) return losses;
-    ranks_->sum(gradients);
+    sums_of_ranks_->finish();
     return gathered(std::move(losses));
   }
   /// Lets what is drawn next depend on the step and the part alone. The key stays, because recorded work has it.
@@ -574,6 +588,7 @@ class Trainer {
                      .validation_dropped = validation_ ? validation_->batches().dropped() : 0,
                      .stopped = reason,
                      .warnings = reporter_.warnings()};
+    if (sums_of_ranks_) report.summed = sums_of_ranks_->summed(), report.waited = sums_of_ranks_->waited();
     if (state_.sum.steps > 0)  // the steps since the last point; a run that goes on from here has them in its next
       report.curve.push_back(state_.sum.mean({.step = state_.step,
                                               .epoch = epochs_done(),
@@ -622,6 +637,7 @@ class Trainer {
   StepRunner<Model> runner_;
   PendingUpdates<T, D> updates_;
   PairwiseSum<T, D> sums_;  // of the gradients of a batch's parts
+  std::optional<SumsOfRanks<T, D>> sums_of_ranks_;
 
   TrainingState state_;
   std::vector<std::string> suspicions_;                 // of the corpus
