@@ -278,9 +278,18 @@ TEST_CASE("translate run: from file to file, which appears as a whole, and on fr
   CHECK(resumed.code == 1);
   CHECK(bytes(files().string(), "out.txt") == marked + plain.output.substr(done.size()));  // what was there was not made anew
 
+  // What stays behind where a run ends just before its note would go.
+  attend::io::write_file_atomically(output + ".part.json", "{}");
+  CHECK(with({"--resume"}).code == 0);
   remove();
   attend::io::write_file_atomically(output + ".part.json", "{}");
-  CHECK(with({"--resume"}).code == 1);
+  CHECK_THAT(with({"--resume"}).errors, ContainsSubstring("out.txt.part.json: has no lines"));
+  remove();
+  attend::io::write_file_atomically(output + ".part.json", "{}");
+  CHECK(with({}).code == 1);  // of the line that is not UTF-8
+  CHECK(bytes(files().string(), "out.txt") == plain.output);
+  CHECK_FALSE(fs::exists(output + ".part.json"));
+  CHECK_THAT(run({"run", "--model", model(), "--in", input, "--out", files().string()}).errors, ContainsSubstring("is a folder"));
   remove();
 }
 

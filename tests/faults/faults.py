@@ -142,9 +142,9 @@ def check_failure(code: int, messages: str, reasons: tuple[str, ...]) -> None:
         raise Fault(f"it ended with {code} and {last[0]!r}, expected 1 and one of {reasons}")
 
 
-def main(name: str, given: argparse.Namespace, script) -> None:
+def main(name: str, given: argparse.Namespace, script, kind=Work) -> None:
     """Runs the script, which gives a line of what it counted."""
-    work = Work(given)
+    work = kind(given)
     begin = time.monotonic()
     try:
         text = script(work, Reference(work), given.runs)

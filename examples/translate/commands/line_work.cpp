@@ -115,7 +115,8 @@ class LineOutput {
       check_value(!flags.resume && !flags.overwrite, name, flags.resume ? "--resume" : "--overwrite", " is for an --out FILE");
       return;
     }
-    const bool whole = fs::exists(flags.out), begun = fs::exists(part()) || fs::exists(record());
+    check_value(!fs::is_directory(flags.out), name, "--out ", flags.out, " is a folder, expected a file");
+    const bool whole = fs::exists(flags.out), begun = fs::exists(part());
     check_value(!flags.resume || !flags.overwrite, name, "--resume and --overwrite exclude each other");
     check_value(flags.resume || flags.overwrite || !(whole || begun), name, whole ? flags.out : part(),
                 " is there already: go on with it by --resume, lose it by --overwrite, or choose another --out");
@@ -130,7 +131,12 @@ class LineOutput {
       ::close(file_);
       throw IoError(name, ": ", part(), " is being written by another process");
     }
-    if (flags.resume && fs::exists(record())) read(name);
+    if (flags.resume && fs::exists(record())) {
+      read(name);
+    } else {
+      std::error_code ignored;
+      fs::remove(record(), ignored);  // of a run that is lost: it must not be taken for what this one notes
+    }
     if (::ftruncate(file_, static_cast<off_t>(progress_.bytes)) != 0 || ::lseek(file_, 0, SEEK_END) < 0)
       attend::detail::throw_errno("write", part());
     written_ = progress_.bytes;
@@ -320,6 +326,8 @@ void work_on_lines(const CLI::App& command, const LineFlags& flags, const Models
   const RankList ranks = launched_ranks();
   try {
     const bool several = ranks && ranks->size() > 1;
+    check_value(!several || flags.for_one_process == nullptr, command.get_name().c_str(),
+                flags.for_one_process ? flags.for_one_process : "", " is for one process");
     std::optional<LineOutput> output;
     std::optional<LineSource> source;
     bool finished = false;

@@ -16,6 +16,7 @@ struct LineFlags {
   std::string in, out;
   std::size_t buffer = 0;  // 0: by the number of processes
   bool resume = false, overwrite = false;
+  const char* for_one_process = nullptr;  // an option that was given and is
 
   /// `done` is what happens to the lines: "translated".
   void add_to(CLI::App& command, const std::string& done);

@@ -240,6 +240,7 @@ void add_run(CLI::App& app) {
   add_text_flags(*command, *flags);
   command->callback([flags, command] {
     flags->beam_given = command->get_option("--beam")->count() > 0;
+    if (flags->stream) flags->lines.for_one_process = "--stream";
     run(*command, *flags);
   });
 }

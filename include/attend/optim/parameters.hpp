@@ -31,7 +31,6 @@ class FlatParameters {
   struct Place {
     index_t begin;
     Shape shape;
-    const void* id;  ///< of the Var
   };
   /// A part of the buffers.
   struct Range {
@@ -77,7 +76,13 @@ class FlatParameters {
   /// Where each parameter lies.
   [[nodiscard]] std::vector<Place> places() const {
     std::vector<Place> all;
-    for (const Slot& slot : state_->slots) all.push_back({slot.begin, slot.var.shape(), slot.var.id()});
+    for (const Slot& slot : state_->slots) all.push_back({slot.begin, slot.var.shape()});
+    return all;
+  }
+  /// The `Var::id` of each, in the same order.
+  [[nodiscard]] std::vector<const void*> ids() const {
+    std::vector<const void*> all;
+    for (const Slot& slot : state_->slots) all.push_back(slot.var.id());
     return all;
   }
   /// The matrices that were named and are trained.

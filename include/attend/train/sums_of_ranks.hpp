@@ -28,6 +28,7 @@ class SumsOfRanks {
   SumsOfRanks(Communicator& ranks, const optim::FlatParameters<T, D>& parameters, bool fast)
       : ranks_(ranks), gradients_(parameters.gradients()), fast_(fast) {
     const auto places = parameters.places();
+    const auto ids = parameters.ids();
     index_t end = parameters.size();
     for (std::size_t i = places.size(); i > 0; --i) {
       const auto& place = places[i - 1];
@@ -35,7 +36,7 @@ class SumsOfRanks {
       pieces_.back().begin = place.begin;
       pieces_.back().size += std::exchange(end, place.begin) - place.begin;
       ++pieces_.back().parameters;
-      piece_of_[place.id] = pieces_.size() - 1;
+      piece_of_[ids[i - 1]] = pieces_.size() - 1;
     }
   }
 
