@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -98,13 +99,21 @@ void share_files(const RankList& ranks, const std::vector<fs::path>& files, cons
   ranks->broadcast(n);
   for (std::size_t i = 0; i < n; ++i) {
     std::string name = leads(ranks) ? files[i].filename().string() : "";
-    std::string contents = leads(ranks) ? io::read_file(files[i], fs::file_size(files[i])) : "";
     ranks->broadcast(name);
-    ranks->broadcast(contents);
-    if (leads(ranks)) continue;
-    std::ofstream out(folder / name, std::ios::binary);
-    out << contents;
-    if (!out.flush()) throw IoError("ranks: ", (folder / name).string(), " cannot be written");
+    std::optional<io::InputFile> in;
+    std::ofstream out;
+    if (leads(ranks)) in.emplace(files[i]);
+    else out.open(folder / name, std::ios::binary);
+    std::size_t size = in ? in->size() : 0;
+    ranks->broadcast(size);
+    std::vector<std::byte> block(std::min(size, std::size_t{1} << 24));
+    for (std::size_t at = 0; at < size; at += block.size()) {
+      const auto part = std::span(block).first(std::min(block.size(), size - at));
+      if (in) in->read_at(at, part);
+      ranks->broadcast(part);
+      out.write(reinterpret_cast<const char*>(part.data()), static_cast<std::streamsize>(part.size()));
+    }
+    if (!in && !out.flush()) throw IoError("ranks: ", (folder / name).string(), " cannot be written");
   }
 }
 
@@ -141,7 +150,8 @@ std::string fingerprint(const fs::path& path) {
 
 fs::path SharedFiles::operator()(fs::path path, const Fingerprint& print) {
   if (!ranks_ || ranks_->size() == 1) return path;
-  std::string name = path.string();
+  path = fs::weakly_canonical(path);  // without `..`
+  std::string name = (path.has_filename() ? path : path.parent_path()).string();
   ranks_->broadcast(name);
   path = name;
   std::string mine;

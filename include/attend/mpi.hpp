@@ -67,9 +67,12 @@ class World final : public train::Communicator {
       int provided = 0;
       check("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
       ends_mpi_ = true;
-      check_value(provided >= MPI_THREAD_SERIALIZED, "mpi::world",
-                  "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED)");
     }
+    int threads = 0;
+    check("MPI_Query_thread", MPI_Query_thread(&threads));
+    check_value(threads >= MPI_THREAD_SERIALIZED, "mpi::world",
+                initialized ? "MPI was begun without threads that take turns: call MPI_Init_thread with MPI_THREAD_SERIALIZED"
+                            : "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED)");
     check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &ranks_));
     check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN));
     int number = 0;
@@ -108,6 +111,18 @@ class World final : public train::Communicator {
     }
   }
 
+  void look_for_failure() override {
+    int found = 0;
+    MPI_Status status;
+    check("MPI_Iprobe", MPI_Iprobe(MPI_ANY_SOURCE, tag_failure, ranks_, &found, &status));
+    if (!found) return;
+    int length = 0;
+    check("MPI_Get_count", MPI_Get_count(&status, MPI_CHAR, &length));
+    std::string why(static_cast<std::size_t>(length), ' ');
+    check("MPI_Recv", MPI_Recv(why.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_failure, ranks_, MPI_STATUS_IGNORE));
+    broken_ = true;  // the others know
+    throw train::RankError("rank ", status.MPI_SOURCE, " failed: ", why);
+  }
   [[nodiscard]] bool waiting(index_t other) override {
     look_for_failure();
     int found = 0;
@@ -144,20 +159,25 @@ class World final : public train::Communicator {
 
   static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
+  /// By way of memory of its own, into which MPI may write even after a failure.
   template <class T>
   bool all_reduce(std::span<T> x, MPI_Datatype type) {
-    constexpr std::size_t most = (std::size_t{1} << 30) / sizeof(T);
-    for (; !x.empty(); x = x.subspan(std::min(most, x.size()))) {
-      std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-      check("MPI_Iallreduce", MPI_Iallreduce(MPI_IN_PLACE, x.data(), static_cast<int>(std::min(most, x.size())), type, MPI_SUM,
-                                             ranks_, &requests[0]));
-      std::array<MPI_Status, 2> statuses;
-      try {
+    constexpr std::size_t most = (std::size_t{1} << 24) / sizeof(T);
+    try {
+      for (; !x.empty(); x = x.subspan(std::min(most, x.size()))) {
+        const auto part = std::as_writable_bytes(x.first(std::min(most, x.size())));
+        reduced_.resize(std::max(reduced_.size(), part.size()));
+        std::copy(part.begin(), part.end(), reduced_.begin());
+        std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        std::array<MPI_Status, 2> statuses;
+        check("MPI_Iallreduce", MPI_Iallreduce(MPI_IN_PLACE, reduced_.data(), static_cast<int>(part.size() / sizeof(T)), type,
+                                               MPI_SUM, ranks_, &requests[0]));
         poll(requests, statuses, (rank_ + 1) % size_);
-      } catch (const train::RankError& e) {  // the request cannot be taken back: the program ends with it
-        fail(e.what());
-        throw;
+        std::copy_n(reduced_.begin(), part.size(), part.begin());
       }
+    } catch (const train::RankError& e) {
+      fail(e.what());
+      throw;
     }
     return true;
   }
@@ -201,19 +221,6 @@ class World final : public train::Communicator {
   [[noreturn]] void throw_silent(index_t other) const {
     throw train::RankError("rank ", other, " has kept rank ", rank_, " waiting for ", timeout_, " seconds");
   }
-  /// Throws what another rank said of its failure.
-  void look_for_failure() {
-    int found = 0;
-    MPI_Status status;
-    check("MPI_Iprobe", MPI_Iprobe(MPI_ANY_SOURCE, tag_failure, ranks_, &found, &status));
-    if (!found) return;
-    int length = 0;
-    check("MPI_Get_count", MPI_Get_count(&status, MPI_CHAR, &length));
-    std::string why(static_cast<std::size_t>(length), ' ');
-    check("MPI_Recv", MPI_Recv(why.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_failure, ranks_, MPI_STATUS_IGNORE));
-    broken_ = true;  // the others know
-    throw train::RankError("rank ", status.MPI_SOURCE, " failed: ", why);
-  }
   /// Lets MPI work on what is under way.
   void progress(double seconds) noexcept {
     for (const auto begin = Clock::now(); seconds_since(begin) < seconds;) {
@@ -252,6 +259,7 @@ class World final : public train::Communicator {
   bool broken_ = false;  // a rank has failed or is lost
   std::array<char, 2000> why_{};
   std::vector<MPI_Request> unfinished_;
+  std::vector<std::byte> reduced_;
   std::vector<std::optional<Clock::time_point>> asked_since_;  // for what a rank sends
 };
 

@@ -289,7 +289,22 @@ TEST_CASE("translate run: from file to file, which appears as a whole, and on fr
   CHECK(with({}).code == 1);  // of the line that is not UTF-8
   CHECK(bytes(files().string(), "out.txt") == plain.output);
   CHECK_FALSE(fs::exists(output + ".part.json"));
-  CHECK_THAT(run({"run", "--model", model(), "--in", input, "--out", files().string()}).errors, ContainsSubstring("is a folder"));
+  CHECK_THAT(run({"run", "--model", model(), "--in", input, "--out", files().string()}).errors,
+             ContainsSubstring("is no regular file"));
+  remove();
+
+  attend::io::write_file_atomically(output + ".part", lines);
+  CHECK_THAT(with({"--resume"}).errors, ContainsSubstring("which says how far it goes, is not"));
+  CHECK_THAT(run({"run", "--model", model(), "--in", output + ".part", "--out", output, "--overwrite"}).errors,
+             ContainsSubstring("where --out would be written"));
+  CHECK(bytes(files().string(), "out.txt.part") == lines);
+  remove();
+  CHECK(with({"--n-best", "5", "--beam", "2"}).code == 1);
+  CHECK_FALSE(fs::exists(output + ".part"));  // nothing came of it
+  fs::create_symlink(files() / "led_to.txt", output);
+  CHECK(with({}).code == 1);
+  CHECK(bytes(files().string(), "led_to.txt") == plain.output);
+  CHECK(fs::is_symlink(output));
   remove();
 }
 
@@ -399,6 +414,20 @@ TEST_CASE("translate prepare: pairs once in tokens, held-out ones as text, to tr
       run({"prepare", "--pairs", pairs, "--out", prepared, "--overwrite", "--model", model(), "--validation-size", "3"}).code ==
       0);
   CHECK(run({"train", "--prepared", prepared, "--init", model(), "--out", out("same_tokens"), "--max-steps", "2"}).code == 0);
+  // A run on prepared pairs does not go on with others, and the other way round.
+  CHECK_THAT(run({"train", "--resume", "--out", folder, "--pairs", pairs, "--max-steps", "30"}).errors,
+             ContainsSubstring("is of another run"));
+
+  fails({"prepare", "--pairs", pairs, "--out", model() + "/best", "--overwrite"}, 1, "holds something else");
+  fails({"prepare", "--pairs", prepared + "/validation.tsv", "--out", prepared, "--overwrite"}, 1, "is in --out");
+  fails({"prepare", "--pairs", pairs, "--out", out("nothing"), "--validation-pairs", out("missing.tsv")}, 1, "missing.tsv");
+  CHECK_FALSE(fs::exists(out("nothing")));
+  std::string repeated = "one\teins\n";
+  for (int i = 0; i < 40; ++i) repeated += "hello\thallo " + std::to_string(i) + "\n";
+  REQUIRE(run({"prepare", "--pairs", file("repeated.tsv", repeated), "--out", out("repeated"), "--model", model(),
+               "--validation-size", "2"})
+              .code == 0);
+  CHECK(bytes(out("repeated"), "validation.tsv") == "one\teins\n");  // not the forty of one source
 }
 
 TEST_CASE("translate train: the number of threads changes no bit", "[translate]") {

@@ -136,6 +136,9 @@ TEST_CASE("train: sums in any order, by any number of processes, give one model 
     CHECK(count(ended.errors, "sums of ranks took") == 1);
   }
   CHECK(same_file(folder.path() / "a", folder.path() / "b", "last/model.safetensors"));
+  auto resumed = launch(ranks(3), {"train", "--resume", "--out", (folder.path() / "b").string(), "--max-steps", "15"});
+  INFO(resumed.errors);
+  CHECK(resumed.code == 0);
   auto one = more;
   one.insert(one.end(), {"--parts", "2"});  // of two there is one order
   REQUIRE(launch(ranks(2), training(pairs, folder.path() / "two", more)).code == 0);

@@ -124,5 +124,6 @@ TEST_CASE("deal: what goes wrong on one rank ends all, and what came before it i
   const auto ends = dealt(
       2, source, [](index_t, const std::string& piece) { return work(piece); }, results);
   CHECK(text_of(ends[0]) == "the source is gone");
+  CHECK(results.size() == 5);  // what was given out before is done
   CHECK_THAT(text_of(ends[1]), Contains("rank 0 failed: the source is gone"));
 }

@@ -328,6 +328,7 @@ class Counting final : public Communicator {
     ++exchanged;
   }
   [[nodiscard]] bool waiting(index_t other) override { return other_->waiting(other); }
+  void look_for_failure() override { other_->look_for_failure(); }
   void fail(std::string_view why) noexcept override { other_->fail(why); }
 
   std::atomic<int> exchanged = 0;

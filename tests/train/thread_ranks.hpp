@@ -66,9 +66,13 @@ class ThreadRanks {
       std::copy(letters.front().begin(), letters.front().end(), reinterpret_cast<char*>(received.data()));
       letters.erase(letters.begin());
     }
-    [[nodiscard]] bool waiting(index_t other) override {
+    void look_for_failure() override {
       const std::lock_guard lock(post_->mutex);
       if (!post_->failure.empty()) throw train::RankError("rank ", post_->failed, " failed: ", post_->failure);
+    }
+    [[nodiscard]] bool waiting(index_t other) override {
+      look_for_failure();
+      const std::lock_guard lock(post_->mutex);
       return !post_->letters[{other, rank_}].empty();
     }
     void fail(std::string_view why) noexcept override {

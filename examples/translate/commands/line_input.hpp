@@ -71,6 +71,7 @@ class LineInput {
     return true;
   }
 
+  [[nodiscard]] int descriptor() const { return file_; }
   /// What it is called in messages.
   [[nodiscard]] const std::string& name() const { return name_; }
   /// How many lines `next` has given.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,32 +106,38 @@ struct Progress {
   bool faulty = false;
 };
 
+/// What a link leads to, be it there or not.
+fs::path end_of_links(fs::path path) {
+  for (int links = 0; links < 40 && fs::is_symlink(path); ++links) path = path.parent_path() / fs::read_symlink(path);
+  return path;
+}
+
 /// Where results go.
 class LineOutput {
  public:
-  LineOutput(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models) : flags_(flags) {
+  /// `input` is where lines come from.
+  LineOutput(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models, const LineInput& input) {
     const std::string command_name = command.get_name();
     const char* const name = command_name.c_str();
     if (flags.out.empty()) {
       check_value(!flags.resume && !flags.overwrite, name, flags.resume ? "--resume" : "--overwrite", " is for an --out FILE");
       return;
     }
-    check_value(!fs::is_directory(flags.out), name, "--out ", flags.out, " is a folder, expected a file");
-    const bool whole = fs::exists(flags.out), begun = fs::exists(part());
     check_value(!flags.resume || !flags.overwrite, name, "--resume and --overwrite exclude each other");
+    out_ = end_of_links(flags.out).string();
+    const bool whole = fs::exists(out_);
+    check_value(!whole || fs::is_regular_file(out_), name, "--out ", flags.out, " is no regular file");
+    const bool begun = fs::exists(part()) && fs::file_size(part()) > 0;
     check_value(flags.resume || flags.overwrite || !(whole || begun), name, whole ? flags.out : part(),
                 " is there already: go on with it by --resume, lose it by --overwrite, or choose another --out");
     if (flags.resume && whole && !begun) {
       finished_ = true;
       return;
     }
+    check_value(!flags.resume || !begun || fs::exists(record()), name, part(), " is there, and ", record(),
+                ", which says how far it goes, is not: lose it by --overwrite, or choose another --out");
     identity_ = identity(command, models);
-    file_ = ::open(part().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file_ < 0) attend::detail::throw_errno("write", part());
-    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(file_);
-      throw IoError(name, ": ", part(), " is being written by another process");
-    }
+    open(name, input);
     if (flags.resume && fs::exists(record())) {
       read(name);
     } else {
@@ -142,7 +149,9 @@ class LineOutput {
     written_ = progress_.bytes;
   }
   ~LineOutput() {
-    if (file_ >= 0) ::close(file_);
+    if (file_ < 0) return;
+    if (written_ == 0) ::unlink(part().c_str());  // nothing came of it
+    ::close(file_);
   }
   LineOutput(const LineOutput&) = delete;
   LineOutput& operator=(const LineOutput&) = delete;
@@ -167,15 +176,15 @@ class LineOutput {
   void finish() {
     if (progress_.faulty) exit_code = 1;
     if (file_ < 0) return;
-    if (::fsync(file_) != 0 || std::rename(part().c_str(), flags_.out.c_str()) != 0)
-      attend::detail::throw_errno("write", flags_.out);
+    if (::fsync(file_) != 0 || std::rename(part().c_str(), out_.c_str()) != 0) attend::detail::throw_errno("write", out_);
+    ::close(std::exchange(file_, -1));
     std::error_code ignored;
     fs::remove(record(), ignored);
-    attend::detail::sync_folder("write", attend::detail::folder_of(flags_.out));
+    attend::detail::sync_folder("write", attend::detail::folder_of(out_));
   }
   /// Keeps what there is for a run that goes on.
   void keep() noexcept {
-    if (file_ < 0 || finished_) return;
+    if (file_ < 0 || written_ == 0) return;
     try {
       note();
       std::fprintf(stderr, "translate: %zu lines are in %s; --resume goes on with them\n", progress_.read.lines, part().c_str());
@@ -185,9 +194,24 @@ class LineOutput {
 
  private:
   using Clock = std::chrono::steady_clock;
-  [[nodiscard]] std::string part() const { return flags_.out + ".part"; }
-  [[nodiscard]] std::string record() const { return flags_.out + ".part.json"; }
+  [[nodiscard]] std::string part() const { return out_ + ".part"; }
+  [[nodiscard]] std::string record() const { return out_ + ".part.json"; }
 
+  /// The file of what is done so far, which no other process writes.
+  void open(const char* name, const LineInput& input) {
+    file_ = ::open(part().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ < 0) attend::detail::throw_errno("write", part());
+    const bool locked = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
+    struct stat opened {
+    }, named{}, read{};
+    const bool same = ::fstat(file_, &opened) == 0 && ::stat(part().c_str(), &named) == 0 && opened.st_ino == named.st_ino;
+    const bool from_itself =
+        ::fstat(input.descriptor(), &read) == 0 && read.st_ino == opened.st_ino && read.st_dev == opened.st_dev;
+    if (locked && same && !from_itself) return;
+    ::close(std::exchange(file_, -1));
+    check_value(!from_itself, name, "--in is ", part(), ", where --out would be written");
+    throw IoError(name, ": ", part(), " is being written by another process");
+  }
   void write(const std::string& text) {
     if (file_ < 0) {
       write_out(text);
@@ -235,7 +259,7 @@ class LineOutput {
       throw FormatError(part(), " has ", size, " bytes, ", record(), " says ", progress_.bytes);
   }
 
-  const LineFlags& flags_;
+  std::string out_;
   int file_ = -1;
   bool finished_ = false;
   std::map<std::string, std::string> identity_;
@@ -257,6 +281,7 @@ class LineSource {
                 done.lines, " lines of ", input_.name(), " are not those that the run was begun with");
   }
 
+  [[nodiscard]] const LineInput& input() const { return input_; }
   bool ready() { return error_ || input_.ready(); }
   /// A line that comes alone never waits for others; what could be read before an error still counts.
   bool next(std::string& piece) {
@@ -333,7 +358,7 @@ void work_on_lines(const CLI::App& command, const LineFlags& flags, const Models
     bool finished = false;
     if (leads(ranks)) {
       source.emplace(flags, flags.buffer > 0 ? flags.buffer : several ? 128 : 512);
-      output.emplace(command, flags, models);
+      output.emplace(command, flags, models, source->input());
       finished = output->finished();
       if (finished) std::fprintf(stderr, "translate: %s is there as a whole\n", flags.out.c_str());
       else source->skip(output->progress().read, command.get_name().c_str());

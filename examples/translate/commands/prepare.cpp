@@ -2,13 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <memory>
-#include <optional>
-#include <queue>
 #include <string>
+#include <system_error>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -45,16 +48,33 @@ PreparedPairs open_prepared(const fs::path& folder) {
       corpus = text::read_tsv(reader.file(name), {.max_characters = index_t{1} << 40});
     return corpus;
   };
-  return {.pairs = train::open_pairs(reader.file(pairs_name)),
-          .tokenizer = load_tokenizer(folder),
+  auto pairs = train::open_pairs(reader.file(pairs_name));
+  auto tokenizer = load_tokenizer(folder);
+  const auto check_tokens = [&](const char* side, const train::EncodedSentences& sentences, index_t vocabulary) {
+    for (std::size_t i = 0; i < sentences.tokens.size(); ++i)
+      if (sentences.tokens[i] < 0 || sentences.tokens[i] >= vocabulary)
+        throw FormatError((folder / pairs_name).string(), ": a ", side, " has token ", sentences.tokens[i],
+                          ", outside the vocabulary of ", vocabulary);
+  };
+  check_tokens("source", pairs.sources(), tokenizer.size());
+  check_tokens("target", pairs.targets(), tokenizer.target_size());
+  return {.pairs = std::move(pairs),
+          .tokenizer = std::move(tokenizer),
           .validation = held_out(validation_name),
           .test = held_out(test_name)};
 }
 
 std::string prepared_fingerprint(const fs::path& folder) {
-  const auto file = io::SafetensorsFile::open(folder / pairs_name);
+  const io::FolderReader reader(folder);
+  const auto file = io::SafetensorsFile::open(reader.file(pairs_name));
   const auto print = file.metadata().find("fingerprint");
-  return print == file.metadata().end() ? "" : print->second + " " + std::to_string(fs::file_size(folder / pairs_name));
+  std::string all = print == file.metadata().end() ? "" : print->second + " " + std::to_string(fs::file_size(file.path()));
+  std::vector<fs::path> others;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_regular_file() && entry.path().filename() != pairs_name) others.push_back(entry.path());
+  std::sort(others.begin(), others.end());
+  for (const auto& path : others) all += " " + fingerprint(path);
+  return all;
 }
 
 namespace {
@@ -74,40 +94,47 @@ struct PrepareCommand {
   }
 };
 
-/// Holds out the pairs whose sources have the smallest hashes: all pairs of one source together, and of two passes over the files
-/// the same ones.
+/// Holds out pairs by the hashes of their sources, the smallest first: all pairs of one source together, and of two passes over
+/// the files the same ones.
 class HeldOut {
  public:
-  HeldOut(index_t validation, index_t test, std::uint64_t seed)
-      : validation_(validation), most_(validation + test), seed_(seed) {}
+  HeldOut(index_t validation, index_t test, std::uint64_t seed) : wanted_{validation, test}, seed_(seed) {}
 
   /// The first pass.
   void see(const std::string& source) {
-    if (most_ == 0) return;
-    smallest_.push(hash(source));
-    if (count_of(smallest_) > most_) smallest_.pop();
+    const index_t all = wanted_[0] + wanted_[1];
+    if (all == 0) return;
+    const std::uint64_t h = hash(source);
+    if (count_of(pairs_of_) == candidates(all) && h > std::prev(pairs_of_.end())->first) return;
+    ++pairs_of_[h];
+    if (count_of(pairs_of_) > candidates(all)) pairs_of_.erase(std::prev(pairs_of_.end()));
+  }
+  /// After it: sources that fit, as `split_by_source` takes them.
+  void choose() {
+    std::array<index_t, 2> chosen{};
+    for (const auto& [h, pairs] : pairs_of_)
+      for (const std::size_t part : {0, 1})
+        if (part_of_.count(h) == 0 && chosen[part] + pairs <= wanted_[part]) {
+          part_of_[h] = part;
+          chosen[part] += pairs;
+        }
+    for (const std::size_t part : {0, 1})
+      check_value(wanted_[part] == 0 || chosen[part] > 0, "prepare",
+                  "no source has so few translations that they could be held out for ", part == 0 ? "validation" : "test");
   }
   /// The second pass: whether this pair is held out.
   bool take(const text::SentencePair& pair) {
-    if (smallest_.empty()) return false;
-    const std::uint64_t h = hash(pair.source);
-    if (h > smallest_.top()) return false;
-    held_.emplace_back(h, pair);
+    const auto found = part_of_.find(hash(pair.source));
+    if (found == part_of_.end()) return false;
+    held_[found->second].push_back(pair);
     return true;
   }
-  /// Validation and test, and in neither what has the same source as a pair of the other.
-  std::pair<std::vector<text::SentencePair>, std::vector<text::SentencePair>> parts() {
-    std::stable_sort(held_.begin(), held_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::pair<std::vector<text::SentencePair>, std::vector<text::SentencePair>> both;
-    for (std::size_t i = 0; i < held_.size(); ++i) {
-      const bool with_last = i > 0 && held_[i].first == held_[i - 1].first;
-      const bool first = with_last ? both.second.empty() : count_of(both.first) < validation_;
-      (first ? both.first : both.second).push_back(std::move(held_[i].second));
-    }
-    return both;
-  }
+  std::vector<text::SentencePair>& validation() { return held_[0]; }
+  std::vector<text::SentencePair>& test() { return held_[1]; }
 
  private:
+  /// More sources than are held out, for some have too many translations.
+  static index_t candidates(index_t wanted) { return 2 * wanted + 100; }
   [[nodiscard]] std::uint64_t hash(const std::string& text) const {
     std::uint64_t h = 0xcbf29ce484222325 ^ seed_ * 0x9e3779b97f4a7c15;
     for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -115,10 +142,11 @@ class HeldOut {
     return h ^ h >> 32;
   }
 
-  index_t validation_, most_;
+  std::array<index_t, 2> wanted_;  // pairs for validation, for test
   std::uint64_t seed_;
-  std::priority_queue<std::uint64_t> smallest_;
-  std::vector<std::pair<std::uint64_t, text::SentencePair>> held_;
+  std::map<std::uint64_t, index_t> pairs_of_;  // the smallest hashes
+  std::unordered_map<std::uint64_t, std::size_t> part_of_;
+  std::array<std::vector<text::SentencePair>, 2> held_;
 };
 
 /// Some of the pairs, evenly spread over all of them.
@@ -155,17 +183,37 @@ text::AnyTokenizer first_tokenizer(const PrepareCommand& flags, const Sample& sa
   return text::SentencePiece::train(sample.corpus(), {.vocabulary = vocabulary});
 }
 
-void prepare(const PrepareCommand& flags) {
+/// Finds out before the work begins what would keep it from ending well, or would take something away.
+void check(const PrepareCommand& flags) {
   check_value(!flags.out.empty(), "prepare", "--out is empty, expected a folder");
-  check_value(flags.overwrite || !fs::exists(fs::path(flags.out) / pairs_name), "prepare", flags.out,
-              " is there already: lose it by --overwrite, or choose another --out");
+  const auto ranks = launched_ranks();
+  check_value(!ranks || ranks->size() == 1, "prepare", "it is for one process, and ", ranks ? ranks->size() : 1, " were started");
+  const fs::path out = flags.out;
+  if (fs::is_directory(out) && !fs::is_empty(out)) {
+    check_value(fs::exists(out / pairs_name), "prepare", flags.out, " holds something else, expected no folder or an empty one");
+    check_value(flags.overwrite, "prepare", flags.out, " is there already: lose it by --overwrite, or choose another --out");
+  }
   flags.files.check("prepare");
-  for (const auto* list : {&flags.files.pairs, &flags.files.sources, &flags.files.targets})
-    for (const auto& file : *list) (void)io::InputFile(file);  // each is read twice, which a pipe cannot be
+  for (const auto* list : {&flags.files.pairs, &flags.files.sources, &flags.files.targets, &flags.validation_pairs})
+    for (const auto& file : *list) {
+      (void)io::InputFile(file);  // each is read twice, which a pipe cannot be
+      std::error_code ignored;
+      check_value(!fs::equivalent(fs::absolute(file).parent_path(), out, ignored), "prepare", file, " is in --out");
+    }
+}
 
-  Sample sample;
+void prepare(const PrepareCommand& flags) {
+  check(flags);
   const bool own_validation = !flags.validation_pairs.empty();
-  HeldOut held(own_validation ? 0 : flags.validation_size, flags.test_size, flags.seed);
+  std::vector<text::SentencePair> validation;
+  if (own_validation) {
+    for (auto& pair : PairFiles{.pairs = flags.validation_pairs}.read("prepare", flags.reading).pairs)
+      validation.push_back(flags.turned(std::move(pair)));
+    check_value(!validation.empty(), "prepare", "there is no sentence pair in --validation-pairs to validate with");
+  }
+  Sample sample;
+  const index_t validation_size = own_validation ? 0 : flags.validation_size;
+  HeldOut held(validation_size, flags.test_size, flags.seed);
   flags.files.for_each(
       "prepare", flags.reading,
       [&](text::SentencePair pair) {
@@ -174,15 +222,16 @@ void prepare(const PrepareCommand& flags) {
         sample.see(pair);
       },
       [](const std::string& name, const text::CorpusReport& report) { PairFiles::say_report("prepare", name, report); });
-  const index_t wanted = (own_validation ? 0 : flags.validation_size) + flags.test_size;
+  const index_t wanted = validation_size + flags.test_size;
   check_value(sample.seen() > wanted, "prepare", "there are ", sample.seen(), " pairs, expected more than the ", wanted,
               " that are held out");
+  held.choose();
   for (const auto& suspicion : text::suspicions(sample.corpus()))
     std::fprintf(stderr, "prepare: warning: %s\n", suspicion.c_str());
   const auto tokenizer = first_tokenizer(flags, sample);
 
-  index_t pairs = 0, tokens = 0, validation_pairs = 0, test_pairs = 0;
-  io::write_folder_atomically(flags.out, [&](const fs::path& folder) {
+  index_t pairs = 0, tokens = 0;
+  const auto write = [&](const fs::path& folder) {
     train::PairWriter writer(folder / pairs_name);
     flags.files.for_each(
         "prepare", flags.reading,
@@ -194,23 +243,22 @@ void prepare(const PrepareCommand& flags) {
           tokens += count_of(source) + count_of(target);
         },
         [](const std::string&, const text::CorpusReport&) {});
-    check_value(writer.size() > 0, "prepare", "all pairs are held out");
     writer.finish();
     pairs = writer.size();
-    auto [validation, test] = held.parts();
-    if (own_validation)
-      for (auto& pair : PairFiles{.pairs = flags.validation_pairs}.read("prepare", flags.reading).pairs)
-        validation.push_back(flags.turned(std::move(pair)));
-    validation_pairs = count_of(validation), test_pairs = count_of(test);
+    if (!own_validation) validation = std::move(held.validation());
     io::write_file_atomically(folder / validation_name, lines_of(validation));
-    io::write_file_atomically(folder / test_name, lines_of(test));
+    io::write_file_atomically(folder / test_name, lines_of(held.test()));
     tokenizer.save_files(folder);
-  });
+  };
+  // Of another kind of tokenizer, if there is one.
+  io::write_folder_atomically(
+      flags.out, write,
+      {.remove = {text::tokenizer_file, "source.spm", "target.spm", "vocab.json", "target_vocab.json", "tokenizer_config.json"}});
   std::fprintf(stderr,
                "prepare: %lld pairs of %lld tokens to learn from, %lld for validation, %lld for test; %lld subwords\n"
                "prepare: train on them with: translate train --prepared %s --out FOLDER\n",
-               static_cast<long long>(pairs), static_cast<long long>(tokens), static_cast<long long>(validation_pairs),
-               static_cast<long long>(test_pairs), static_cast<long long>(tokenizer.size()), flags.out.c_str());
+               static_cast<long long>(pairs), static_cast<long long>(tokens), static_cast<long long>(validation.size()),
+               static_cast<long long>(held.test().size()), static_cast<long long>(tokenizer.size()), flags.out.c_str());
 }
 
 }  // namespace
@@ -252,8 +300,6 @@ void add_prepare(CLI::App& app) {
   command->add_option("--max-characters", flags->reading.max_characters, "Pairs with a longer side are left out")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  command->add_flag("--remove-duplicates", flags->reading.remove_duplicates,
-                    "Keep the first of equal pairs; remembers all of them in memory");
   command->add_flag("--skip-invalid-utf8", flags->reading.skip_invalid_utf8,
                     "Leave out and count pairs that are not UTF-8, instead of an error");
   command->add_option("--seed", flags->seed, "Of what is held out")->capture_default_str();

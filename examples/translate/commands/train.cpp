@@ -221,7 +221,8 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model_of_ranks(const 
 }
 
 index_t parts_of(const TrainCommand& flags) {
-  return train::completed({.communicator = flags.ranks, .parts = flags.train.fit.given.parts}, {}).parts;
+  const auto& given = flags.train.fit.given;
+  return train::completed({.communicator = flags.ranks, .parts = given.parts, .fast_sums = given.fast_sums}, {}).parts;
 }
 
 /// Trains, once it is known where and in what numbers. `lock` is that of the folder, if there is one already.

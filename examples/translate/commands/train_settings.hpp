@@ -28,6 +28,17 @@ inline void save_settings(const CLI::App& command, const std::filesystem::path& 
   io::write_json(out / settings_name, json);
 }
 
+/// Whether the command line says anew in another way what this option says: where the pairs come from.
+inline bool replaced(const CLI::App& command, const std::string& name) {
+  const auto given = [&](const char* other) {
+    const CLI::Option* option = command.get_option_no_throw(other);
+    return option != nullptr && option->count() > 0;
+  };
+  if (name == "prepared") return given("--pairs") || given("--source");
+  if (name == "pairs") return given("--prepared") || given("--source");
+  return (name == "source" || name == "target") && (given("--prepared") || given("--pairs"));
+}
+
 /// Takes over the settings of the run that is resumed, the text of the file `name_of_text`, but for what the command line says
 /// anew. Throws ValueError if it says anew what made the model, FormatError for settings that are none.
 inline void restore_settings(CLI::App& command, const std::filesystem::path& out, const std::string& text,
@@ -38,6 +49,7 @@ inline void restore_settings(CLI::App& command, const std::filesystem::path& out
   for (CLI::Option* option : command.get_options()) {
     if (option->get_lnames().size() != 1) continue;
     const std::string& name = option->get_lnames().front();
+    if (option->count() == 0 && replaced(command, name)) continue;
     const auto then = settings.get<std::vector<std::string>>(name, {});
     if (option->count() > 0) {
       std::string now = option->reduced_results().front();

@@ -62,9 +62,11 @@ class Communicator {
   /// Sends `sent` to another rank and receives from it as many bytes as `received` has; that rank does the like with this one.
   /// Throws RankError where that does not come about.
   virtual void exchange(index_t other, std::span<const std::byte> sent, std::span<std::byte> received) = 0;
-  /// Whether something that the other rank has sent lies there to be received. Throws RankError where a rank is known to have
-  /// failed.
+  /// Whether something that the other rank, which is expected to send, has sent lies there to be received. Throws RankError as
+  /// `exchange` would that waits.
   [[nodiscard]] virtual bool waiting(index_t other) = 0;
+  /// Throws RankError where a rank has said that it failed.
+  virtual void look_for_failure() = 0;
   /// Tells all others that this rank ends, and why: what they exchange from now on throws a RankError that says so. Does nothing
   /// where a failure is known already.
   virtual void fail(std::string_view why) noexcept = 0;

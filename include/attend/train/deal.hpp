@@ -95,15 +95,17 @@ class Dealer {
       : ranks_(ranks), source_(source), sink_(sink), own_(work), holds_(static_cast<std::size_t>(ranks.size()), none) {}
 
   void run() {
-    auto last = Clock::now();
+    auto moved = Clock::now(), encouraged = moved;
     while (!ended_ || delivered_ < given_) {
       const auto now = Clock::now();
-      if (const bool moved = collect() | give(); moved) last = now;
+      ranks_.look_for_failure();
+      if (collect() | give()) moved = now;
       else
-        std::this_thread::sleep_for(now - last < std::chrono::seconds(1) ? std::chrono::microseconds(200)
-                                                                         : std::chrono::milliseconds(5));
-      if (now - last > std::chrono::minutes(1)) encourage(), last = now;
+        std::this_thread::sleep_for(now - moved < std::chrono::seconds(1) ? std::chrono::microseconds(200)
+                                                                          : std::chrono::milliseconds(5));
+      if (now - encouraged > std::chrono::seconds(1)) encourage(), encouraged = now;
     }
+    if (error_) std::rethrow_exception(error_);
     for (index_t other = 1; other < ranks_.size(); ++other) ranks_.send(other, "");
   }
 
@@ -135,23 +137,34 @@ class Dealer {
     }
     return moved;
   }
-  /// A piece to each rank that has none, as long as there are some. One slow piece does not let results pile up without end.
+  /// A piece to each rank that has none, by turns, as long as there are some. One slow piece does not let results pile up without
+  /// end.
   bool give() {
     bool moved = false;
-    for (index_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (index_t turn = 0; turn < ranks_.size(); ++turn) {
+      const index_t rank = (first_ + turn) % ranks_.size();
       if (ended_ || nth(holds_, rank) != none || given_ - delivered_ >= 8 * ranks_.size()) continue;
-      if (!source_.ready()) break;
       std::string piece;
-      if (!source_.next(piece)) {
-        ended_ = true;
-        break;
-      }
+      if (!next(piece)) break;
       nth(holds_, rank) = given_++;
+      first_ = (rank + 1) % ranks_.size();
       if (rank == 0) own_.give(std::move(piece));
       else ranks_.send(rank, "+" + piece);
       moved = true;
     }
     return moved;
+  }
+
+  /// A piece if there is one now. An error waits until all that was given is done.
+  bool next(std::string& piece) {
+    try {
+      if (!source_.ready()) return false;
+      ended_ = !source_.next(piece);
+    } catch (...) {
+      error_ = std::current_exception();
+      ended_ = true;
+    }
+    return !ended_;
   }
 
   Communicator& ranks_;
@@ -160,8 +173,9 @@ class Dealer {
   OwnWorker own_;
   std::vector<index_t> holds_;              // the piece that each rank works on
   std::map<index_t, std::string> results_;  // that those before them are not there for yet
-  index_t given_ = 0, delivered_ = 0;
+  index_t given_ = 0, delivered_ = 0, first_ = 0;
   bool ended_ = false;
+  std::exception_ptr error_;  // of the source
 };
 
 }  // namespace detail
