@@ -115,3 +115,32 @@ TEST_CASE("several threads that share translators get what one thread gets") {
   CHECK(wrong.load() == 0);
   CHECK(failed.load() == 0);
 }
+
+TEST_CASE("batches side by side give what one thread gives, and an error of one of them is the caller's") {
+  const auto model = random_model(1);
+  Strings sentences;
+  for (int i = 0; i < 50; ++i) {
+    std::string text;
+    for (int k = 0; k <= i * i % 7; ++k) text += std::string(k ? " " : "") + static_cast<char>('a' + (i + k * k) % 8);
+    sentences.push_back(text);
+  }
+  for (const decode::TranslatorOptions& options :
+       {decode::TranslatorOptions{.beam = 3, .n_best = 2}, decode::TranslatorOptions{.beam = 1, .batch_sentences = 3},
+        decode::TranslatorOptions{.n_best = 2, .sample = true, .seed = 4, .batch_sentences = 7}}) {
+    const decode::Translator translate(model, SpacedLetters{}, options);
+    const auto with = [&](int n) {
+      const Threads workers(n);
+      return translate.translate(sentences);
+    };
+    const auto expected = with(1);
+    for (const int n : {2, 3, 8}) CHECK(same(with(n), expected));
+  }
+  const Threads workers(3);
+  decode::TranslatorOptions listed{.beam = 2};
+  listed.shortlist = [](std::span<const token_t> source) {
+    if (source.size() == 6) throw Error("no list for six");
+    return near_source(source);
+  };
+  const decode::Translator picky(model, SpacedLetters{}, listed);
+  CHECK_THROWS_WITH(picky.translate(sentences), "no list for six");
+}

@@ -88,6 +88,7 @@ class Translator {
  private:
   using Model = Ensemble<TransformerModel<T, D>>;
   using Parts = std::vector<detail::SourcePart>;
+  using Batch = std::vector<const detail::SourcePart*>;
 
   static Model make_model(const std::vector<nn::Transformer<T, D>>& models, const TranslatorOptions& options);
   void forbid();
@@ -123,6 +124,9 @@ class Translator {
             std::vector<std::size_t>& counts) const;
   /// The translations of each part. Those of sentences before it in `parts` are done when a part of a later wave begins.
   TranslationLists translate_parts(const Parts& parts, std::size_t before, detail::Streams* streams) const;
+  /// Whether batches are translated at the same time, each by one thread.
+  [[nodiscard]] bool side_by_side() const;
+  [[nodiscard]] std::vector<Batch> even_batches(const Batch& order) const;
   Results<Results<Hypothesis>> search(std::span<const detail::SourcePart* const> batch, std::size_t before,
                                       const TokenCallback& on_token) const;
 

@@ -55,23 +55,14 @@ TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts
   const bool told = streams != nullptr && options_.on_token;
   // Who is told of every token hears the parts of a sentence one after another.
   const auto wave = [&](const detail::SourcePart* p) { return told ? p->part : 0; };
-  std::vector<const detail::SourcePart*> order;
+  Batch order;
   for (const auto& part : parts) order.push_back(&part);
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
     return wave(a) != wave(b) ? wave(a) < wave(b) : a->tokens.size() > b->tokens.size();
   });
   TranslationLists results(parts.size());
-  const auto most = static_cast<std::size_t>(options_.batch_sentences);
-  for (std::size_t first = 0; first < order.size();) {
-    std::vector<const detail::SourcePart*> batch;
-    const std::size_t now = wave(order[first]);
-    for (; first < order.size() && batch.size() < most && wave(order[first]) == now; ++first)
-      if (!told || !streams->stopped(order[first]->sentence, options_.n_best)) batch.push_back(order[first]);
-    if (batch.empty()) continue;
-    std::vector<std::size_t> sentences;
-    for (const auto* part : batch) sentences.push_back(part->sentence);
-    auto found = search(batch, before, told ? streams->of_batch(std::move(sentences)) : TokenCallback());
-    std::vector<const detail::SourcePart*> sources;
+  const auto put_away = [&](const Batch& batch, Results<Results<Hypothesis>> found) {
+    Batch sources;
     std::vector<Translation*> translations;
     for (std::size_t k = 0; k < batch.size(); ++k) {
       auto& list = nth(results, batch[k] - parts.data());
@@ -90,10 +81,52 @@ TranslationLists Translator<Tokenizer, T, D>::translate_parts(const Parts& parts
       }
     }
     use_attention(sources, translations);
+  };
+  if (side_by_side()) {
+    const auto batches = even_batches(order);
+    std::vector<Results<Results<Hypothesis>>> found(batches.size());
+    ThreadPool::instance().run(count_of(batches), 1, [&](index_t first, index_t last) {
+      for (index_t b = first; b < last; ++b) nth(found, b) = search(nth(batches, b), before, {});
+    });
+    for (std::size_t b = 0; b < batches.size(); ++b) put_away(batches[b], std::move(found[b]));
+    return results;
+  }
+  const auto most = static_cast<std::size_t>(options_.batch_sentences);
+  for (std::size_t first = 0; first < order.size();) {
+    Batch batch;
+    const std::size_t now = wave(order[first]);
+    for (; first < order.size() && batch.size() < most && wave(order[first]) == now; ++first)
+      if (!told || !streams->stopped(order[first]->sentence, options_.n_best)) batch.push_back(order[first]);
+    if (batch.empty()) continue;
+    std::vector<std::size_t> sentences;
+    for (const auto* part : batch) sentences.push_back(part->sentence);
+    put_away(batch, search(batch, before, told ? streams->of_batch(std::move(sentences)) : TokenCallback()));
     for (std::size_t k = 0; told && k < batch.size(); ++k)
       streams->finish(batch[k]->sentence, nth(results, batch[k] - parts.data()));
   }
   return results;
+}
+
+/// On a processor, where nobody hears of what happens on the way.
+template <class Tokenizer, class T, Device D>
+bool Translator<Tokenizer, T, D>::side_by_side() const {
+  const auto& o = options_;
+  return std::same_as<D, Cpu> && !o.on_token && !o.allowed_next && !o.edit && !o.required && !o.trace;
+}
+
+/// Batches that keep all threads busy to the end: as many for each of them, and none so small that it reads the weights for
+/// little.
+template <class Tokenizer, class T, Device D>
+auto Translator<Tokenizer, T, D>::even_batches(const Batch& order) const -> std::vector<Batch> {
+  constexpr index_t worth_a_thread = 8;
+  const auto up = [](index_t a, index_t b) { return (a + b - 1) / b; };
+  const index_t n = count_of(order), most = options_.batch_sentences, together = threads();
+  const index_t rounds = up(n, together * most);
+  const index_t size = std::max(up(n, together * std::max<index_t>(rounds, 1)), std::min(worth_a_thread, most));
+  std::vector<Batch> batches;
+  for (index_t first = 0; first < n; first += size)
+    batches.emplace_back(order.begin() + first, order.begin() + std::min(first + size, n));
+  return batches;
 }
 
 /// Functions of the user's are told of sentences by their numbers in the whole text.
