@@ -215,7 +215,7 @@ class World final : public train::Communicator {
       const double waited = seconds_since(begin);
       if (waited > timeout_) throw_silent(other);
       if (waited < 0.001) std::this_thread::yield();
-      else std::this_thread::sleep_for(std::chrono::microseconds(waited < 0.1 ? 20 : 200));
+      else std::this_thread::sleep_for(std::chrono::microseconds(waited < 0.1 ? 20 : waited < 1 ? 200 : 1000));
     }
   }
   [[noreturn]] void throw_silent(index_t other) const {

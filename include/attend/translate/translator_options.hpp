@@ -87,7 +87,7 @@ struct TranslatorOptions {
   double top_p = 1;              ///< of sampling: among the most probable tokens that have this share of the mass
   double min_p = 0;              ///< of sampling: among tokens at least this share as probable as the most probable one; 0: all
   std::uint64_t seed = 0;        ///< of sampling
-  index_t batch_sentences = 32;  ///< sentences translated at once
+  index_t batch_sentences = 32;  ///< sentences translated together, at most
   /// int8: products in 8-bit integers, for float models: a quarter of the memory to read, and slightly other results.
   Precision precision = Precision::full;
   /// Gets all that the beam search of the latest batch looked at: for one sentence at a time, and one thread.

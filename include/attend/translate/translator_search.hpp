@@ -121,7 +121,7 @@ auto Translator<Tokenizer, T, D>::even_batches(const Batch& order) const -> std:
   constexpr index_t worth_a_thread = 8;
   const auto up = [](index_t a, index_t b) { return (a + b - 1) / b; };
   const index_t n = count_of(order), most = options_.batch_sentences, together = threads();
-  const index_t rounds = up(n, together * most);
+  const index_t rounds = together == 1 ? up(n, most) : std::max<index_t>(2, up(n, together * most));  // the longest come first
   const index_t size = std::max(up(n, together * std::max<index_t>(rounds, 1)), std::min(worth_a_thread, most));
   std::vector<Batch> batches;
   for (index_t first = 0; first < n; first += size)
