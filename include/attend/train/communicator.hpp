@@ -47,8 +47,8 @@ inline std::vector<std::string> unpacked_texts(const std::string& packed) {
 /// Ranks that work on one thing together: processes, of MPI say (attend/mpi.hpp), or threads. Each holds one of these, and all of
 /// them call the same functions in the same order.
 ///
-/// Another engine need only say who it is, and exchange bytes with one other rank; the rest is made of that. Sums are added in an
-/// order that depends on the number of ranks alone, and not on which is first.
+/// Another engine need only say who it is, exchange bytes with one other rank and know whether some have come; the rest is made
+/// of that. Sums are added in an order that depends on the number of ranks alone, and not on which is first.
 class Communicator {
  public:
   virtual ~Communicator() = default;
