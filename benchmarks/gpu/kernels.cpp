@@ -36,7 +36,7 @@ void elements(const Bench& bench) {
   });
   bench.measure("map relu backward", {1.5 * wide_two}, [&] {
     return [wide, dy = numbers(wide), y = numbers(wide), dx = numbers(wide)] {
-      map_backward(Cuda{}, wide, detail::SlopeFromValue<Relu>{Relu{}}, dy.data(), y.data(), 0, dx.data());
+      map_backward(Cuda{}, wide, detail::SlopeFromValue<Relu>{Relu{}}, dy.data(), y.data(), {dx.data()});
     };
   });
   bench.measure("map gelu", {wide_two}, [&] {
@@ -44,7 +44,7 @@ void elements(const Bench& bench) {
   });
   bench.measure("dropout", {wide_two}, [&] {
     return [wide, m = mask(), x = numbers(wide), y = numbers(wide)] {
-      dropout_apply(Cuda{}, wide, m.stream, m.threshold, static_cast<float>(m.scale), x.data(), 0, y.data());
+      dropout_apply<bfloat16>(Cuda{}, wide, m, x.data(), {y.data()});
     };
   });
   bench.measure("add_dropout", {three}, [&] {

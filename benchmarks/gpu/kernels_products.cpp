@@ -48,8 +48,8 @@ void activation(const Bench& bench, const std::string& name, bool gelu, const F&
       Arrays arrays = make();
       (void)forward(arrays);
       return [gelu, a = std::move(arrays)] {
-        linear_backward_input_activation(Cuda{}, as_rows(a.dz), as_rows(a.back), gelu, a.y.data(),
-                                         static_cast<const void*>(a.aux.data()), as_rows(a.dy), a.dbias.data());
+        linear_backward_input_activation(Cuda{}, as_rows(a.dz), as_rows(a.back), {gelu, a.y.data(), a.aux.data()}, as_rows(a.dy),
+                                         a.dbias.data());
       };
     });
   }
@@ -63,8 +63,8 @@ void activation(const Bench& bench, const std::string& name, bool gelu, const F&
     return [f, a = make()] {
       linear_backward_input(Cuda{}, as_rows(a.dz), as_rows(a.back), as_rows(a.dy), false);
       if constexpr (DifferentiableFromValue<F, float>)
-        map_backward(Cuda{}, a.rows * a.out, detail::SlopeFromValue<F>{f}, a.dy.data(), a.y.data(), 0, a.dy.data());
-      else map_backward(Cuda{}, a.rows * a.out, detail::Slope<F>{f}, a.dy.data(), a.before.data(), 0, a.dy.data());
+        map_backward(Cuda{}, a.rows * a.out, detail::SlopeFromValue<F>{f}, a.dy.data(), a.y.data(), {a.dy.data()});
+      else map_backward(Cuda{}, a.rows * a.out, detail::Slope<F>{f}, a.dy.data(), a.before.data(), {a.dy.data()});
       linear_backward_bias(Cuda{}, as_rows(a.dy), kernels::Gradient{a.dbias.data()});
     };
   });

@@ -46,12 +46,12 @@ void norms(const Bench& bench) {
   });
   bench.measure("add_dropout_norm", {4 * matrix + statistics}, [&] {
     return [=, a = Arrays(rows, n), m = mask()] {
-      add_dropout_norm_forward(Cuda{}, a.norm(), m, a.x.data(), a.y.data(), a.z.data(), a.u.data(), a.kept());
+      add_dropout_norm_forward(Cuda{}, a.norm(), {m, a.x.data(), a.y.data(), a.z.data()}, a.u.data(), a.kept());
     };
   });
   bench.measure("add_dropout_norm backward", {4 * matrix + statistics}, [&] {
     return [=, a = Arrays(rows, n), m = mask()] {
-      add_dropout_norm_backward(Cuda{}, a.norm(), m, a.y.data(), a.x.data(), a.kept(), a.gradients(), a.u.data());
+      add_dropout_norm_backward(Cuda{}, a.norm(), a.y.data(), a.x.data(), a.kept(), {a.gradients(), m, a.u.data()});
     };
   });
   const index_t hidden = bench.sizes.hidden;
@@ -78,12 +78,12 @@ void embeddings(const Bench& bench) {
   const auto table = [=] { return random_numbers<bfloat16>({vocabulary, n}); };
   bench.measure("embedding", {touched + matrix + numbers}, [&, &tokens = tokens] {
     return [=, weight = table(), y = random_numbers<bfloat16>({rows, n})] {
-      embedding_forward(Cuda{}, rows, vocabulary, n, 1.0f, weight.data(), tokens.data(), y.data());
+      embedding_forward(Cuda{}, {tokens.data(), rows, vocabulary}, n, 1.0f, weight.data(), y.data());
     };
   });
   bench.measure("embedding backward", {matrix + 2 * touched + numbers}, [&, &tokens = tokens] {
     return [=, dweight = table(), dy = random_numbers<bfloat16>({rows, n})] {
-      embedding_backward(Cuda{}, rows, vocabulary, n, 1.0f, dy.data(), tokens.data(), 1.0f, dweight.data());
+      embedding_backward(Cuda{}, {tokens.data(), rows, vocabulary}, n, 1.0f, dy.data(), {dweight.data(), true});
     };
   });
 }
@@ -96,9 +96,9 @@ void logits(const Bench& bench) {
     const auto labels = words(rows, n).first;
     const CrossEntropyOptions options{.smoothing = 0.1};
     const Tensor<float, Cuda> scale({1}), losses({rows});
-    loss_scale(Cuda{}, rows, n, options, labels.data(), scale.data());
+    loss_scale(Cuda{}, {rows, n, labels.data(), options}, scale.data());
     return [=, x = random_numbers<bfloat16>({rows, n})] {
-      cross_entropy_in_place(Cuda{}, rows, n, options, labels.data(), scale.data(), x.data(), losses.data());
+      cross_entropy_in_place(Cuda{}, {rows, n, labels.data(), options}, scale.data(), x.data(), losses.data());
     };
   });
   bench.measure("log_softmax", {matrix + wide}, [&] {

@@ -277,7 +277,7 @@ TEST_CASE("a sink gathers the gradient of a value and does not keep the value") 
   CHECK(x.sink().shape() == Shape{2});
   const auto z = record(Tensor<double>({1}, 0.0), {y}, [sink](const Tensor<double>& dz) {
     sink.accumulate(Tensor<double>({2}, dz.item()));
-    sink.accumulate_with([](double* dy, double keep) { dy[0] = keep * dy[0] + 10; });
+    sink.accumulate_with([](kernels::Gradient<double> dy) { dy.data[0] = (dy.add ? dy.data[0] : 0) + 10; });
   });
   y = Var<double>();
   z.backward();

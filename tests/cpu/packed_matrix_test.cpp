@@ -49,8 +49,7 @@ TEST_CASE("PackedMatrix: the bits of a product that packs for itself, with any n
   for (const auto& p : products()) {
     std::vector<float> expected(static_cast<std::size_t>(p.m * p.n));
     const kernels::Matrix<float> result{expected.data(), p.m, p.n};
-    cpu::multiply(false, p.m, p.n, p.k, cpu::MatrixView<float>(p.left()), cpu::MatrixView<float>(p.right()),
-                  cpu::Outcome<float>({}, p.bias.data(), result));
+    cpu::multiply(cpu::Product<float>(p.left(), p.right(), p.bias.data(), result), false);
     with_threads([&] {
       INFO(p.m << " x " << p.n << " x " << p.k);
       std::vector<float> y(expected.size());

@@ -27,8 +27,8 @@ TEST_CASE("a range of a dropout mask may begin and end anywhere") {
     for (const index_t n : {0, 1, 5, 128, 300}) {
       const std::vector<float> x(static_cast<std::size_t>(n), 1.0f);
       std::vector<float> y(x.size(), 10.0f), z(x.size(), 10.0f);
-      cpu::dropout_range(stream, threshold, 2.0f, first, n, x.data(), 0.0f, y.data());
-      cpu::dropout_range(stream, threshold, 2.0f, first, n, x.data(), 1.0f, z.data());
+      cpu::dropout_range<float>({stream, threshold, 2}, first, n, x.data(), {y.data()});
+      cpu::dropout_range<float>({stream, threshold, 2}, first, n, x.data(), {z.data(), true});
       for (std::size_t i = 0; i < y.size(); ++i) {
         const float mask = stream.word(static_cast<std::uint64_t>(first) + i) >= threshold ? 2.0f : 0.0f;
         REQUIRE(y[i] == mask);

@@ -98,8 +98,8 @@ Results<T, D> run(const Setting& s, const Inputs<T>& inputs) {
       D{}, a, heads_of(dout), read, rows,
       {s.want_q ? heads_of(r.dq) : nullptr, s.want_k ? heads_of(r.dk) : nullptr, s.want_v ? heads_of(r.dv) : nullptr, ds});
   if (s.bias_rank > 0 && ds) {
-    attention_backward_bias(D{}, a, r.dbias.size(), ds, Wide<T>(0), r.dbias.data());
-    attention_backward_bias(D{}, a, r.dbias.size(), ds, Wide<T>(1), r.dbias_added.data());
+    attention_backward_bias(D{}, a, r.dbias.size(), ds, {r.dbias.data()});
+    attention_backward_bias(D{}, a, r.dbias.size(), ds, {r.dbias_added.data(), true});
   }
   return r;
 }

@@ -103,8 +103,8 @@ TEMPLATE_TEST_CASE("cuda: zip is the processor's, whatever is broadcast", "[cuda
       INFO("keep " << keep);
       const auto da_expected = device::representable<T>(shape_a, 4);
       const auto da = device::before<T>(da_expected, keep, offset.a);
-      zip_backward(Cuda{}, s, Gradient{}, device_dy.data(), device_a.data(), device_b.data(), W(keep), da.data());
-      zip_backward(Cpu{}, s, Gradient{}, dy.data(), a.data(), b.data(), W(keep), da_expected.data());
+      zip_backward(Cuda{}, s, Gradient{}, device_dy.data(), device_a.data(), device_b.data(), {da.data(), keep == 1});
+      zip_backward(Cpu{}, s, Gradient{}, dy.data(), a.data(), b.data(), {da_expected.data(), keep == 1});
       CHECK(device::difference(da, da_expected, sums<T>) == "");
     }
   });
@@ -122,16 +122,16 @@ TEMPLATE_TEST_CASE("cuda: sum_broadcast and repeat_broadcast are the processor's
       INFO("keep " << keep);
       const auto sum_expected = device::representable<T>(shape_a, 3);
       const auto sum = device::before<T>(sum_expected, keep, offset.a), again = sum.clone();
-      sum_broadcast(Cuda{}, s, W(-1), device_y.data(), W(keep), sum.data());
-      sum_broadcast(Cuda{}, s, W(-1), device_y.data(), W(keep), again.data());
-      sum_broadcast(Cpu{}, s, W(-1), y.data(), W(keep), sum_expected.data());
+      sum_broadcast(Cuda{}, s, W(-1), device_y.data(), {sum.data(), keep == 1});
+      sum_broadcast(Cuda{}, s, W(-1), device_y.data(), {again.data(), keep == 1});
+      sum_broadcast(Cpu{}, s, W(-1), y.data(), {sum_expected.data(), keep == 1});
       CHECK(device::difference(sum, sum_expected, sums<T>) == "");
       CHECK(device::difference(again, device::converted<W>(sum.to_host()), 0) == "");
 
       const auto expected = device::representable<T>(shape_y, 4);
       const auto repeated = device::before<T>(expected, keep, offset.y);
-      repeat_broadcast(Cuda{}, s, W(0.5), device_a.data(), W(keep), repeated.data());
-      repeat_broadcast(Cpu{}, s, W(0.5), a.data(), W(keep), expected.data());
+      repeat_broadcast(Cuda{}, s, W(0.5), device_a.data(), {repeated.data(), keep == 1});
+      repeat_broadcast(Cpu{}, s, W(0.5), a.data(), {expected.data(), keep == 1});
       CHECK(device::difference(repeated, expected) == "");
     }
   });

@@ -23,21 +23,21 @@ TEMPLATE_TEST_CASE("cuda: entries and rows of log-probabilities are taken, set a
     const auto device_x = device::upload<T>(x);
     const Tensor<T> values({3});
     const Tensor<T, Cuda> device_values({3});
-    take_entries(Cpu{}, 3, width, rows.data(), columns.data(), x.data(), values.data());
-    take_entries(Cuda{}, 3, width, rows.data(), columns.data(), device_x.data(), device_values.data());
+    take_entries(Cpu{}, {3, rows.data(), columns.data()}, width, x.data(), values.data());
+    take_entries(Cuda{}, {3, rows.data(), columns.data()}, width, device_x.data(), device_values.data());
     REQUIRE(device::difference(device_values, values, 0) == "");
-    keep_entries(Cpu{}, 3, width, rows.data(), columns.data(), values.data(), x.data());
-    keep_entries(Cuda{}, 3, width, rows.data(), columns.data(), device_values.data(), device_x.data());
+    keep_entries(Cpu{}, {3, rows.data(), columns.data()}, width, values.data(), x.data());
+    keep_entries(Cuda{}, {3, rows.data(), columns.data()}, width, device_values.data(), device_x.data());
     REQUIRE(device::difference(device_x, x, 0) == "");
     const std::vector<index_t> twice{1, 1, 3};
-    set_entries(Cpu{}, 3, width, twice.data(), columns.data(), T(-7), x.data());
-    set_entries(Cuda{}, 3, width, twice.data(), columns.data(), T(-7), device_x.data());
+    set_entries(Cpu{}, {3, twice.data(), columns.data()}, width, T(-7), x.data());
+    set_entries(Cuda{}, {3, twice.data(), columns.data()}, width, T(-7), device_x.data());
     REQUIRE(device::difference(device_x, x, 0) == "");
     x(4, 0) = T(2.5);
     device_x.assign(x);
     const std::vector<index_t> some{4, 1, 3};
-    scale_entries(Cpu{}, 3, width, some.data(), columns.data(), T(1.25), x.data());
-    scale_entries(Cuda{}, 3, width, some.data(), columns.data(), T(1.25), device_x.data());
+    scale_entries(Cpu{}, {3, some.data(), columns.data()}, width, T(1.25), x.data());
+    scale_entries(Cuda{}, {3, some.data(), columns.data()}, width, T(1.25), device_x.data());
     REQUIRE(x(4, 0) == T(2));
     REQUIRE(x(1, width - 1) == T(-8.75));
     REQUIRE(device::difference(device_x, x, 0) == "");
@@ -46,11 +46,11 @@ TEMPLATE_TEST_CASE("cuda: entries and rows of log-probabilities are taken, set a
     add_to_column(Cuda{}, 6, width, static_cast<token_t>(width - 1), T(-0.5), device_x.data());
     REQUIRE(x(2, width - 1) == before + T(-0.5));
     REQUIRE(device::difference(device_x, x, 0) == "");
-    scale_entries(Cuda{}, 0, width, rows.data(), columns.data(), T(3), device_x.data());
+    scale_entries(Cuda{}, {0, rows.data(), columns.data()}, width, T(3), device_x.data());
     add_to_column(Cuda{}, 0, width, token_t{0}, T(1), device_x.data());
-    take_entries(Cuda{}, 0, width, rows.data(), columns.data(), device_x.data(), device_values.data());
-    set_entries(Cuda{}, 0, width, rows.data(), columns.data(), T(1), device_x.data());
-    keep_entries(Cuda{}, 0, width, rows.data(), columns.data(), device_values.data(), device_x.data());
+    take_entries(Cuda{}, {0, rows.data(), columns.data()}, width, device_x.data(), device_values.data());
+    set_entries(Cuda{}, {0, rows.data(), columns.data()}, width, T(1), device_x.data());
+    keep_entries(Cuda{}, {0, rows.data(), columns.data()}, width, device_values.data(), device_x.data());
     REQUIRE(device::difference(device_x, x, 0) == "");
   }
 }
@@ -69,8 +69,8 @@ TEMPLATE_TEST_CASE("cuda: rows are restricted to lists of columns as on the proc
   const auto device_x = device::upload<T>(x);
   const auto device_columns = Tensor<token_t>({900}, std::span<const token_t>(columns)).to<Cuda>();
   const auto before = x.clone();
-  restrict_rows(Cpu{}, 4, width, rows.data(), begins.data(), lengths.data(), columns.data(), x.data());
-  restrict_rows(Cuda{}, 4, width, rows.data(), begins.data(), lengths.data(), device_columns.data(), device_x.data());
+  restrict_rows(Cpu{}, {4, rows.data(), begins.data(), lengths.data(), columns.data()}, width, x.data());
+  restrict_rows(Cuda{}, {4, rows.data(), begins.data(), lengths.data(), device_columns.data()}, width, device_x.data());
   REQUIRE(device::difference(device_x, x) == "");
   // What the processor gives, by hand.
   REQUIRE(x(1, columns[0]) == 0);
@@ -92,8 +92,8 @@ TEMPLATE_TEST_CASE("cuda: rows keep listed columns as they are, as on the proces
   const auto before = x.clone();
   const auto device_x = device::upload<T>(x);
   const auto device_columns = Tensor<token_t>({5}, std::span<const token_t>(columns)).to<Cuda>();
-  keep_listed(Cpu{}, 3, width, rows.data(), begins.data(), lengths.data(), columns.data(), x.data());
-  keep_listed(Cuda{}, 3, width, rows.data(), begins.data(), lengths.data(), device_columns.data(), device_x.data());
+  keep_listed(Cpu{}, {3, rows.data(), begins.data(), lengths.data(), columns.data()}, width, x.data());
+  keep_listed(Cuda{}, {3, rows.data(), begins.data(), lengths.data(), device_columns.data()}, width, device_x.data());
   REQUIRE(device::difference(device_x, x, 0) == "");
   for (index_t r = 0; r < 4; ++r)
     for (index_t c = 0; c < width; ++c) {

@@ -54,26 +54,25 @@ TEMPLATE_TEST_CASE("cuda: cross_entropy is the processor's", "[cuda]", float, do
         const auto labels = some_labels(rows, classes, -7);
         const W scale(0.25), dloss(3);
         const Tensor<W> losses({rows}), log_sums({rows}), dlogits(logits.shape()), in_place = logits.clone(), own_losses({rows});
-        cross_entropy_forward(Cpu{}, rows, classes, options, logits.data(), labels.data(), losses.data(), log_sums.data());
-        cross_entropy_backward(Cpu{}, rows, classes, options, logits.data(), labels.data(), log_sums.data(), &scale, &dloss,
-                               dlogits.data());
-        cross_entropy_in_place(Cpu{}, rows, classes, options, labels.data(), &scale, in_place.data(), own_losses.data());
+        const kernels::LabelledRows of{rows, classes, labels.data(), options};
+        cross_entropy_forward(Cpu{}, of, logits.data(), losses.data(), log_sums.data());
+        cross_entropy_backward(Cpu{}, of, logits.data(), log_sums.data(), {&scale, &dloss}, dlogits.data());
+        cross_entropy_in_place(Cpu{}, of, &scale, in_place.data(), own_losses.data());
 
         const auto x = device::upload<T>(logits, offset), got = device::before<T>(logits, 0, offset);
         const auto device_labels = on_device(labels);
         const Tensor<W, Cuda> got_losses({rows}), got_log_sums({rows}), device_scale({1}, scale), device_dloss({1}, dloss);
-        cross_entropy_forward(Cuda{}, rows, classes, options, x.data(), device_labels.data(), got_losses.data(),
-                              got_log_sums.data());
+        const kernels::LabelledRows there{rows, classes, device_labels.data(), options};
+        cross_entropy_forward(Cuda{}, there, x.data(), got_losses.data(), got_log_sums.data());
         REQUIRE(device::difference(got_losses, losses) == "");
         REQUIRE(device::difference(got_log_sums, log_sums) == "");
-        cross_entropy_backward(Cuda{}, rows, classes, options, x.data(), device_labels.data(), got_log_sums.data(),
-                               device_scale.data(), device_dloss.data(), got.data());
+        cross_entropy_backward(Cuda{}, there, x.data(), got_log_sums.data(), {device_scale.data(), device_dloss.data()},
+                               got.data());
         // A single class has no gradient but the rounding of its probability.
         const double largest = classes == 1 ? scale * dloss : 0;
         REQUIRE(device::difference(got, dlogits, device::tolerance<T>, largest) == "");
         got_losses.fill(std::numeric_limits<W>::quiet_NaN());
-        cross_entropy_in_place(Cuda{}, rows, classes, options, device_labels.data(), device_scale.data(), x.data(),
-                               got_losses.data());
+        cross_entropy_in_place(Cuda{}, there, device_scale.data(), x.data(), got_losses.data());
         REQUIRE(device::difference(got_losses, own_losses) == "");
         REQUIRE(device::difference(x, in_place, device::tolerance<T>, largest) == "");
       }
@@ -88,10 +87,12 @@ TEST_CASE("cuda: cross_entropy takes logits of any size", "[cuda]") {
     const Tensor<token_t> labels({2}, {0, 2});
     const auto logits = device::upload<float>(x);
     const Tensor<float, Cuda> losses({2}), log_sums({2}), scale({1}, 1.0f);
-    cross_entropy_forward(Cuda{}, 2, classes, {}, logits.data(), on_device(labels).data(), losses.data(), log_sums.data());
+    const auto device_labels = on_device(labels);
+    const kernels::LabelledRows of{2, classes, device_labels.data()};
+    cross_entropy_forward(Cuda{}, of, logits.data(), losses.data(), log_sums.data());
     REQUIRE(losses.values()[0] == Approx(std::log(2.0)).margin(1e-3));
     REQUIRE(losses.values()[1] == 0);
-    cross_entropy_in_place(Cuda{}, 2, classes, {}, on_device(labels).data(), scale.data(), logits.data(), losses.data());
+    cross_entropy_in_place(Cuda{}, of, scale.data(), logits.data(), losses.data());
     REQUIRE(logits.values()[0] == Approx(-0.5).epsilon(1e-3));
     REQUIRE(logits.values()[1] == 0);
   }
@@ -106,10 +107,11 @@ TEMPLATE_TEST_CASE("cuda: loss_scale and sum_losses are the processor's", "[cuda
       const auto labels = some_labels(rows, 50, 3);
       W scale = 0, loss = 0;
       const auto losses = device::random<W>({rows}, 1);
-      loss_scale(Cpu{}, rows, 50, options, labels.data(), &scale);
+      loss_scale(Cpu{}, {rows, 50, labels.data(), options}, &scale);
       sum_losses(Cpu{}, rows, losses.data(), &scale, &loss);
       const Tensor<W, Cuda> got_scale({1}), got_loss({1});
-      loss_scale(Cuda{}, rows, 50, options, on_device(labels).data(), got_scale.data());
+      const auto device_labels = on_device(labels);
+      loss_scale(Cuda{}, {rows, 50, device_labels.data(), options}, got_scale.data());
       sum_losses(Cuda{}, rows, device::upload<W>(losses).data(), got_scale.data(), got_loss.data());
       REQUIRE(got_scale.item() == Approx(scale));
       REQUIRE(got_loss.item() == Approx(loss).margin(1e-6));
@@ -125,17 +127,17 @@ TEST_CASE("cuda: a label outside the classes is named, and its row counts for no
     const Tensor<float, Cuda> scale({1}), losses({4}), log_sums({4});
     const auto logits = device::upload<float>(device::random<float>({4, classes}, 1)),
                dlogits = device::placed<float>({4, classes}, 0);
-    REQUIRE(find_bad_label(Cuda{}, 4, classes, -100, device_labels.data()) == -1);
-    loss_scale(Cuda{}, 4, classes, {}, device_labels.data(), scale.data());
+    const kernels::LabelledRows of{4, classes, device_labels.data()};
+    REQUIRE(find_bad_label(Cuda{}, of) == -1);
+    loss_scale(Cuda{}, of, scale.data());
     REQUIRE(complaint() == "cross_entropy: label " + std::to_string(bad) + " at position 2 is outside [0, 20)");
     REQUIRE(complaint().empty());
     REQUIRE(scale.item() == Approx(1.0 / 3));
-    cross_entropy_forward(Cuda{}, 4, classes, {}, logits.data(), device_labels.data(), losses.data(), log_sums.data());
+    cross_entropy_forward(Cuda{}, of, logits.data(), losses.data(), log_sums.data());
     REQUIRE(losses.values()[2] == 0);
     const Tensor<float, Cuda> one({1}, 1.0f);
-    cross_entropy_backward(Cuda{}, 4, classes, {}, logits.data(), device_labels.data(), log_sums.data(), one.data(), one.data(),
-                           dlogits.data());
-    cross_entropy_in_place(Cuda{}, 4, classes, {}, device_labels.data(), one.data(), logits.data(), losses.data());
+    cross_entropy_backward(Cuda{}, of, logits.data(), log_sums.data(), {one.data(), one.data()}, dlogits.data());
+    cross_entropy_in_place(Cuda{}, of, one.data(), logits.data(), losses.data());
     REQUIRE(losses.values()[2] == 0);
     for (index_t c = 0; c < classes; ++c) {
       REQUIRE(dlogits.to_host()(2, c) == 0);

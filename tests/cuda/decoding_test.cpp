@@ -190,13 +190,13 @@ TEMPLATE_TEST_CASE("cuda: sample_rows draws what the processor draws", "[cuda]",
       const auto draws = static_cast<index_t>(rows.size());
       const Tensor<W> values({draws});
       const Tensor<token_t> tokens({draws});
-      sample_rows(Cpu{}, draws, width, o.temperature, o.top_k, o.top_p, o.min_p, rows.data(), uniforms.data(), x.data(),
-                  values.data(), tokens.data());
+      const kernels::SampledTokens from{o.temperature, o.top_k, o.top_p, o.min_p};
+      const kernels::Draws list{draws, rows.data(), uniforms.data()};
+      sample_rows(Cpu{}, from, list, as_rows(x), values.data(), tokens.data());
       const Tensor<T, Cuda> got_values({draws});
       const Tensor<token_t, Cuda> got_tokens({draws});
       const auto device_x = device::upload<T>(x, width % 2 == 0 ? 1 : 0);
-      sample_rows(Cuda{}, draws, width, o.temperature, o.top_k, o.top_p, o.min_p, rows.data(), uniforms.data(), device_x.data(),
-                  got_values.data(), got_tokens.data());
+      sample_rows(Cuda{}, from, list, as_rows(device_x), got_values.data(), got_tokens.data());
       REQUIRE(device::difference(got_tokens, tokens, 0) == "");
       REQUIRE(device::difference(got_values, values, 0) == "");
     }
@@ -212,7 +212,7 @@ TEST_CASE("cuda: sample_rows draws with the probabilities of what is kept", "[cu
   const Tensor<double, Cuda> values({draws});
   const Tensor<token_t, Cuda> tokens({draws});
   const auto counts = [&](index_t top_k, double top_p, double min_p = 0) {
-    sample_rows(Cuda{}, draws, 5, 1.0, top_k, top_p, min_p, rows.data(), uniforms.data(), device::upload<double>(x).data(),
+    sample_rows(Cuda{}, {1.0, top_k, top_p, min_p}, {draws, rows.data(), uniforms.data()}, as_rows(device::upload<double>(x)),
                 values.data(), tokens.data());
     std::vector<int> count(5, 0);
     for (const token_t t : tokens.values()) ++count[static_cast<std::size_t>(t)];
@@ -238,10 +238,10 @@ TEST_CASE("cuda: sample_rows names the row that holds a NaN", "[cuda]") {
   for (const index_t top_k : {0, 5}) {
     const Tensor<float, Cuda> values({2});
     const Tensor<token_t, Cuda> tokens({2});
-    sample_rows(Cuda{}, 2, 600, 1.0, top_k, 0.9, 0.0, rows.data(), uniforms.data(), device::upload<float>(x).data(),
+    sample_rows(Cuda{}, {1.0, top_k, 0.9, 0.0}, {2, rows.data(), uniforms.data()}, as_rows(device::upload<float>(x)),
                 values.data(), tokens.data());
     REQUIRE_THROWS_WITH(cuda::synchronize(), "sample: row 2 holds NaN in column 599");
-    sample_rows(Cuda{}, 0, 600, 1.0, top_k, 0.9, 0.0, rows.data(), uniforms.data(), device::upload<float>(x).data(),
+    sample_rows(Cuda{}, {1.0, top_k, 0.9, 0.0}, {0, rows.data(), uniforms.data()}, as_rows(device::upload<float>(x)),
                 values.data(), tokens.data());
   }
 }

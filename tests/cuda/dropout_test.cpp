@@ -60,8 +60,8 @@ TEMPLATE_TEST_CASE("cuda: dropout drops what the processor drops", "[cuda]", flo
       INFO(n << " elements, offset " << offset);
       const Tensor<Wide<T>> ones({n}, Wide<T>(1)), expected({n});
       const auto y = device::upload<T>(ones, offset);
-      dropout_apply(Cpu{}, n, stream, 0x40000000u, Wide<T>(1.5), ones.data(), Wide<T>(0), expected.data());
-      dropout_apply(Cuda{}, n, stream, 0x40000000u, 1.5f, y.data(), 0, y.data());  // in place
+      dropout_apply(Cpu{}, n, {stream, 0x40000000u, 1.5}, ones.data(), {expected.data()});
+      dropout_apply<T>(Cuda{}, n, {stream, 0x40000000u, 1.5}, y.data(), {y.data()});  // in place
       CHECK(device::difference(y, expected, 0) == "");
     }
 }
@@ -74,9 +74,9 @@ TEST_CASE("cuda: dropout's streams move with the context's offset", "[cuda]") {
   const Tensor<float, Cuda> y({n});
   const auto set = [](std::uint64_t offset) { copy_to_device(Cuda{}, 1, &offset, cuda::Context::instance().stream_offset()); };
   set(5);
-  dropout_apply(Cuda{}, n, stream, 0x80000000u, 2, x.data(), 0, y.data());
+  dropout_apply<float>(Cuda{}, n, {stream, 0x80000000u, 2}, x.data(), {y.data()});
   set(0);
-  dropout_apply(Cpu{}, n, {stream.key, stream.stream + 5}, 0x80000000u, 2.0f, ones.data(), 0.0f, expected.data());
+  dropout_apply(Cpu{}, n, {{stream.key, stream.stream + 5}, 0x80000000u, 2}, ones.data(), {expected.data()});
   CHECK(device::difference(y, expected, 0) == "");
 }
 
@@ -84,13 +84,13 @@ TEMPLATE_TEST_CASE("cuda: whatever goes along with a dropout is the processor's"
   if (!device::present()) return;
   using T = TestType;
   same_as_processor<T>([](auto d, index_t n, const DropoutMask& mask, const auto* a, const auto*, auto keep, auto* y) {
-    dropout_apply(d, n, mask.stream, mask.threshold, static_cast<decltype(keep)>(mask.scale), a, keep, y);
+    dropout_apply(d, n, mask, a, kernels::Gradient{y, keep != 0});
   });
   same_as_processor<T>([](auto d, index_t n, const DropoutMask& mask, const auto* a, const auto*, auto, auto* y) {
     map_dropout_forward(d, n, Square{}, mask, a, y);
   });
   same_as_processor<T>([](auto d, index_t n, const DropoutMask& mask, const auto* a, const auto* b, auto keep, auto* y) {
-    map_dropout_backward(d, n, Twice{}, mask, a, b, keep, y);
+    map_dropout_backward(d, n, Twice{}, mask, a, b, kernels::Gradient{y, keep != 0});
   });
   same_as_processor<T>([](auto d, index_t n, const DropoutMask& mask, const auto* a, const auto* b, auto, auto* y) {
     add_dropout_forward(d, n, mask, a, b, y);

@@ -78,7 +78,7 @@ TEMPLATE_TEST_CASE("cuda: scale_add_by takes its factor from the device", "[cuda
       const auto x = device::representable<T>({n}, 1), expected = device::representable<T>({n}, 2);
       const auto y = device::before<T>(expected, keep);
       const auto device_x = device::upload<T>(x);
-      scale_add_by(Cuda{}, n, device_factor.data(), device_x.data(), Wide<T>(keep), y.data());
+      scale_add_by(Cuda{}, n, device_factor.data(), device_x.data(), {y.data(), keep == 1});
       scale_add(Cpu{}, n, factor.item(), x.data(), Wide<T>(keep), expected.data());
       CHECK(device::difference(y, expected) == "");
     }
@@ -89,7 +89,7 @@ TEMPLATE_TEST_CASE("cuda: map is the processor's", "[cuda]", float, double, bflo
   using T = TestType;
   same_as_processor<T>([](auto d, index_t n, const auto* a, const auto*, auto, auto* y) { map_forward(d, n, Softsign{}, a, y); });
   same_as_processor<T>([](auto d, index_t n, const auto* a, const auto* b, auto keep, auto* y) {
-    map_backward(d, n, ExpSlope{0.5}, a, b, keep, y);
+    map_backward(d, n, ExpSlope{0.5}, a, b, kernels::Gradient{y, keep != 0});
   });
 }
 

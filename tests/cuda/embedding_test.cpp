@@ -57,8 +57,9 @@ TEMPLATE_TEST_CASE("cuda: embedding_forward looks up rows", "[cuda]", float, dou
       const auto device_table = device::upload<T>(table, offset);
       const auto device_tokens = tokens.template to<Cuda>();
       const auto y = device::before<T>(expected, 0, offset);
-      CHECK(find_invalid_token(Cuda{}, size.n, size.vocabulary, device_tokens.data()) == size.n);
-      embedding_forward(Cuda{}, size.n, size.vocabulary, size.width, W(1.5), device_table.data(), device_tokens.data(), y.data());
+      const kernels::TokenList list{device_tokens.data(), size.n, size.vocabulary};
+      CHECK(find_invalid_token(Cuda{}, list) == size.n);
+      embedding_forward(Cuda{}, list, size.width, W(1.5), device_table.data(), y.data());
       CHECK(device::difference(y, expected) == "");
     }
 }
@@ -88,8 +89,8 @@ TEMPLATE_TEST_CASE("cuda: embedding_backward adds up the rows of each token", "[
         const index_t there = size.width == 8 ? 1 - offset : offset;
         const auto dtable = device::before<T>(start, keep, there), again = device::before<T>(start, keep, there);
         const auto run = [&](const Tensor<T, Cuda>& to) {
-          embedding_backward(Cuda{}, size.n, size.vocabulary, size.width, W(2.5), device_dy.data(), device_tokens.data(), W(keep),
-                             to.data());
+          embedding_backward(Cuda{}, {device_tokens.data(), size.n, size.vocabulary}, size.width, W(2.5), device_dy.data(),
+                             {to.data(), keep == 1});
         };
         run(dtable), run(again);
         CHECK(device::difference(dtable, expected) == "");
@@ -106,7 +107,7 @@ TEST_CASE("cuda: embedding_forward names a token outside the vocabulary and give
     const Tensor<token_t> tokens({4}, {1, 4, bad, 0});
     const auto device_tokens = tokens.to<Cuda>();
     const Tensor<float, Cuda> y({4, 6}, -1.0f);
-    embedding_forward(Cuda{}, 4, 5, 6, 2, device_table.data(), device_tokens.data(), y.data());
+    embedding_forward(Cuda{}, {device_tokens.data(), 4, 5}, 6, 2, device_table.data(), y.data());
     CHECK_THROWS_WITH(cuda::synchronize(),
                       "embedding: token " + std::to_string(bad) + " at position 2 is outside the vocabulary of 5");
     const auto host = y.to_host();  // and the device goes on

@@ -202,7 +202,7 @@ TEMPLATE_TEST_CASE("gradients over many rows, biases' on the way, have the same 
       const Tensor<std::uint8_t, Cuda> aux({activation_bytes<T>(Cuda{}, rows, out, gelu)});
       void* const kept = aux.data();
       if (!linear_activation_forward(Cuda{}, as_rows(x), as_rows(w1), b1.data(), gelu, as_rows(h), kept)) continue;
-      linear_backward_input_activation(Cuda{}, as_rows(dx), as_rows(w2), gelu, h.data(), kept, as_rows(dh), db1.data());
+      linear_backward_input_activation(Cuda{}, as_rows(dx), as_rows(w2), {gelu, h.data(), kept}, as_rows(dh), db1.data());
       REQUIRE(repeats(name + " db", db1));
       if (round % 10 > 1) continue;
       REQUIRE(repeats(name, h));

@@ -208,7 +208,7 @@ Var<float, Cuda> thrice(const Var<float, Cuda>& x) {
   const Tensor<float, Cuda> y(x.shape());
   scale_add(Cuda{}, x.size(), 3.0f, x.data(), 0.0f, y.data());
   return record(y, {x}, [x](const Tensor<float, Cuda>& dy) {
-    x.accumulate_with([&](float* dx, float keep) { scale_add(Cuda{}, dy.size(), 3.0f, dy.data(), keep, dx); });
+    x.accumulate_with([&](auto dx) { scale_add(Cuda{}, dy.size(), 3.0f, dy.data(), dx.add ? 1.0f : 0.0f, dx.data); });
   });
 }
 

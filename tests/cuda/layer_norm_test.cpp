@@ -151,13 +151,13 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
     for (const DropoutMask& mask : {drops, nothing}) {
       Tensor<W> sum(x.shape()), y(x.shape()), mean({rows}), rstd({rows});
       const NormOfRows<W> of{norm, rows, affine.gamma.data(), affine.beta.data()};
-      add_dropout_norm_forward(Cpu{}, of, mask, x.data(), branch.data(), sum.data(), y.data(),
+      add_dropout_norm_forward(Cpu{}, of, {mask, x.data(), branch.data(), sum.data()}, y.data(),
                                NormStatistics<W>{mean.data(), rstd.data()});
       const auto got_sum = device::placed<T>(x.shape(), offset), got_y = device::placed<T>(x.shape(), offset);
       const Tensor<W, Cuda> got_mean({rows}), got_rstd({rows});
       const NormOfRows<T> on_device{norm, rows, device_gamma.data(), device_beta.data()};
       const NormStatistics<T> kept{got_mean.data(), got_rstd.data()};
-      add_dropout_norm_forward(Cuda{}, on_device, mask, device_x.data(), device_branch.data(), got_sum.data(), got_y.data(),
+      add_dropout_norm_forward(Cuda{}, on_device, {mask, device_x.data(), device_branch.data(), got_sum.data()}, got_y.data(),
                                kept);
       REQUIRE(device::difference(got_sum, sum) == "");
       REQUIRE(device::difference(got_y, y) == "");
@@ -168,12 +168,12 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
       sum = device::converted<W>(got_sum.to_host());
       mean = got_mean.to_host(), rstd = got_rstd.to_host();
       const Tensor<W> dsum(x.shape()), dbranch(x.shape()), dgamma = old.clone(), dbeta = old.clone();
-      add_dropout_norm_backward(Cpu{}, of, mask, dy.data(), sum.data(), NormStatistics<W>{mean.data(), rstd.data()},
-                                {{dsum.data()}, {dgamma.data(), true}, {dbeta.data()}}, dbranch.data());
+      add_dropout_norm_backward(Cpu{}, of, dy.data(), sum.data(), NormStatistics<W>{mean.data(), rstd.data()},
+                                {{{dsum.data()}, {dgamma.data(), true}, {dbeta.data()}}, mask, dbranch.data()});
       const auto got_dsum = device::before<T>(x, 0, offset), got_dbranch = device::before<T>(x, 0, offset),
                  got_dgamma = device::before<T>(old, 1), got_dbeta = device::before<T>(old, 0);
       const auto backward = [&](const kernels::NormGradients<T>& gradients, T* dbranch_or_null) {
-        add_dropout_norm_backward(Cuda{}, on_device, mask, device_dy.data(), got_sum.data(), kept, gradients, dbranch_or_null);
+        add_dropout_norm_backward(Cuda{}, on_device, device_dy.data(), got_sum.data(), kept, {gradients, mask, dbranch_or_null});
       };
       backward({{got_dsum.data()}, {got_dgamma.data(), true}, {got_dbeta.data()}}, got_dbranch.data());
       REQUIRE(device::difference(got_dsum, dsum) == "");
@@ -186,8 +186,7 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
                  masked = device::before<T>(x, 0, offset), expected_masked = device::placed<T>(x.shape(), offset);
       layer_norm_backward(Cuda{}, on_device, device_dy.data(), got_sum.data(), kept, {.x = {norm_alone.data(), true}});
       backward({.x = {added.data(), true}}, masked.data());
-      dropout_apply(Cuda{}, x.size(), mask.stream, mask.threshold, static_cast<W>(mask.scale), added.data(), W(0),
-                    expected_masked.data());
+      dropout_apply<T>(Cuda{}, x.size(), mask, added.data(), {expected_masked.data()});
       REQUIRE(device::difference(added, device::converted<W>(norm_alone.to_host())) == "");
       REQUIRE(device::difference(masked, device::converted<W>(expected_masked.to_host()), 0) == "");
 

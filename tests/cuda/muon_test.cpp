@@ -67,9 +67,9 @@ TEMPLATE_TEST_CASE("cuda: what is cautious about a step is as on the processor, 
 
     const Tensor<UpdateRecord> record({1}, UpdateRecord{.taken = true});
     const auto record_there = record.template to<Cuda>();
-    muon_apply(Cpu{}, n, 0.1, 0.99, record.data(), d.data(), kept.data(), v.data(), static_cast<W*>(nullptr));
+    muon_apply(Cpu{}, n, {0.1, 0.99, record.data(), kept.data()}, d.data(), v.data(), static_cast<W*>(nullptr));
     constexpr bool rounds = std::is_same_v<T, bfloat16>;
-    muon_apply(Cuda{}, n, 0.1, 0.99, record_there.data(), there.data(), kept_there.data(), wide.data(),
+    muon_apply(Cuda{}, n, {0.1, 0.99, record_there.data(), kept_there.data()}, there.data(), wide.data(),
                rounds ? rounded.data() : static_cast<T*>(nullptr));
     REQUIRE(device::difference(wide, v, std::is_same_v<W, double> ? 1e-14 : 1e-6) == "");
     if (rounds) REQUIRE(device::difference(rounded, v, 5e-3) == "");

@@ -59,14 +59,14 @@ TEMPLATE_TEST_CASE("cuda: runs are copied and cleared as on the processor", "[cu
             std::fill_n(nan.data() + o * r.y_step, r.length, std::numeric_limits<W>::quiet_NaN());
           copy_to_device(Cuda{}, nan.size(), device::converted<T>(nan).data(), y.data());
         }
-        copy_runs(Cuda{}, r.outer, r.length, device_x.data(), r.x_step, W(keep), y.data(), r.y_step);
-        copy_runs(Cpu{}, r.outer, r.length, x.data(), r.x_step, W(keep), expected.data(), r.y_step);
+        copy_runs<T>(Cuda{}, {device_x.data(), r.outer, r.length, r.x_step}, {y.data(), r.outer, r.length, r.y_step}, keep == 1);
+        copy_runs<W>(Cpu{}, {x.data(), r.outer, r.length, r.x_step}, {expected.data(), r.outer, r.length, r.y_step}, keep == 1);
         CHECK(device::difference(y, expected) == "");
       }
       const auto expected = device::representable<T>({r.outer, r.y_step}, 3);
       const auto y = device::upload<T>(expected, offset);
-      clear_runs(Cuda{}, r.outer, r.length, y.data(), r.y_step);
-      clear_runs(Cpu{}, r.outer, r.length, expected.data(), r.y_step);
+      clear_runs(Cuda{}, kernels::Matrix{y.data(), r.outer, r.length, r.y_step});
+      clear_runs(Cpu{}, kernels::Matrix{expected.data(), r.outer, r.length, r.y_step});
       CHECK(device::difference(y, expected, 0) == "");
     }
 }
@@ -74,7 +74,6 @@ TEMPLATE_TEST_CASE("cuda: runs are copied and cleared as on the processor", "[cu
 TEMPLATE_TEST_CASE("cuda: permute_copy is the processor's for every order of the axes", "[cuda]", float, double, bfloat16) {
   if (!device::present()) return;
   using T = TestType;
-  using W = Wide<T>;
   for (const Shape& shape : {Shape{}, Shape{5}, Shape{70, 130}, Shape{64, 64}, Shape{3, 8, 16}, Shape{2, 3, 4, 5},
                              Shape{2, 1, 4, 8}, Shape{2, 0, 3}, Shape{3, 33, 65}})
     for (const index_t offset : {0, 1}) {
@@ -88,8 +87,8 @@ TEMPLATE_TEST_CASE("cuda: permute_copy is the processor's for every order of the
           INFO(shape.text() << ", offset " << offset << ", keep " << keep);
           const auto expected = device::representable<T>({x.size()}, 2);
           const auto y = device::before<T>(expected, keep, offset);
-          permute_copy(Cuda{}, s, device_x.data(), W(keep), y.data());
-          permute_copy(Cpu{}, s, x.data(), W(keep), expected.data());
+          permute_copy(Cuda{}, s, device_x.data(), {y.data(), keep == 1});
+          permute_copy(Cpu{}, s, x.data(), {expected.data(), keep == 1});
           CHECK(device::difference(y, expected) == "");
         }
       } while (std::next_permutation(axes.begin(), axes.end()));
@@ -115,6 +114,7 @@ TEMPLATE_TEST_CASE("cuda: max finds the first of the largest, as on the processo
                                                      {1, 1000, 5}}) {
     INFO(size.outer << " x " << size.n << " x " << size.inner);
     const Shape small{size.outer, size.inner}, large{size.outer, size.n, size.inner};
+    const AroundAxis around(large, 1);
     const auto x = device::representable<T>(large, 1);
     // Many that are equal, infinities, and some that are no numbers.
     for (index_t i = 0; i < x.size(); ++i) x.data()[i] = std::round(x.data()[i] * W(2));
@@ -125,8 +125,8 @@ TEMPLATE_TEST_CASE("cuda: max finds the first of the largest, as on the processo
     const auto device_x = device::upload<T>(x);
     const Tensor<T, Cuda> y(small);
     const Tensor<index_t, Cuda> at(small, index_t{-1});
-    max_forward(Cuda{}, size.outer, size.n, size.inner, device_x.data(), y.data(), at.data());
-    max_forward(Cpu{}, size.outer, size.n, size.inner, x.data(), expected.data(), at_expected.data());
+    max_forward(Cuda{}, around, device_x.data(), y.data(), at.data());
+    max_forward(Cpu{}, around, x.data(), expected.data(), at_expected.data());
     CHECK(device::difference(y, expected, 0) == "");
     CHECK(at.values() == at_expected.values());
 
@@ -135,8 +135,8 @@ TEMPLATE_TEST_CASE("cuda: max finds the first of the largest, as on the processo
     for (const int keep : {0, 1}) {
       const auto dx_expected = device::representable<T>(large, 3);
       const auto dx = device::before<T>(dx_expected, keep);
-      max_backward(Cuda{}, size.outer, size.n, size.inner, device_dy.data(), at.data(), W(keep), dx.data());
-      max_backward(Cpu{}, size.outer, size.n, size.inner, dy.data(), at_expected.data(), W(keep), dx_expected.data());
+      max_backward(Cuda{}, around, device_dy.data(), at.data(), {dx.data(), keep == 1});
+      max_backward(Cpu{}, around, dy.data(), at_expected.data(), {dx_expected.data(), keep == 1});
       CHECK(device::difference(dx, dx_expected) == "");
     }
   }
@@ -168,9 +168,9 @@ TEMPLATE_TEST_CASE("cuda: positions are added as on the processor", "[cuda]", fl
         for (const int keep : {0, 1}) {
           const auto dtable_expected = table.clone();
           const auto dtable = device::before<T>(dtable_expected, keep, offset);
-          add_positions_backward_table(Cuda{}, segments, width, table.size(), y.data(), W(keep), dtable.data());
+          add_positions_backward_table(Cuda{}, segments, width, table.size(), y.data(), {dtable.data(), keep == 1});
           const auto dy = device::converted<W>(y.to_host());
-          add_positions_backward_table(Cpu{}, segments, width, table.size(), dy.data(), W(keep), dtable_expected.data());
+          add_positions_backward_table(Cpu{}, segments, width, table.size(), dy.data(), {dtable_expected.data(), keep == 1});
           CHECK(device::difference(dtable, dtable_expected) == "");
         }
       }

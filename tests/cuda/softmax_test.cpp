@@ -53,11 +53,11 @@ TEMPLATE_TEST_CASE("cuda: softmax is the processor's", "[cuda]", float, double, 
       const auto device_logs = device::upload<T>(logs, offset);
       for (const int keep : {0, 1}) {
         const auto dx = old.clone(), log_dx = old.clone();
-        softmax_backward(Cpu{}, rows, n, dy.data(), plain.data(), static_cast<W>(keep), dx.data());
-        log_softmax_backward(Cpu{}, rows, n, dy.data(), logs.data(), static_cast<W>(keep), log_dx.data());
+        softmax_backward(Cpu{}, rows, n, dy.data(), plain.data(), {dx.data(), keep == 1});
+        log_softmax_backward(Cpu{}, rows, n, dy.data(), logs.data(), {log_dx.data(), keep == 1});
         const auto got_dx = device::before<T>(old, keep, offset), got_log_dx = device::before<T>(old, keep, offset);
-        softmax_backward(Cuda{}, rows, n, device_dy.data(), got_y.data(), static_cast<W>(keep), got_dx.data());
-        log_softmax_backward(Cuda{}, rows, n, device_dy.data(), device_logs.data(), static_cast<W>(keep), got_log_dx.data());
+        softmax_backward(Cuda{}, rows, n, device_dy.data(), got_y.data(), {got_dx.data(), keep == 1});
+        log_softmax_backward(Cuda{}, rows, n, device_dy.data(), device_logs.data(), {got_log_dx.data(), keep == 1});
         REQUIRE(device::difference(got_dx, dx) == "");
         REQUIRE(device::difference(got_log_dx, log_dx) == "");
       }

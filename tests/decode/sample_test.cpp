@@ -207,7 +207,8 @@ TEST_CASE("a token without probability is never drawn", "[sample]") {
     for (const double p : {1.0, 0.999999}) {
       std::vector<double> values(2);
       Tokens tokens(2);
-      sample_rows(Cpu{}, 2, 5, 1, k, p, k == 0 ? 0.0 : 0.9, rows.data(), ends.data(), x.data(), values.data(), tokens.data());
+      sample_rows(Cpu{}, {1, k, p, k == 0 ? 0.0 : 0.9}, {2, rows.data(), ends.data()}, kernels::Matrix{x.data(), 1, 5},
+                  values.data(), tokens.data());
       REQUIRE(tokens == Tokens{1, 3});
     }
 }

@@ -12,13 +12,13 @@ using namespace attend;
 TEST_CASE("additive attention agrees with differences, float with double") {
   operation::check(
       [](const auto& in) {
-        return additive_attention(in[0], in[1], in[2], in[3], Segments::ragged({3, 1, 4}), Segments::ragged({2, 5, 0}));
+        return additive_attention(in[0], in[1], in[2], in[3], {Segments::ragged({3, 1, 4}), Segments::ragged({2, 5, 0})});
       },
       {operation::random({8, 3}), operation::random({7, 3}, 1), operation::random({1, 3}, 2), operation::random({7, 4}, 3)});
   operation::check(
       [](const auto& in) {
         const auto padded = Segments::dense(2, 3, std::vector<index_t>{3, 1});
-        return additive_attention(in[0], in[1], in[2], in[3], padded, padded);
+        return additive_attention(in[0], in[1], in[2], in[3], {padded, padded});
       },
       {operation::random({6, 3}), operation::random({6, 3}, 1), operation::random({3}, 2), operation::random({6, 2}, 3)});
 }
@@ -28,7 +28,7 @@ TEST_CASE("additive attention equals its composition from simple operations") {
              v = operation::random({4, 2}, 3);
   AttentionWeights<double> weights;
   const auto fused = additive_attention(Var<double>(q), Var<double>(k), Var<double>(s.reshape({5})), Var<double>(v),
-                                        Segments::ragged({3}), Segments::ragged({4}), &weights);
+                                        {Segments::ragged({3}), Segments::ragged({4}), &weights});
   const auto sums = reshape(Var<double>(q), {3, 1, 5}) + reshape(Var<double>(k), {1, 4, 5});
   const auto w = softmax(reshape(matmul(attend::tanh(sums), Var<double>(s)), {3, 4}));
   const auto composed = matmul(w, Var<double>(v));
@@ -39,7 +39,7 @@ TEST_CASE("additive attention equals its composition from simple operations") {
 TEST_CASE("additive attention names what does not fit") {
   const auto zeros = [](const Shape& s) { return Var<float>(Tensor<float>(s, 0.0f)); };
   const auto s = Segments::ragged({2});
-  CHECK_THROWS_AS(additive_attention(zeros({2, 3}), zeros({2, 4}), zeros({3}), zeros({2, 1}), s, s), ShapeError);
-  CHECK_THROWS_AS(additive_attention(zeros({2, 3}), zeros({2, 3}), zeros({4}), zeros({2, 1}), s, s), ShapeError);
-  CHECK_THROWS_AS(additive_attention(zeros({3, 3}), zeros({2, 3}), zeros({3}), zeros({2, 1}), s, s), ShapeError);
+  CHECK_THROWS_AS(additive_attention(zeros({2, 3}), zeros({2, 4}), zeros({3}), zeros({2, 1}), {s, s}), ShapeError);
+  CHECK_THROWS_AS(additive_attention(zeros({2, 3}), zeros({2, 3}), zeros({4}), zeros({2, 1}), {s, s}), ShapeError);
+  CHECK_THROWS_AS(additive_attention(zeros({3, 3}), zeros({2, 3}), zeros({3}), zeros({2, 1}), {s, s}), ShapeError);
 }

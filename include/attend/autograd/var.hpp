@@ -171,8 +171,8 @@ class GradientSink {
     own_grad();
     add_into(D{}, g.size(), dx.data(), g.data());
   }
-  /// For the backward of an operation that can add to memory itself: calls write(g, beta), which must make
-  /// g = beta * g + contribution; beta is 0 (g then holds nothing yet) or 1.
+  /// For the backward of an operation that can add to memory itself: calls write(g) with a kernels::Gradient<T>, in whose place
+  /// it must leave its contribution, on top of what is there where g.add; otherwise nothing is there yet.
   template <class F>
   void accumulate_with(F&& write) const {
     if (!requires_grad()) return;
@@ -181,7 +181,7 @@ class GradientSink {
     const bool fresh = !node_->fixed_grad && g.empty();
     if (fresh) g = Tensor<T, D>(shape());
     else own_grad();
-    write(g.data(), fresh ? T(0) : T(1));
+    write(kernels::Gradient<T>{g.data(), !fresh});
   }
 
  private:
@@ -363,8 +363,8 @@ std::pair<Var<T, D>, Var<T, D>> record_pair(Tensor<T, D> first, std::vector<Var<
   more.push_back(a);
   Var<T, D> b = record(std::move(second), std::move(more), [passed, sink = a.sink()](const Tensor<T, D>& db) {
     *passed = db;
-    sink.accumulate_with([&](T* da, T keep) {
-      if (keep == T(0)) fill(D{}, sink.size(), T(0), da);
+    sink.accumulate_with([&](auto da) {
+      if (!da.add) fill(D{}, sink.size(), T(0), da.data);
     });
   });
   return {std::move(a), std::move(b)};

@@ -81,6 +81,15 @@ inline RowsAndWidth rows_and_width(const Shape& shape) {
   return {rows, width};
 }
 
+/// A shape as [outer, n, inner] around one axis, counted from 0.
+struct AroundAxis {
+  index_t outer = 1, n = 1, inner = 1;
+  AroundAxis(const Shape& shape, index_t axis) : n(shape[axis]) {
+    for (index_t i = 0; i < axis; ++i) outer *= shape[i];
+    for (index_t i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
+  }
+};
+
 /// Throws ShapeError `operation: name has shape [..], expected [..]` unless both are equal.
 inline void check_shape(const char* operation, const char* name, const Shape& got, const Shape& expected) {
   if (!(got == expected)) throw ShapeError(operation, ": ", name, " has shape ", got.text(), ", expected ", expected.text());

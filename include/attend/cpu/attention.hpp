@@ -94,16 +94,15 @@ void attention_softmax_again(const AttentionLayout& a, const QueryBlock& block, 
 /// ((s * heads + h) << 32) + i * width + j of the stream.
 template <class T>
 void attention_dropout(const AttentionLayout& a, const QueryBlock& block, index_t s, index_t h, const T* x, T* y) {
-  const auto threshold = static_cast<std::uint32_t>(a.dropout * 0x1p32);
-  const T scale = static_cast<T>(1 / (1 - a.dropout));
+  const DropoutMask mask{a.random, static_cast<std::uint32_t>(a.dropout * 0x1p32), 1 / (1 - a.dropout)};
   const index_t first = ((s * a.heads + h) << 32) + block.first * block.width;
   if (!a.causal || block.width < 4 * random_block) {
-    dropout_range(a.random, threshold, scale, first, block.size(), x, T(0), y);
+    dropout_range<T>(mask, first, block.size(), x, {y});
     return;
   }
   for (index_t i = 0; i < block.rows; ++i) {  // no random numbers for what is not seen
     const index_t at = i * block.width, seen = block.seen_by(i);
-    dropout_range(a.random, threshold, scale, first + at, seen, x + at, T(0), y + at);
+    dropout_range<T>(mask, first + at, seen, x + at, {y + at});
     std::fill(y + at + seen, y + at + block.width, T(0));
   }
 }
@@ -230,17 +229,17 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const Atte
   });
 }
 
-/// dbias = keep * dbias + ds, added up over whatever the bias is shared by, in the order of the sentences.
+/// dbias = ds, added up over whatever the bias is shared by, in the order of the sentences.
 /// `size`: elements of dbias.
 template <class T>
-void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const T* ds, T keep, T* dbias) {
-  if (keep == T(0)) std::fill(dbias, dbias + size, T(0));
+void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const T* ds, Gradient<T> dbias) {
+  if (!dbias.add) std::fill(dbias.data, dbias.data + size, T(0));
   for (index_t s = 0; s < a.queries.count(); ++s)
     for (index_t h = 0; h < a.heads; ++h) {
       const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
       const T* part = ds + nth(a.weight_offset, s) + h * queries * keys;
       for (index_t i = 0; i < queries; ++i) {
-        T* row = dbias + s * a.bias_sentence + h * a.bias_head + i * a.bias_query;
+        T* row = dbias.data + s * a.bias_sentence + h * a.bias_head + i * a.bias_query;
         for (index_t j = 0; j < keys; ++j) row[j] += part[i * keys + j];
       }
     }

@@ -16,12 +16,31 @@ namespace attend::cpu {
 using kernels::ConstMatrix;
 using kernels::Matrix;
 
-/// scores[j] = scale * q . k_j for j < n; key j's k_j begins `offset` after keys[j]. Four at a time hide each other's waiting,
-/// and so there is room for n rounded up to a multiple of 4, in keys too. d_k is V vectors, q then stays in registers; with V = 0
-/// it is anything. Loads need no alignment, so that a sum does not depend on where its row stands.
+/// What a head asks for: q [d_k], and what its products with keys are multiplied by.
+template <class T>
+struct HeadQuery {
+  const T* q;
+  index_t d_k;
+  T scale;
+};
+/// What it sees: n keys, of which the j-th begins `offset` after rows[j]. rows [n + 3].
+template <class T>
+struct HeadKeys {
+  index_t n;
+  const T* const* rows;
+  index_t offset;
+};
+
+/// scores[j] = scale * q . k_j for j < n. Four at a time hide each other's waiting, and so there is room for n rounded up to a
+/// multiple of 4. d_k is V vectors, q then stays in registers; with V = 0 it is anything. Loads need no alignment, so that a sum
+/// does not depend on where its row stands.
 template <int V, class T>
-void key_scores(index_t n, index_t d_k, T scale, const T* q, const T* const* keys, index_t offset, T* scores) {
+void key_scores(const HeadQuery<T>& query, const HeadKeys<T>& of, T* scores) {
   constexpr index_t W = width<T>;
+  const T* const q = query.q;
+  const T* const* const keys = of.rows;
+  const T scale = query.scale;
+  const index_t n = of.n, d_k = query.d_k, offset = of.offset;
   Vector<T> x[V > 0 ? V : 1];
   for (int v = 0; v < V; ++v) x[v] = scale * load<T>(q + v * W);
   for (index_t j = 0; j < n; j += 4) {
@@ -56,26 +75,27 @@ void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, 
   for (int v = 0; v < V; ++v) store<T>(out + v * width<T>, sum[v]);
 }
 
-/// weights[j] = softmax(scale * q . k_j) over n > 0 keys: k_j begins k_offset after keys[j]. keys [n + 3]; there is room for n
-/// rounded up to a multiple of `lanes` weights, those beyond n are 0.
+/// weights[j] = softmax(scale * q . k_j) over n > 0 keys. There is room for n rounded up to a multiple of `lanes` weights, those
+/// beyond n are 0.
 template <class T>
-void key_weights(index_t n, index_t d_k, T scale, const T* q, const T* const* keys, index_t k_offset, T* weights) {
+void key_weights(const HeadQuery<T>& query, const HeadKeys<T>& keys, T* weights) {
   constexpr index_t W = width<T>;
+  const index_t n = keys.n, d_k = query.d_k;
   switch (d_k % W == 0 ? d_k / W : 0) {
     case 1:
-      key_scores<1>(n, d_k, scale, q, keys, k_offset, weights);
+      key_scores<1>(query, keys, weights);
       break;
     case 2:
-      key_scores<2>(n, d_k, scale, q, keys, k_offset, weights);
+      key_scores<2>(query, keys, weights);
       break;
     case 4:
-      key_scores<4>(n, d_k, scale, q, keys, k_offset, weights);
+      key_scores<4>(query, keys, weights);
       break;
     case 8:
-      key_scores<8>(n, d_k, scale, q, keys, k_offset, weights);
+      key_scores<8>(query, keys, weights);
       break;
     default:
-      key_scores<0>(n, d_k, scale, q, keys, k_offset, weights);
+      key_scores<0>(query, keys, weights);
   }
   // To the end of the lanes, with keys that weigh nothing: the rest of 13 one by one would take longer than all else here.
   const index_t whole = whole_lanes(n);
@@ -86,13 +106,14 @@ void key_weights(index_t n, index_t d_k, T scale, const T* q, const T* const* ke
   for (index_t j = 0; j < whole; ++j) weights[j] *= inverse;
 }
 
-/// out = sum_j w_j v_j, w = softmax(scale * q . k_j), over n > 0 keys: k_j begins k_offset after keys[j], v_j v_offset after it.
-/// keys [n + 3]; weights, room to work in, [n rounded up to a multiple of `lanes`].
+/// out [d_v] = sum_j w_j v_j, w = softmax(scale * q . k_j), over n > 0 keys: v_j begins v_offset after the key's row. weights,
+/// room to work in, [n rounded up to a multiple of `lanes`].
 template <class T>
-void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, const T* const* keys, index_t k_offset,
-                    index_t v_offset, T* weights, T* out) {
+void attend_to_keys(const HeadQuery<T>& query, const HeadKeys<T>& of, index_t v_offset, index_t d_v, T* weights, T* out) {
   constexpr index_t W = width<T>;
-  key_weights(n, d_k, scale, q, keys, k_offset, weights);
+  key_weights(query, of, weights);
+  const T* const* const keys = of.rows;
+  const index_t n = of.n;
 
   index_t i = 0;
   for (; i + 4 * W <= d_v; i += 4 * W) weighted_rows<4>(n, weights, keys, v_offset + i, out + i);
@@ -105,11 +126,21 @@ void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, co
   }
 }
 
-/// The heads of all rows in parallel. count(row): how many keys it has, no more than `most`; key(row, j): where key j's vector of
-/// all heads begins. v_offset leads from there to the value. Rows without keys get zeros.
+/// The keys of rows. count(row): how many it has, no more than `most`; key(row, j): where key j's vector of all heads begins.
+/// v_offset leads from there to the value.
+template <class Count, class Key>
+struct KeysOfRows {
+  index_t most, v_offset;
+  Count count;
+  Key key;
+};
+template <class Count, class Key>
+KeysOfRows(index_t, index_t, Count, Key) -> KeysOfRows<Count, Key>;
+
+/// The heads of all rows in parallel. Rows without keys get zeros.
 template <class T, class Count, class Key>
-void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, index_t most, index_t v_offset, Count&& count,
-                         Key&& key, Matrix<T> out) {
+void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, const KeysOfRows<Count, Key>& of, Matrix<T> out) {
+  const index_t most = of.most, v_offset = of.v_offset;
   const index_t heads_of_row = heads.count, d_k = heads.d_k, d_v = heads.d_v;
   const T scale = static_cast<T>(heads.scale);
   const index_t cost = std::max<index_t>(1, most * (d_k + d_v));
@@ -121,15 +152,15 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, inde
     const T** const keys = key_room.data();
     for (index_t task = begin; task < end;) {
       const index_t row = task / heads_of_row, first = task - row * heads_of_row,
-                    last = std::min(heads_of_row, first + end - task), n = count(row);
+                    last = std::min(heads_of_row, first + end - task), n = of.count(row);
       const T* const from = q.data + row * q.stride;
       T* const to = out.data + row * out.stride;
       if (n == 0) std::fill(to + first * d_v, to + last * d_v, T(0));
-      for (index_t j = 0; j < n; ++j) keys[j] = key(row, j);
+      for (index_t j = 0; j < n; ++j) keys[j] = of.key(row, j);
       if (n > 0) std::fill_n(keys + n, 3, keys[n - 1]);  // what completes the last four
       for (index_t head = first; n > 0 && head < last; ++head)
-        attend_to_keys(n, d_k, d_v, scale, from + head * d_k, keys, head * d_k, v_offset + head * d_v, weight_room.data(),
-                       to + head * d_v);
+        attend_to_keys<T>({from + head * d_k, d_k, scale}, {n, keys, head * d_k}, v_offset + head * d_v, d_v, weight_room.data(),
+                          to + head * d_v);
       task += last - first;
     }
   });
@@ -145,12 +176,12 @@ namespace attend::kernels {
 template <class T>
 void attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SlabRows<T>& keys, Matrix<T> out) {
   const auto& layout = keys.layout;
-  cpu::attention_step_rows(
-      heads, q, keys.table.columns, layout.v_offset - layout.k_offset, [&](index_t) { return keys.table.columns; },
-      [&](index_t row, index_t t) {
-        return keys.slabs[t] + keys.table.data[row * keys.table.stride + t] * layout.stride + layout.k_offset;
-      },
-      out);
+  const auto count = [&](index_t) { return keys.table.columns; };
+  const auto key = [&](index_t row, index_t t) {
+    return keys.slabs[t] + keys.table.data[row * keys.table.stride + t] * layout.stride + layout.k_offset;
+  };
+  const index_t v_offset = layout.v_offset - layout.k_offset;
+  cpu::attention_step_rows(heads, q, cpu::KeysOfRows{keys.table.columns, v_offset, count, key}, out);
 }
 
 /// Cross-attention of each row's newest token: rows of one sentence share its keys. Where there are none the result is 0.
@@ -159,9 +190,9 @@ template <class T>
 void cross_attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SourceRows<T>& keys, Matrix<T> out) {
   const auto& layout = keys.layout;
   const index_t most = out.rows > 0 ? *std::max_element(keys.lengths, keys.lengths + out.rows) : 0;
-  cpu::attention_step_rows(
-      heads, q, most, layout.v_offset - layout.k_offset, [&](index_t row) { return keys.lengths[row]; },
-      [&](index_t row, index_t j) { return keys.data + (keys.begins[row] + j) * layout.stride + layout.k_offset; }, out);
+  const auto count = [&](index_t row) { return keys.lengths[row]; };
+  const auto key = [&](index_t row, index_t j) { return keys.data + (keys.begins[row] + j) * layout.stride + layout.k_offset; };
+  cpu::attention_step_rows(heads, q, cpu::KeysOfRows{most, layout.v_offset - layout.k_offset, count, key}, out);
 }
 
 /// The weights of such a step, mean over the heads: weights[r, j] of the j-th of row r's keys, 0 beyond the last. weights [rows,
@@ -183,7 +214,7 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
         nth(vectors, j) = keys.data + (keys.begins[r] + std::min(j, n - 1)) * layout.stride + layout.k_offset;
       for (index_t head = 0; head < heads.count; ++head) {
         const index_t offset = head * heads.d_k;
-        cpu::key_weights(n, heads.d_k, scale, q.data + r * q.stride + offset, vectors.data(), offset, room.data());
+        cpu::key_weights<T>({q.data + r * q.stride + offset, heads.d_k, scale}, {n, vectors.data(), offset}, room.data());
         for (index_t j = 0; j < n; ++j) to[j] += share * nth(room, j);
       }
     }

@@ -27,10 +27,10 @@ void scale_add(Cpu, index_t n, T a, const T* x, T b, T* y) {
   });
 }
 
-/// y[i] = factor[0] * x[i] + keep * y[i]; with keep = 0, y need not hold anything yet.
+/// y[i] = factor[0] * x[i].
 template <class T>
-void scale_add_by(Cpu, index_t n, const T* factor, const T* x, T keep, T* y) {
-  scale_add(Cpu{}, n, *factor, x, keep, y);
+void scale_add_by(Cpu, index_t n, const T* factor, const T* x, Gradient<T> y) {
+  scale_add(Cpu{}, n, *factor, x, T(y.add), y.data);
 }
 
 /// y[i] = x[i] in another type.

@@ -8,6 +8,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cpu {
 
@@ -36,10 +37,12 @@ void for_each_row(const Strides& s, F&& row) {
   });
 }
 
-/// out[a] = keep * out[a] + the sum of load(y, a, b) over all elements at which a stands; `load` takes positions in y, a, b.
+/// into[a] = the sum of load(y, a, b) over all elements at which a stands; `load` takes positions in y, a, b.
 /// The order of a sum is given by the sizes alone.
 template <class T, class F>
-void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
+void sum_where_still(const Strides& s, const F& load, kernels::Gradient<T> into) {
+  T* const out = into.data;
+  const bool add = into.add;
   const RowWalks walks(s);
   const index_t n = s.inner(), step_a = s.inner_a(), step_b = s.inner_b();
   const index_t kept = walks.kept.count(), summed = walks.summed.count();
@@ -53,16 +56,16 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
         const index_t first = task % pieces * piece, count = std::min(piece, n - first);
         outer.go_to(task / pieces);
         T* row = out + outer.a + first;
-        if (summed == 0 && keep == T(0)) std::fill(row, row + count, T(0));
+        if (summed == 0 && !add) std::fill(row, row + count, T(0));
         inner.go_to(0);
         for (index_t k = 0; k < summed; ++k, inner.next()) {
           const index_t y = outer.y + inner.y + first, a = outer.a + first, b = outer.b + inner.b + first * step_b;
           if (step_b == 0)
             write_row(
-                count, k > 0 || keep != T(0), [=](index_t j) { return load(y + j, a + j, b); }, row);
+                count, k > 0 || add, [=](index_t j) { return load(y + j, a + j, b); }, row);
           else
             write_row(
-                count, k > 0 || keep != T(0), [=](index_t j) { return load(y + j, a + j, b + j); }, row);
+                count, k > 0 || add, [=](index_t j) { return load(y + j, a + j, b + j); }, row);
         }
       }
     });
@@ -79,7 +82,7 @@ void sum_where_still(const Strides& s, const F& load, T keep, T* out) {
     if (step_b == 0) return sum_over<T>(count, [=](index_t j) { return load(y + j, a, b); });
     return sum_over<T>(count, [=](index_t j) { return load(y + j, a, b + j); });
   };
-  const auto put = [=](index_t a, double sum) { out[a] = (keep == T(0) ? T(0) : out[a]) + static_cast<T>(sum); };
+  const auto put = [=](index_t a, double sum) { out[a] = (add ? out[a] : T(0)) + static_cast<T>(sum); };
   if (!few || tasks <= 1) {
     parallel_rows(kept, summed * n, [&](index_t begin, index_t end) {
       StridedWalk outer = walks.kept, inner = walks.summed;
@@ -134,32 +137,32 @@ void zip_forward(Cpu, const Strides& s, const F& f, const T* a, const T* b, T* y
   });
 }
 
-/// da = keep * da + f(dy, a, b), summed wherever a is broadcast. keep is 0 (da need not hold anything yet) or 1.
+/// da = f(dy, a, b), summed wherever a is broadcast.
 template <class T, class F>
-void zip_backward(Cpu, const Strides& s, const F& f, const T* dy, const T* a, const T* b, T keep, T* da) {
+void zip_backward(Cpu, const Strides& s, const F& f, const T* dy, const T* a, const T* b, Gradient<T> da) {
   cpu::sum_where_still(
-      s, [=](index_t i, index_t j, index_t k) { return f(dy[i], a[j], b[k]); }, keep, da);
+      s, [=](index_t i, index_t j, index_t k) { return f(dy[i], a[j], b[k]); }, da);
 }
 
-/// a = keep * a + scale * x, summed wherever a stands still.
+/// a = scale * x, summed wherever a stands still.
 template <class T>
-void sum_broadcast(Cpu, const Strides& s, T scale, const T* x, T keep, T* a) {
+void sum_broadcast(Cpu, const Strides& s, T scale, const T* x, Gradient<T> a) {
   cpu::sum_where_still(
-      s, [=](index_t i, index_t, index_t) { return scale * x[i]; }, keep, a);
+      s, [=](index_t i, index_t, index_t) { return scale * x[i]; }, a);
 }
 
-/// y = keep * y + scale * a, a repeated wherever it stands still.
+/// y = scale * a, a repeated wherever it stands still.
 template <class T>
-void repeat_broadcast(Cpu, const Strides& s, T scale, const T* a, T keep, T* y) {
+void repeat_broadcast(Cpu, const Strides& s, T scale, const T* a, Gradient<T> y) {
   const index_t step = s.inner_a();
   cpu::for_each_row(s, [=](index_t at, index_t at_a, index_t, index_t n) {
     const T* in = a + at_a;
     if (step != 0)
       cpu::write_row(
-          n, keep != T(0), [=](index_t i) { return scale * in[i]; }, y + at);
+          n, y.add, [=](index_t i) { return scale * in[i]; }, y.data + at);
     else
       cpu::write_row(
-          n, keep != T(0), [v = scale * *in](index_t) { return v; }, y + at);
+          n, y.add, [v = scale * *in](index_t) { return v; }, y.data + at);
   });
 }
 

@@ -9,31 +9,30 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/softmax.hpp"
+#include "attend/kernels/constrain.hpp"
 
 /// What searches do to single rows of log-probabilities x [., width]. Rows and columns are within it; no row is named twice,
 /// except in `set_entries`.
 namespace attend::kernels {
 
-/// values[i] = x[rows[i], columns[i]] for i < count. rows and columns are host memory.
+/// values[i] = what x has at place i.
 template <class T>
-void take_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, const T* x, T* values) {
-  for (index_t i = 0; i < count; ++i) values[i] = x[rows[i] * width + columns[i]];
+void take_entries(Cpu, const Entries& at, index_t width, const T* x, T* values) {
+  for (index_t i = 0; i < at.count; ++i) values[i] = x[at.rows[i] * width + at.columns[i]];
 }
 
-/// x[rows[i], columns[i]] = value for i < count. rows and columns are host memory.
+/// What x has at each place becomes `value`.
 template <class T>
-void set_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, std::type_identity_t<T> value,
-                 T* x) {
-  for (index_t i = 0; i < count; ++i) x[rows[i] * width + columns[i]] = value;
+void set_entries(Cpu, const Entries& at, index_t width, std::type_identity_t<T> value, T* x) {
+  for (index_t i = 0; i < at.count; ++i) x[at.rows[i] * width + at.columns[i]] = value;
 }
 
-/// x[rows[i], columns[i]] is multiplied by `factor` where it is below 0, and divided by it where it is above, for i < count: a
-/// factor above 1 lowers it either way. No place is named twice. rows and columns are host memory.
+/// What x has at each place is multiplied by `factor` where it is below 0, and divided by it where it is above: a factor above 1
+/// lowers it either way. No place is named twice.
 template <class T>
-void scale_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, std::type_identity_t<T> factor,
-                   T* x) {
-  for (index_t i = 0; i < count; ++i) {
-    T& value = x[rows[i] * width + columns[i]];
+void scale_entries(Cpu, const Entries& at, index_t width, std::type_identity_t<T> factor, T* x) {
+  for (index_t i = 0; i < at.count; ++i) {
+    T& value = x[at.rows[i] * width + at.columns[i]];
     value = value < T(0) ? value * factor : value / factor;
   }
 }
@@ -44,15 +43,14 @@ void add_to_column(Cpu, index_t rows, index_t width, token_t column, std::type_i
   for (index_t r = 0; r < rows; ++r) x[r * width + column] += value;
 }
 
-/// Row rows[i] becomes minus infinity but for x[rows[i], columns[i]] = values[i], for i < count. rows and columns are host
-/// memory.
+/// The row of place i becomes minus infinity but for values[i] at that place.
 template <class T>
-void keep_entries(Cpu, index_t count, index_t width, const index_t* rows, const token_t* columns, const T* values, T* x) {
-  parallel_rows(count, width, [=](index_t begin, index_t end) {
+void keep_entries(Cpu, const Entries& at, index_t width, const T* values, T* x) {
+  parallel_rows(at.count, width, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) {
-      T* const row = x + rows[i] * width;
+      T* const row = x + at.rows[i] * width;
       std::fill_n(row, width, -std::numeric_limits<T>::infinity());
-      row[columns[i]] = values[i];
+      row[at.columns[i]] = values[i];
     }
   });
 }
@@ -61,20 +59,18 @@ void keep_entries(Cpu, index_t count, index_t width, const index_t* rows, const 
 
 namespace attend::cpu {
 
-/// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, as change(length, values)
-/// leaves them, and becomes minus infinity elsewhere.
+/// The rows keep the columns that are listed, as change(length, values) leaves them, and become minus infinity elsewhere.
 template <class T, class F>
-void keep_columns(index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
-                  const token_t* columns, T* x, const F& change) {
-  parallel_rows(count, width, [=](index_t begin, index_t end) {
+void keep_columns(const kernels::ColumnLists& lists, index_t width, T* x, const F& change) {
+  parallel_rows(lists.count, width, [=](index_t begin, index_t end) {
     std::vector<T> kept;
     for (index_t i = begin; i < end; ++i) {
-      T* const row = x + rows[i] * width;
-      const token_t* const list = columns + begins[i];
-      kept.resize(static_cast<std::size_t>(lengths[i]));
+      T* const row = x + lists.rows[i] * width;
+      const token_t* const list = lists.columns + lists.begins[i];
+      kept.resize(static_cast<std::size_t>(lists.lengths[i]));
       for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = row[list[k]];
       std::fill_n(row, width, -std::numeric_limits<T>::infinity());
-      change(lengths[i], kept.data());
+      change(lists.lengths[i], kept.data());
       for (std::size_t k = 0; k < kept.size(); ++k) row[list[k]] = kept[k];
     }
   });
@@ -84,22 +80,17 @@ void keep_columns(index_t count, index_t width, const index_t* rows, const index
 
 namespace attend::kernels {
 
-/// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, and becomes minus infinity
-/// elsewhere; what is kept becomes x - log(sum of exp x over it). rows, begins and lengths are host memory; the columns of a list
-/// are distinct.
+/// The rows keep the columns that are listed, and become minus infinity elsewhere; what is kept becomes x - log(sum of exp x over
+/// it). The columns of a list are distinct.
 template <class T>
-void restrict_rows(Cpu, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
-                   const token_t* columns, T* x) {
-  cpu::keep_columns(count, width, rows, begins, lengths, columns, x,
-                    [](index_t n, T* kept) { log_softmax_forward(Cpu{}, index_t{1}, n, kept, kept); });
+void restrict_rows(Cpu, const ColumnLists& lists, index_t width, T* x) {
+  cpu::keep_columns(lists, width, x, [](index_t n, T* kept) { log_softmax_forward(Cpu{}, index_t{1}, n, kept, kept); });
 }
 
-/// Row rows[i] keeps `lengths[i]` of its columns as they are, those that are listed from columns[begins[i]] on, and becomes minus
-/// infinity elsewhere. rows, begins and lengths are host memory.
+/// The rows keep the columns that are listed as they are, and become minus infinity elsewhere.
 template <class T>
-void keep_listed(Cpu, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
-                 const token_t* columns, T* x) {
-  cpu::keep_columns(count, width, rows, begins, lengths, columns, x, [](index_t, T*) {});
+void keep_listed(Cpu, const ColumnLists& lists, index_t width, T* x) {
+  cpu::keep_columns(lists, width, x, [](index_t, T*) {});
 }
 
 }  // namespace attend::kernels

@@ -7,6 +7,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/philox.hpp"
 #include "attend/kernels/dropout.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cpu {
 
@@ -27,23 +28,24 @@ void for_mask_parts(index_t n, F&& body) {
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-/// One thread's share of `dropout_apply`: y[i] = keep * y[i] + mask * x[i] where element i draws word `first + i`.
+/// One thread's share of `dropout_apply`: y[i] = mask * x[i] where element i draws word `first + i`.
 template <class T>
-void dropout_range(const Generator::Stream& stream, std::uint32_t threshold, T scale, index_t first, index_t n, const T* x,
-                   T keep, T* y) {
+void dropout_range(const DropoutMask& mask, index_t first, index_t n, const T* x, kernels::Gradient<T> y) {
+  const std::uint32_t threshold = mask.threshold;
+  const T scale = static_cast<T>(mask.scale);
   alignas(64) std::uint32_t block[random_block];
   for (index_t i = 0; i < n;) {
     const index_t at = (first + i) % random_block, count = std::min(random_block - at, n - i);
-    random_words(stream, static_cast<std::uint64_t>((first + i) / random_block), block);
+    random_words(mask.stream, static_cast<std::uint64_t>((first + i) / random_block), block);
     const std::uint32_t* words = block + at;
     const T* in = x + i;
-    T* out = y + i;
+    T* out = y.data + i;
     // A factor of 0, where a choice between two results would be a branch to mispredict.
-    const auto mask = [=](index_t j) { return words[j] >= threshold ? scale : T(0); };
-    if (keep == T(0))
-      for (index_t j = 0; j < count; ++j) out[j] = mask(j) * in[j];
+    const auto factor = [=](index_t j) { return words[j] >= threshold ? scale : T(0); };
+    if (!y.add)
+      for (index_t j = 0; j < count; ++j) out[j] = factor(j) * in[j];
     else
-      for (index_t j = 0; j < count; ++j) out[j] += mask(j) * in[j];
+      for (index_t j = 0; j < count; ++j) out[j] += factor(j) * in[j];
     i += count;
   }
 }
@@ -56,14 +58,14 @@ void dropout_range(const Generator::Stream& stream, std::uint32_t threshold, T s
 
 namespace attend::kernels {
 
-/// y[i] = keep * y[i] + mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0.
-/// keep is 0 (y need not hold anything yet; it may be x) or 1. The backward is the same function, from dy to dx.
+/// y[i] = mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0. y may be x where nothing
+/// is added. The backward is the same function, from dy to dx.
 template <class T>
-void dropout_apply(Cpu, index_t n, const Generator::Stream& stream, std::uint32_t threshold, T scale, const T* x, T keep, T* y) {
+void dropout_apply(Cpu, index_t n, const DropoutMask& mask, const T* x, Gradient<T> y) {
   constexpr index_t size = cpu::random_block;
   parallel_for((n + size - 1) / size, 64, [=](index_t begin, index_t end) {
     const index_t first = begin * size;
-    cpu::dropout_range(stream, threshold, scale, first, std::min(end * size, n) - first, x + first, keep, y + first);
+    cpu::dropout_range(mask, first, std::min(end * size, n) - first, x + first, y.from(first));
   });
 }
 

@@ -4,39 +4,43 @@
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/kernels/embedding.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::kernels {
 
-/// The position of the first token outside [0, vocabulary), or n if there is none.
-inline index_t find_invalid_token(Cpu, index_t n, index_t vocabulary, const token_t* tokens) {
-  return std::find_if(tokens, tokens + n, [=](token_t token) { return token < 0 || token >= vocabulary; }) - tokens;
+/// The position of the first token outside the vocabulary, or their number if there is none.
+inline index_t find_invalid_token(Cpu, const TokenList& tokens) {
+  return std::find_if(tokens.data, tokens.data + tokens.count,
+                      [n = tokens.vocabulary](token_t token) { return token < 0 || token >= n; }) -
+         tokens.data;
 }
 
-/// y[i] = scale * table[tokens[i]], rows of `width`; the tokens are in [0, vocabulary).
+/// y[i] = scale * table[tokens[i]]; the tokens are in the vocabulary. table [vocabulary, width], y [tokens, width].
 template <class T>
-void embedding_forward(Cpu, index_t n, index_t /*vocabulary*/, index_t width, T scale, const T* table, const token_t* tokens,
-                       T* y) {
-  parallel_rows(n, width, [=](index_t begin, index_t end) {
+void embedding_forward(Cpu, const TokenList& tokens, index_t width, T scale, const T* table, T* y) {
+  parallel_rows(tokens.count, width, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) {
-      const T* row = table + tokens[i] * width;
+      const T* row = table + tokens.data[i] * width;
       T* out = y + i * width;
       for (index_t j = 0; j < width; ++j) out[j] = scale * row[j];
     }
   });
 }
 
-/// dtable = keep * dtable;  dtable[tokens[i]] += scale * dy[i], in the order of i. keep is 0 (dtable need not hold anything
-/// yet) or 1. Threads split the columns, so that no two write to one number.
+/// dtable[t] = scale * the sum of dy[i] over all i with tokens[i] = t, in the order of i. Threads split the columns, so that no
+/// two write to one number.
 template <class T>
-void embedding_backward(Cpu, index_t n, index_t vocabulary, index_t width, T scale, const T* dy, const token_t* tokens, T keep,
-                        T* dtable) {
-  if (keep == T(0))
-    parallel_rows(vocabulary, width,
+void embedding_backward(Cpu, const TokenList& tokens, index_t width, T scale, const T* dy, Gradient<T> into) {
+  const index_t n = tokens.count;
+  T* const dtable = into.data;
+  if (!into.add)
+    parallel_rows(tokens.vocabulary, width,
                   [=](index_t begin, index_t end) { std::fill(dtable + begin * width, dtable + end * width, T(0)); });
   parallel_for(width, std::max<index_t>(32, 16384 / std::max<index_t>(1, n)), [=](index_t begin, index_t end) {
     for (index_t i = 0; i < n; ++i) {
       const T* row = dy + i * width;
-      T* out = dtable + tokens[i] * width;
+      T* out = dtable + tokens.data[i] * width;
       for (index_t j = begin; j < end; ++j) out[j] += scale * row[j];
     }
   });

@@ -10,28 +10,30 @@
 
 namespace attend::cpu {
 
-/// One panel of b, the columns from `j` on and `k` rows from `l` on, as `multiply_panels` wants it: where b's rows lie in
+/// The first panel of b, `k` rows of `columns` or as many as a panel has, as `multiply_panels` wants it: where b's rows lie in
 /// memory and will be read but a few times, the panel itself, otherwise its copy in `copy`.
 template <class T>
-Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t l, index_t k, index_t j, index_t columns, T* copy) {
-  if (in_place && (columns >= tile_columns<T> || columns == width<T>)) return {b.at(l, j), 0, b.row_step};
-  pack_panel(b.from(l, j), k, std::min(columns, tile_columns<T>), copy);
+Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t k, index_t columns, T* copy) {
+  if (in_place && (columns >= tile_columns<T> || columns == width<T>)) return {b.data, 0, b.row_step};
+  pack_panel(b, k, std::min(columns, tile_columns<T>), copy);
   return {copy, 0, tile_columns<T>};
 }
 
 /// Columns [begin, end) of c, panel by panel, by one thread: for not too many rows, where each panel is best copied by whom it
 /// serves.
 template <class T>
-void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
+void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
   constexpr index_t N = tile_columns<T>;
+  const index_t m = p.m, k = p.k;
+  const MatrixView<T> a = p.a, b = p.b;
   thread_local Scratch scratch;
   const bool in_place = b.column_step == 1 && m <= 2 * tile_rows;
   T* const copy = scratch.get<T>(N * k_block);
   for (index_t j = begin; j < end; j += N)
     for (index_t l = 0; l < k; l += k_block) {
       const index_t deep = std::min(k_block, k - l);
-      multiply_panels(m, std::min(N, end - j), deep, a.from(0, l), one_panel(in_place, b, l, deep, j, end - j, copy),
-                      outcome.at(0, j).from(l));
+      multiply_panels(m, std::min(N, end - j), deep, a.from(0, l), one_panel(in_place, b.from(l, j), deep, end - j, copy),
+                      p.outcome.at(0, j).from(l));
     }
 }
 
@@ -39,8 +41,10 @@ void multiply_by_columns(index_t m, index_t begin, index_t end, index_t k, Matri
 /// `k_block`; then the threads share the rows of c. Where b's rows are short and lie in memory as panels do, they are not copied.
 /// With `lower`, only whole tiles are left out that lie above c's diagonal.
 template <class T>
-void multiply_by_rows(bool parallel, bool lower, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b,
-                      Outcome<T> outcome) {
+void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
+  const index_t m = product.m, n = product.n, k = product.k;
+  const MatrixView<T> a = product.a, b = product.b;
+  const Outcome<T> outcome = product.outcome;
   constexpr index_t N = tile_columns<T>, columns = std::max<index_t>(1, (index_t{1} << 20) / (k_block * sizeof(T)) / N) * N;
   constexpr index_t most_k = 8 * k_block;
   const auto run = [&](index_t count, index_t grain, auto&& body) {
@@ -87,8 +91,11 @@ void multiply_by_rows(bool parallel, bool lower, index_t m, index_t n, index_t k
 
 /// c [m, n] = alpha * a b (+ c where `add`, + bias). For k = 0, the sum is 0.
 template <class T>
-void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
+void multiply(const Product<T>& product, bool parallel) {
   constexpr index_t N = tile_columns<T>;
+  const index_t m = product.m, n = product.n, k = product.k;
+  const MatrixView<T> a = product.a, b = product.b;
+  const Outcome<T> outcome = product.outcome;
   if (m <= 0 || n <= 0) return;
   if (k == 0) {
     for (index_t i = 0; i < m; ++i)
@@ -109,13 +116,13 @@ void multiply(bool parallel, index_t m, index_t n, index_t k, MatrixView<T> a, M
   const bool wide = k >= 64 && n >= (a.column_step == 1 ? m : 2 * m) && n >= 2 * N * threads();
   const bool by_columns = m <= 8 * tile_rows || (m <= 20 * tile_rows && wide);
   if (parallel ? !by_columns : m > 2 * tile_rows && n > N) {
-    multiply_by_rows(parallel, false, m, n, k, a, b, outcome);
+    multiply_by_rows(product, parallel, false);
   } else if (parallel) {
     const index_t panels = (n + N - 1) / N;
     parallel_for(panels, std::max<index_t>(1, 32768 / (m * k * N)),
-                 [&](index_t begin, index_t end) { multiply_by_columns(m, begin * N, std::min(end * N, n), k, a, b, outcome); });
+                 [&](index_t begin, index_t end) { multiply_by_columns(product, begin * N, std::min(end * N, n)); });
   } else {
-    multiply_by_columns(m, index_t{0}, n, k, a, b, outcome);
+    multiply_by_columns(product, index_t{0}, n);
   }
 }
 
@@ -139,7 +146,7 @@ void mirror(index_t n, T* c, index_t ldc) {
 /// One thread's product: c = alpha * a * b, and c on top if `add`.
 template <class T>
 void gemm_block(ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOptions& options = {}) {
-  multiply(false, c.rows, c.columns, a.columns, MatrixView<T>(a), MatrixView<T>(b), Outcome<T>(options, nullptr, c));
+  multiply(Product<T>(a, b, nullptr, c, options), false);
 }
 
 }  // namespace attend::cpu
@@ -150,8 +157,7 @@ namespace attend::kernels {
 /// depend on its row of a and column of b alone: neither on the others nor on the threads.
 template <class T>
 void gemm(Cpu, ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOptions& options = {}) {
-  cpu::multiply(true, c.rows, c.columns, a.columns, cpu::MatrixView<T>(a), cpu::MatrixView<T>(b),
-                cpu::Outcome<T>(options, nullptr, c));
+  cpu::multiply(cpu::Product<T>(a, b, nullptr, c, options), true);
 }
 
 /// `count` products of that kind.
@@ -170,8 +176,7 @@ template <class T>
 void gram_batched(Cpu, index_t count, ConstMatrices<T> a, Matrices<T> c, const ProductOptions& options = {}) {
   const index_t n = c.first.rows, k = a.first.columns;
   const auto one = [=](bool parallel, index_t i) {
-    const cpu::MatrixView<T> rows(a[i]), columns(a[i].transpose());
-    cpu::multiply_by_rows(parallel, true, n, n, k, rows, columns, cpu::Outcome<T>(options, nullptr, c[i]));
+    cpu::multiply_by_rows(cpu::Product<T>(a[i], a[i].transpose(), nullptr, c[i], options), parallel, true);
     cpu::mirror(n, c[i].data, c[i].stride);
   };
   if (n == 0 || k == 0) return gemm_batched(Cpu{}, count, a, a.transpose(), c, options);

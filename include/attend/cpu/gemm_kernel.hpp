@@ -36,6 +36,19 @@ struct Outcome {
   [[nodiscard]] Outcome from(index_t l) const { return {alpha, add || l > 0, l == 0 ? bias : nullptr, c, ldc}; }
 };
 
+/// A product c [m, n] = a [m, k] * b [k, n], and what becomes of its sums.
+template <class T>
+struct Product {
+  index_t m, n, k;
+  MatrixView<T> a, b;
+  Outcome<T> outcome;
+
+  /// A null bias adds nothing.
+  Product(const Matrix<const T>& left, const Matrix<const T>& right, const T* bias, const Matrix<T>& to,
+          const ProductOptions& options = {})
+      : m(to.rows), n(to.columns), k(left.columns), a(left), b(right), outcome(options, bias, to) {}
+};
+
 namespace detail {
 
 /// Goes on to the next row, so that a compiler does not compute the addresses of all rows ahead: that costs it the registers.

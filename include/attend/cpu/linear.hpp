@@ -10,8 +10,7 @@ namespace attend::kernels {
 /// y [rows, out] = x [rows, in] * weight^T + bias; weight is [out, in], bias [out] or null.
 template <class T>
 void linear_forward(Cpu, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias, Matrix<T> y) {
-  cpu::multiply(true, y.rows, y.columns, x.columns, cpu::MatrixView<T>(x), cpu::MatrixView<T>(weight.transpose()),
-                cpu::Outcome<T>({}, bias, y));
+  cpu::multiply(cpu::Product<T>(x, weight.transpose(), bias, y), true);
 }
 
 /// dx = dy * weight, and dx on top if `add`.

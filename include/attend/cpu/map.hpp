@@ -2,6 +2,7 @@
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cpu {
 
@@ -13,8 +14,9 @@ template <class T, class F>
 }
 
 template <class T, class Slope>
-[[gnu::flatten]] void map_range_backward(index_t n, const Slope& slope, const T* dy, const T* at, T keep, T* dx) {
-  if (keep == T(0))
+[[gnu::flatten]] void map_range_backward(index_t n, const Slope& slope, const T* dy, const T* at, kernels::Gradient<T> into) {
+  T* const dx = into.data;
+  if (!into.add)
     for (index_t i = 0; i < n; ++i) dx[i] = dy[i] * slope(at[i]);
   else
     for (index_t i = 0; i < n; ++i) dx[i] += dy[i] * slope(at[i]);
@@ -30,11 +32,11 @@ void map_forward(Cpu, index_t n, const F& f, const T* x, T* y) {
   parallel_rows(n, 1, [=](index_t begin, index_t end) { cpu::map_range(end - begin, f, x + begin, y + begin); });
 }
 
-/// dx[i] = keep * dx[i] + dy[i] * slope(at[i]); keep is 0 (dx need not hold anything yet) or 1.
+/// dx[i] = dy[i] * slope(at[i]).
 template <class T, class Slope>
-void map_backward(Cpu, index_t n, const Slope& slope, const T* dy, const T* at, T keep, T* dx) {
+void map_backward(Cpu, index_t n, const Slope& slope, const T* dy, const T* at, Gradient<T> dx) {
   parallel_rows(n, 1, [=](index_t begin, index_t end) {
-    cpu::map_range_backward(end - begin, slope, dy + begin, at + begin, keep, dx + begin);
+    cpu::map_range_backward(end - begin, slope, dy + begin, at + begin, dx.from(begin));
   });
 }
 

@@ -3,6 +3,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/map.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::kernels {
 
@@ -11,17 +12,17 @@ template <class T, class F>
 void map_dropout_forward(Cpu, index_t n, const F& f, const DropoutMask& mask, const T* x, T* y) {
   cpu::for_mask_parts(n, [=](index_t first, index_t count) {
     cpu::map_range(count, f, x + first, y + first);
-    cpu::dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first, count, y + first, T(0), y + first);
+    cpu::dropout_range<T>(mask, first, count, y + first, {y + first});
   });
 }
 
-/// dx[i] = keep * dx[i] + mask * dy[i] * slope(x[i]); keep is 0 (dx need not hold anything yet) or 1.
+/// dx[i] = mask * dy[i] * slope(x[i]).
 template <class T, class Slope>
-void map_dropout_backward(Cpu, index_t n, const Slope& slope, const DropoutMask& mask, const T* dy, const T* x, T keep, T* dx) {
+void map_dropout_backward(Cpu, index_t n, const Slope& slope, const DropoutMask& mask, const T* dy, const T* x, Gradient<T> dx) {
   cpu::for_mask_parts(n, [=](index_t first, index_t count) {
     alignas(64) T masked[cpu::mask_part];
-    cpu::dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first, count, dy + first, T(0), masked);
-    cpu::map_range_backward(count, slope, masked, x + first, keep, dx + first);
+    cpu::dropout_range<T>(mask, first, count, dy + first, {masked});
+    cpu::map_range_backward(count, slope, masked, x + first, dx.from(first));
   });
 }
 

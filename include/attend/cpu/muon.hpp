@@ -68,14 +68,13 @@ void keep_descending(Cpu, index_t n, const T* gradient, T* direction, index_t* k
   *kept += all;
 }
 
-/// value = shrink * value - rate * direction; with `kept` (null for none) the rate is min(2, n / *kept) times as high. Does
-/// nothing where the record says that the update is left out. `rounded` as for update_by.
+/// Moves n values by that step. `rounded` as for update_by.
 template <class T>
-void muon_apply(Cpu, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, const index_t* kept,
-                T* value, T* /*rounded*/) {
-  if (!record->taken) return;
-  if (kept) rate *= std::min(most_cautious, static_cast<double>(n) / static_cast<double>(std::max<index_t>(1, *kept)));
-  const T step = static_cast<T>(rate), keep = static_cast<T>(shrink);
+void muon_apply(Cpu, index_t n, const MuonStep& by, const T* direction, T* value, T* /*rounded*/) {
+  if (!by.record->taken) return;
+  double rate = by.rate;
+  if (by.kept) rate *= std::min(most_cautious, static_cast<double>(n) / static_cast<double>(std::max<index_t>(1, *by.kept)));
+  const T step = static_cast<T>(rate), keep = static_cast<T>(by.shrink);
   cpu::parallel_vectors<T>(n, [=](cpu::Place<T> at) { at.set(value, keep * at.of(value) - step * at.of(direction)); });
 }
 

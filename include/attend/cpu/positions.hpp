@@ -3,6 +3,7 @@
 #include "attend/core/segments.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::kernels {
 
@@ -17,13 +18,13 @@ void add_positions_forward(Cpu, const Segments& segments, index_t width, const T
   });
 }
 
-/// dtable = keep * dtable + the sum over the sentences of dy at each position; `size`: elements of dtable.
+/// dtable = the sum over the sentences of dy at each position; `size`: elements of dtable.
 template <class T>
-void add_positions_backward_table(Cpu, const Segments& segments, index_t width, index_t size, const T* dy, T keep, T* dtable) {
-  if (keep == T(0)) std::fill(dtable, dtable + size, T(0));
+void add_positions_backward_table(Cpu, const Segments& segments, index_t width, index_t size, const T* dy, Gradient<T> dtable) {
+  if (!dtable.add) std::fill(dtable.data, dtable.data + size, T(0));
   for (index_t s = 0; s < segments.count(); ++s) {
     const index_t first = segments.begin(s) * width, n = segments.length(s) * width;
-    for (index_t i = 0; i < n; ++i) dtable[i] += dy[first + i];
+    for (index_t i = 0; i < n; ++i) dtable.data[i] += dy[first + i];
   }
 }
 

@@ -6,17 +6,18 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/broadcast.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::kernels {
 
-/// `outer` runs of `length` consecutive elements: y = keep * y + x, the runs x_step and y_step elements apart; keep is 0 (y need
-/// not hold anything yet) or 1.
+/// y = x, and what y was on top if `add`. Neither is transposed.
 template <class T>
-void copy_runs(Cpu, index_t outer, index_t length, const T* x, index_t x_step, T keep, T* y, index_t y_step) {
+void copy_runs(Cpu, ConstMatrix<T> x, Matrix<T> y, bool add) {
+  const index_t outer = y.rows, length = y.columns;
   const auto run = [=](index_t o, index_t begin, index_t end) {
-    const T* in = x + o * x_step;
-    T* out = y + o * y_step;
-    if (keep == T(0)) std::copy(in + begin, in + end, out + begin);
+    const T* in = x.data + o * x.stride;
+    T* out = y.data + o * y.stride;
+    if (!add) std::copy(in + begin, in + end, out + begin);
     else
       for (index_t i = begin; i < end; ++i) out[i] += in[i];
   };
@@ -27,17 +28,17 @@ void copy_runs(Cpu, index_t outer, index_t length, const T* x, index_t x_step, T
     });
 }
 
-/// `outer` runs of zeros, `step` elements apart.
+/// y = 0.
 template <class T>
-void clear_runs(Cpu, index_t outer, index_t length, T* y, index_t step) {
-  parallel_rows(outer, length, [=](index_t begin, index_t end) {
-    for (index_t o = begin; o < end; ++o) std::fill(y + o * step, y + o * step + length, T(0));
+void clear_runs(Cpu, Matrix<T> y) {
+  parallel_rows(y.rows, y.columns, [=](index_t begin, index_t end) {
+    for (index_t o = begin; o < end; ++o) std::fill_n(y.data + o * y.stride, y.columns, T(0));
   });
 }
 
-/// y = keep * y + x with x's dimensions in another order: `s.size` are those of y, `s.a` x's strides along them.
+/// y = x with x's dimensions in another order: `s.size` are those of y, `s.a` x's strides along them.
 template <class T>
-void permute_copy(Cpu, const Strides& s, const T* x, T keep, T* y) {
+void permute_copy(Cpu, const Strides& s, const T* x, Gradient<T> y) {
   if (s.count() == 0) return;
   const auto inner = static_cast<std::size_t>(s.rank - 1);
   std::size_t along = inner;  // y's dimension along which x is consecutive
@@ -47,7 +48,7 @@ void permute_copy(Cpu, const Strides& s, const T* x, T keep, T* y) {
     const index_t step = s.a[inner];
     cpu::for_each_row(s, [=](index_t at, index_t from, index_t, index_t n) {
       cpu::write_row(
-          n, keep != T(0), [in = x + from, step](index_t i) { return in[i * step]; }, y + at);
+          n, y.add, [in = x + from, step](index_t i) { return in[i * step]; }, y.data + at);
     });
     return;
   }
@@ -67,12 +68,12 @@ void permute_copy(Cpu, const Strides& s, const T* x, T keep, T* y) {
     for (index_t task = begin; task < end; ++task) {
       walk.go_to(task / tiles);
       const T* in = x + walk.a;
-      T* out = y + walk.y;
+      T* out = y.data + walk.y;
       const index_t i0 = task % tiles * tile, i1 = std::min(i0 + tile, m);
       for (index_t j0 = 0; j0 < n; j0 += tile) {
         const index_t j1 = std::min(j0 + tile, n);
         for (index_t i = i0; i < i1; ++i)
-          if (keep == T(0))
+          if (!y.add)
             for (index_t j = j0; j < j1; ++j) out[i * y_step + j] = in[i + j * x_step];
           else
             for (index_t j = j0; j < j1; ++j) out[i * y_step + j] += in[i + j * x_step];

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 
+#include "attend/core/shape.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::kernels {
 
-/// y [outer, inner] = the largest of x [outer, n, inner] over the middle dimension, n > 0; at: the first place where it stands.
-/// What is not a number counts as the largest.
+/// y [outer, inner] = the largest of x [outer, n, inner], as `size` has it, over the middle dimension, n > 0; at: the first place
+/// where it stands. What is not a number counts as the largest.
 template <class T>
-void max_forward(Cpu, index_t outer, index_t n, index_t inner, const T* x, T* y, index_t* at) {
+void max_forward(Cpu, const AroundAxis& size, const T* x, T* y, index_t* at) {
+  const index_t outer = size.outer, n = size.n, inner = size.inner;
   parallel_rows(outer, n * inner, [=](index_t begin, index_t end) {
     for (index_t o = begin; o < end; ++o) {
       const T* in = x + o * n * inner;
@@ -27,11 +30,13 @@ void max_forward(Cpu, index_t outer, index_t n, index_t inner, const T* x, T* y,
   });
 }
 
-/// dx = keep * dx + dy at the places `at`, nothing elsewhere; keep is 0 (dx need not hold anything yet) or 1.
+/// dx = dy at the places `at`, nothing elsewhere.
 template <class T>
-void max_backward(Cpu, index_t outer, index_t n, index_t inner, const T* dy, const index_t* at, T keep, T* dx) {
+void max_backward(Cpu, const AroundAxis& size, const T* dy, const index_t* at, Gradient<T> into) {
+  const index_t outer = size.outer, n = size.n, inner = size.inner;
+  T* const dx = into.data;
   parallel_rows(outer, n * inner, [=](index_t begin, index_t end) {
-    if (keep == T(0)) std::fill(dx + begin * n * inner, dx + end * n * inner, T(0));
+    if (!into.add) std::fill(dx + begin * n * inner, dx + end * n * inner, T(0));
     for (index_t o = begin; o < end; ++o)
       for (index_t j = 0; j < inner; ++j) dx[(o * n + at[o * inner + j]) * inner + j] += dy[o * inner + j];
   });

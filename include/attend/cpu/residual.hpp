@@ -6,6 +6,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/layer_norm.hpp"
+#include "attend/kernels/residual.hpp"
 
 namespace attend::cpu {
 
@@ -17,7 +18,7 @@ void add_masked(const DropoutMask& mask, index_t first, index_t n, const T* x, c
     return;
   }
   if (x != y) std::copy(x + first, x + first + n, y + first);
-  dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first, n, branch + first, T(1), y + first);
+  dropout_range<T>(mask, first, n, branch + first, {y + first, true});
 }
 
 }  // namespace attend::cpu
@@ -30,30 +31,28 @@ void add_dropout_forward(Cpu, index_t n, const DropoutMask& mask, const T* x, co
   cpu::for_mask_parts(n, [=](index_t first, index_t count) { cpu::add_masked(mask, first, count, x, branch, y); });
 }
 
-/// sum = x + mask * branch,  y = the norm of its rows.
+/// y = the norm of the rows of in.sum, which is set to in.x + mask * in.branch.
 template <class T>
-void add_dropout_norm_forward(Cpu, const NormOfRows<T>& norm, const DropoutMask& mask, const T* x, const T* branch, T* sum, T* y,
-                              NormStatistics<T> kept) {
+void add_dropout_norm_forward(Cpu, const NormOfRows<T>& norm, const ResidualSum<T>& in, T* y, NormStatistics<T> kept) {
   const index_t n = norm.layout.width, part = std::max<index_t>(1, 4096 / std::max<index_t>(1, n));
   parallel_rows(norm.rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; r += part) {
       const index_t count = std::min(part, end - r), at = r * n;
-      cpu::add_masked(mask, at, count * n, x, branch, sum);
-      cpu::layer_norm_rows(norm.part(count), sum + at, y + at, kept.from(r));
+      cpu::add_masked(in.mask, at, count * n, in.x, in.branch, in.sum);
+      cpu::layer_norm_rows(norm.part(count), in.sum + at, y + at, kept.from(r));
     }
   });
 }
 
-/// The gradients of that norm, gradients.x being that of the sum (see `layer_norm_backward`), and dbranch = mask * the sum's
-/// gradient. dbranch may be null, and must be if gradients.x is.
+/// The gradients of that norm and sum.
 template <class T>
-void add_dropout_norm_backward(Cpu, const NormOfRows<T>& norm, const DropoutMask& mask, const T* dy, const T* sum,
-                               NormStatistics<T> kept, const NormGradients<T>& gradients, T* dbranch) {
+void add_dropout_norm_backward(Cpu, const NormOfRows<T>& norm, const T* dy, const T* sum, NormStatistics<T> kept,
+                               const ResidualGradients<T>& gradients) {
   const index_t n = norm.layout.width;
-  cpu::layer_norm_backward_then(norm, dy, sum, kept, gradients, [=](index_t first, index_t count) {
-    if (dbranch)
-      cpu::dropout_range(mask.stream, mask.threshold, static_cast<T>(mask.scale), first * n, count * n,
-                         gradients.x.data + first * n, T(0), dbranch + first * n);
+  cpu::layer_norm_backward_then(norm, dy, sum, kept, gradients.norm, [=](index_t first, index_t count) {
+    if (gradients.branch)
+      cpu::dropout_range<T>(gradients.mask, first * n, count * n, gradients.norm.x.data + first * n,
+                            {gradients.branch + first * n});
   });
 }
 

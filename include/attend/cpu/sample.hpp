@@ -9,6 +9,7 @@
 #include "attend/core/shape.hpp"
 #include "attend/cpu/top_k.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/matrix.hpp"
 #include "attend/kernels/sample.hpp"
 
 namespace attend::cpu {
@@ -17,12 +18,12 @@ namespace attend::cpu {
 template <class T>
 class Sampler {
  public:
-  Sampler(index_t width, double temperature, index_t top_k, double top_p, double min_p)
+  Sampler(index_t width, const kernels::SampledTokens& from)
       : width_(width),
-        sharpness_(static_cast<T>(std::clamp(1 / temperature, 1e-30, 1e30))),  // 0 * infinity is NaN
-        kept_(top_k > 0 ? std::min(top_k, width) : width),
-        top_p_(top_p),
-        margin_(attend::detail::min_p_margin(min_p, sharpness_)) {}
+        sharpness_(static_cast<T>(std::clamp(1 / from.temperature, 1e-30, 1e30))),  // 0 * infinity is NaN
+        kept_(from.top_k > 0 ? std::min(from.top_k, width) : width),
+        top_p_(from.top_p),
+        margin_(attend::detail::min_p_margin(from.min_p, sharpness_)) {}
 
   /// Throws Error if the row holds a NaN, ValueError where it holds infinity.
   void prepare(index_t row, const T* x) {
@@ -116,22 +117,18 @@ class Sampler {
 
 namespace attend::kernels {
 
-/// Draws indices[d] from row rows[d] of the log-probabilities x [., width], for d < draws, and gives values[d] = x at it.
-/// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
-/// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
-/// as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is minus
-/// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. Source of top_p: Holtzman et
-/// al. 2020, "The curious case of neural text degeneration". Throws Error if a row holds a NaN, ValueError where it holds
+/// Draws indices[d] from the draw's row of the log-probabilities x, for each draw d, and gives values[d] = x at it. indices[d] is
+/// -1 where all of the row is minus infinity. x is not transposed. Throws Error if a row holds a NaN, ValueError where it holds
 /// infinity.
 template <class T>
-void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,
-                 const index_t* rows, const double* uniforms, const T* x, T* values, token_t* indices) {
-  parallel_rows(draws, width, [=](index_t begin, index_t end) {
-    cpu::Sampler<T> sampler(width, temperature, top_k, top_p, min_p);
+void sample_rows(Cpu, const SampledTokens& from, const Draws& draws, ConstMatrix<T> x, T* values, token_t* indices) {
+  parallel_rows(draws.count, x.columns, [=](index_t begin, index_t end) {
+    cpu::Sampler<T> sampler(x.columns, from);
+    const index_t* const rows = draws.rows;
     for (index_t d = begin; d < end; ++d) {
-      const T* row = x + rows[d] * width;
+      const T* row = x.data + rows[d] * x.stride;
       if (d == begin || rows[d] != rows[d - 1]) sampler.prepare(rows[d], row);
-      indices[d] = sampler.draw(uniforms[d]);
+      indices[d] = sampler.draw(draws.uniforms[d]);
       values[d] = indices[d] < 0 ? -std::numeric_limits<T>::infinity() : row[indices[d]];
     }
   });

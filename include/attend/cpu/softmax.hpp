@@ -6,6 +6,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cpu {
 
@@ -35,15 +36,15 @@ void softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
   });
 }
 
-/// dx = keep * dx + y * (dy - sum(dy * y)); keep is 0 (dx need not hold anything yet) or 1.
+/// dx = y * (dy - sum(dy * y)).
 template <class T>
-void softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, T keep, T* dx) {
+void softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, Gradient<T> dx) {
   parallel_rows(rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
       const T *dout = dy + r * n, *out = y + r * n;
-      T* din = dx + r * n;
+      T* din = dx.data + r * n;
       const T sum = cpu::sum_over<T>(n, [=](index_t i) { return dout[i] * out[i]; });
-      if (keep == T(0))
+      if (!dx.add)
         for (index_t i = 0; i < n; ++i) din[i] = out[i] * (dout[i] - sum);
       else
         for (index_t i = 0; i < n; ++i) din[i] += out[i] * (dout[i] - sum);
@@ -67,15 +68,15 @@ void log_softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
   });
 }
 
-/// dx = keep * dx + dy - exp(y) * sum(dy).
+/// dx = dy - exp(y) * sum(dy).
 template <class T>
-void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, T keep, T* dx) {
+void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, Gradient<T> dx) {
   parallel_rows(rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
       const T *dout = dy + r * n, *out = y + r * n;
-      T* din = dx + r * n;
+      T* din = dx.data + r * n;
       const T sum = cpu::sum_over<T>(n, [=](index_t i) { return dout[i]; });
-      if (keep == T(0))
+      if (!dx.add)
         for (index_t i = 0; i < n; ++i) din[i] = dout[i] - cpu::exp(out[i]) * sum;
       else
         for (index_t i = 0; i < n; ++i) din[i] += dout[i] - cpu::exp(out[i]) * sum;

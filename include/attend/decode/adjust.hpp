@@ -75,14 +75,13 @@ class Adjust {
     fill_columns(D{}, rows, vocabulary_, count_of(never_), never_.data(), never, x.data());
     if (length < options_.min_length) fill_columns(D{}, rows, vocabulary_, count_of(ends_), ends_.data(), never, x.data());
     const auto& banned = rules_.banned;
-    if (!banned.rows.empty())
-      set_entries(D{}, count_of(banned.rows), vocabulary_, banned.rows.data(), banned.tokens.data(), never, x.data());
+    if (!banned.rows.empty()) set_entries(D{}, entries(banned), vocabulary_, never, x.data());
     if (options_.constraints.renormalize) log_softmax_forward(D{}, rows, vocabulary_, x.data(), x.data());
-    if (const auto& one = rules_.forced; !one.rows.empty())
-      keep_entries(D{}, only.size(), vocabulary_, one.rows.data(), one.tokens.data(), only.data(), x.data());
+    if (const auto& one = rules_.forced; !one.rows.empty()) keep_entries(D{}, entries(one), vocabulary_, only.data(), x.data());
   }
 
  private:
+  static kernels::Entries entries(const StepRules::Lists& at) { return {count_of(at.rows), at.rows.data(), at.tokens.data()}; }
   /// What remains of the rows that only one token may follow: the model's value of a forced one, or 0 of the end token. Puts all
   /// in one list.
   template <class PrefixOf>
@@ -98,7 +97,7 @@ class Adjust {
     append(rules_.ended);
     if (one.rows.empty()) return {};
     const Tensor<T, D> values({count_of(one.rows)}, T(0));
-    if (taken > 0) take_entries(D{}, taken, vocabulary_, one.rows.data(), one.tokens.data(), x.data(), values.data());
+    if (taken > 0) take_entries(D{}, {taken, one.rows.data(), one.tokens.data()}, vocabulary_, x.data(), values.data());
     if (of_prefix > 0) check_prefix(values.rows(0, of_prefix), prefix_of);
     return values;
   }
@@ -124,13 +123,13 @@ class Adjust {
       begins.push_back(nth(begins_, list));
       lengths.push_back(nth(lengths_, list));
     }
-    restrict_rows(D{}, count, vocabulary_, rules_.kept.data(), begins.data(), lengths.data(), allowed_.data(), x.data());
+    restrict_rows(D{}, {count, rules_.kept.data(), begins.data(), lengths.data(), allowed_.data()}, vocabulary_, x.data());
   }
   void penalize(const Tensor<T, D>& x) const {
     const Constraints& c = options_.constraints;
     if (const auto& again = rules_.repeated; !again.rows.empty())
-      scale_entries(D{}, count_of(again.rows), vocabulary_, again.rows.data(), again.tokens.data(),
-                    static_cast<T>(std::clamp(c.repetition_penalty, 1e-30, 1e30)), x.data());  // see sharpen
+      scale_entries(D{}, entries(again), vocabulary_, static_cast<T>(std::clamp(c.repetition_penalty, 1e-30, 1e30)),
+                    x.data());  // see sharpen
     if (c.unknown_penalty > 0) add_to_column(D{}, x.dim(0), vocabulary_, c.unknown, static_cast<T>(-c.unknown_penalty), x.data());
   }
   /// The user's function gets floats; what it leaves as it was keeps all of its digits.
@@ -162,8 +161,8 @@ class Adjust {
     if (next.rows.empty()) return;
     for (const token_t token : next.tokens) check_token(search_, "a token of allowed_next", token, vocabulary_);
     const auto columns = Tensor<token_t>({count_of(next.tokens)}, std::span<const token_t>(next.tokens)).template to<D>();
-    keep_listed(D{}, count_of(next.rows), vocabulary_, next.rows.data(), next.begins.data(), next.lengths.data(), columns.data(),
-                x.data());
+    keep_listed(D{}, {count_of(next.rows), next.rows.data(), next.begins.data(), next.lengths.data(), columns.data()},
+                vocabulary_, x.data());
   }
 
   const char* search_;

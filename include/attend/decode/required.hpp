@@ -134,7 +134,7 @@ class RequiredRows {
   void take(const Tensor<T, D>& x) {
     const auto count = count_of(rows_);
     const Tensor<T, D> values({count});
-    take_entries(D{}, count, x.dim(1), rows_.data(), tokens_.data(), x.data(), values.data());
+    take_entries(D{}, {count, rows_.data(), tokens_.data()}, x.dim(1), x.data(), values.data());
     values_ = values.to_host();
   }
   /// Which of what was taken belongs to a row: the first, and one past the last.

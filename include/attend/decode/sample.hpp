@@ -94,8 +94,9 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
     const Tensor<token_t, D> drawn_tokens({count});
     std::vector<std::vector<float>> whole;  // rows, where they are asked for
     if (options.distributions) whole = detail::rows_of(log_probabilities);
-    sample_rows(D{}, count, vocabulary, options.temperature, options.top_k, options.top_p, options.min_p, row_of_draw.data(),
-                uniforms.data(), log_probabilities.data(), drawn_values.data(), drawn_tokens.data());
+    sample_rows(D{}, {options.temperature, options.top_k, options.top_p, options.min_p},
+                {count, row_of_draw.data(), uniforms.data()}, as_rows(log_probabilities), drawn_values.data(),
+                drawn_tokens.data());
     const auto values = drawn_values.to_host();
     const auto choices = drawn_tokens.to_host();
 

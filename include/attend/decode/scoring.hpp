@@ -66,8 +66,7 @@ std::vector<float> label_log_probabilities(const nn::Transformer<T, D>& model, c
     const index_t rows = std::min(chunk, x.dim(0) - first);
     const auto logits = model.logits(Var<T, D>(x.rows(first, rows))).value();
     const Tensor<Wide<T>, D> losses({rows}), log_sums({rows});
-    cross_entropy_forward(D{}, rows, logits.dim(1), CrossEntropyOptions{}, logits.data(), labels.data() + first, losses.data(),
-                          log_sums.data());
+    cross_entropy_forward(D{}, {rows, logits.dim(1), labels.data() + first}, logits.data(), losses.data(), log_sums.data());
     const auto host = losses.to_host();
     for (index_t r = 0; r < rows; ++r) all.push_back(-static_cast<float>(host.data()[r]));
   }

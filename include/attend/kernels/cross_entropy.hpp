@@ -15,4 +15,28 @@ struct CrossEntropyOptions {
   double r_drop = 0;
 };
 
+namespace kernels {
+
+/// Rows of logits, [rows, classes], each with its label, and how they are scored.
+struct LabelledRows {
+  index_t rows = 0, classes = 0;
+  const token_t* labels = nullptr;
+  CrossEntropyOptions options = {};
+};
+
+/// What the gradients of losses are multiplied by, one number each, where the logits are.
+template <class W>
+struct LossFactors {
+  const W *scale = nullptr, *dloss = nullptr;
+};
+
+/// The logits of one of R-Drop's two passes, which become their gradients, and where their losses go.
+template <class T>
+struct DropPass {
+  T* logits = nullptr;
+  Wide<T>* losses = nullptr;
+};
+
+}  // namespace kernels
+
 }  // namespace attend

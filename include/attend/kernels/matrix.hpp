@@ -72,14 +72,16 @@ struct ProductOptions {
   bool add = false;  ///< whether what c was before is added; if not, it need not hold anything yet
 };
 
-/// Where a kernel leaves a gradient: on top of what is there if `add`; otherwise what is there need not hold anything yet. Nobody
-/// wants it if `data` is null.
+/// Where a kernel leaves a gradient, or a result that may be one: on top of what is there if `add`; otherwise what is there need
+/// not hold anything yet. Nobody wants it if `data` is null.
 template <class T>
 struct Gradient {
   T* data = nullptr;
   bool add = false;
 
   explicit operator bool() const { return data != nullptr; }
+  /// What lies i elements after its beginning.
+  [[nodiscard]] Gradient from(index_t i) const { return {data + i, add}; }
 };
 template <class T, class... Rest>
 Gradient(T*, Rest...) -> Gradient<T>;

@@ -50,4 +50,16 @@ concept UpdateRule = requires(const Rule& rule, const UpdateRecord& record) {
 /// What the numbers that keep_descending left are multiplied by: n / kept, and at most 2.
 inline constexpr double most_cautious = 2;
 
+namespace kernels {
+
+/// A step of Muon's along a direction: value = shrink * value - rate * direction, where the record says that it is taken; with
+/// `kept` (null for none) the rate is min(2, n / *kept) times as high. Record and kept are where the parameters are.
+struct MuonStep {
+  double rate = 0, shrink = 1;
+  const UpdateRecord* record = nullptr;
+  const index_t* kept = nullptr;
+};
+
+}  // namespace kernels
+
 }  // namespace attend

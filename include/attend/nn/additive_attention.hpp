@@ -19,7 +19,7 @@ struct AdditiveAttention {
   /// x [query rows, d_query], keys [key rows, d_key], values [key rows, d_v] -> [query rows, d_v].
   Var<T, D> operator()(const Var<T, D>& x, const Segments& queries, const Var<T, D>& keys, const Var<T, D>& values,
                        const Segments& key_segments, AttentionWeights<T, D>* weights = nullptr) const {
-    return additive_attention(q_proj(x), k_proj(keys), score.weight, values, queries, key_segments, weights);
+    return additive_attention(q_proj(x), k_proj(keys), score.weight, values, {queries, key_segments, weights});
   }
   template <class F>
   void fields(F&& field) {

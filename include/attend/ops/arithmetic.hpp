@@ -79,7 +79,7 @@ void accumulate_summand(const GradientSink<T, D>& v, const Tensor<T, D>& dy, T s
     return;
   }
   const Strides s = broadcast_strides(dy.shape(), v.shape(), v.shape());
-  v.accumulate_with([&](T* dv, T keep) { sum_broadcast(D{}, s, sign, dy.data(), keep, dv); });
+  v.accumulate_with([&](auto dv) { sum_broadcast(D{}, s, sign, dy.data(), dv); });
 }
 
 template <class T, Device D, class F>
@@ -98,13 +98,13 @@ template <class T, Device D, class F>
 Var<T, D> zip(const char* operation, const Var<T, D>& a, const Var<T, D>& b, const F& f) {
   Tensor<T, D> y = detail::zip_values(operation, a, b, f);
   return record(std::move(y), {a, b}, [f, a = a.sink(), b = b.sink(), va = a.value(), vb = b.value()](const Tensor<T, D>& dy) {
-    a.accumulate_with([&](T* da, T keep) {
+    a.accumulate_with([&](auto da) {
       zip_backward(D{}, broadcast_strides(dy.shape(), va.shape(), vb.shape()), detail::GradientA<F>{f}, dy.data(), va.data(),
-                   vb.data(), keep, da);
+                   vb.data(), da);
     });
-    b.accumulate_with([&](T* db, T keep) {
+    b.accumulate_with([&](auto db) {
       zip_backward(D{}, broadcast_strides(dy.shape(), vb.shape(), va.shape()), detail::GradientB<F>{f}, dy.data(), vb.data(),
-                   va.data(), keep, db);
+                   va.data(), db);
     });
   });
 }

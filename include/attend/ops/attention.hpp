@@ -74,6 +74,13 @@ struct Columns {
   [[nodiscard]] T* at(const Tensor<T, D>& tensor) const { return tensor.empty() ? nullptr : tensor.data() + first; }
 };
 
+/// Queries, keys and values, and how wide they are for each head.
+template <class T, Device D>
+struct Projections {
+  Columns<T, D> q, k, v;
+  index_t d_k, d_v;
+};
+
 /// What the forward keeps of each row's softmax; rows [2, query rows * heads], or empty.
 template <class W, Device D>
 SoftmaxRows<W> softmax_rows(const Tensor<W, D>& rows) {
@@ -94,8 +101,10 @@ void set_bias_strides(AttentionLayout& a, const Shape& bias) {
 }
 
 template <class T, Device D>
-Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Columns<T, D>& v, index_t d_k, index_t d_v,
-                    const Segments& queries, const Segments& keys, const AttentionOptions<T, D>& options) {
+Var<T, D> attention(const Projections<T, D>& of, const Segments& queries, const Segments& keys,
+                    const AttentionOptions<T, D>& options) {
+  const Columns<T, D> q = of.q, k = of.k, v = of.v;
+  const index_t d_k = of.d_k, d_v = of.d_v;
   check_value(options.dropout >= 0 && options.dropout < 1, "attention", "dropout ", options.dropout, " is outside [0, 1)");
   queries.check_rows("attention", "q", rows_and_width(q.x.shape()).rows);
   keys.check_rows("attention", "k", rows_and_width(k.x.shape()).rows);
@@ -164,8 +173,7 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
       attention_backward(D{}, a, dout.data(), read(), softmax_rows(rows), {dq, dk, dv, ds_out});
       for (auto& g : gradients) g.x.accumulate(std::move(g.dx));
     }
-    if (ds_out)
-      bias->accumulate_with([&](T* dbias, T keep) { attention_backward_bias(D{}, a, bias->size(), ds.data(), keep, dbias); });
+    if (ds_out) bias->accumulate_with([&](auto dbias) { attention_backward_bias(D{}, a, bias->size(), ds.data(), dbias); });
   });
 }
 
@@ -188,7 +196,7 @@ Var<T, D> attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T, D>& v, 
                     const AttentionOptions<T, D>& options = {}) {
   const index_t d_k = detail::head_width("q", q.dim(-1), options.heads), d_v = detail::head_width("v", v.dim(-1), options.heads);
   if (k.dim(-1) != q.dim(-1)) throw ShapeError("attention: k has shape ", k.shape().text(), ", expected [..., ", q.dim(-1), "]");
-  return detail::attention<T, D>({q, 0}, {k, 0}, {v, 0}, d_k, d_v, queries, keys, options);
+  return detail::attention<T, D>({{q, 0}, {k, 0}, {v, 0}, d_k, d_v}, queries, keys, options);
 }
 
 /// Self-attention on one packed projection: qkv [rows, heads * (2 d_k + d_v)], the columns of q, then k, then v.
@@ -199,7 +207,7 @@ Var<T, D> self_attention(const Var<T, D>& qkv, index_t d_k, index_t d_v, const S
   const index_t h = options.heads;
   if (qkv.dim(-1) != h * (2 * d_k + d_v))
     throw ShapeError("self_attention: qkv has shape ", qkv.shape().text(), ", expected [..., ", h * (2 * d_k + d_v), "]");
-  return detail::attention<T, D>({qkv, 0}, {qkv, h * d_k}, {qkv, 2 * h * d_k}, d_k, d_v, segments, segments, options);
+  return detail::attention<T, D>({{qkv, 0}, {qkv, h * d_k}, {qkv, 2 * h * d_k}, d_k, d_v}, segments, segments, options);
 }
 
 /// Cross-attention with packed keys and values: q [query rows, heads * d_k], kv [key rows, heads * (d_k + d_v)].
@@ -212,7 +220,7 @@ Var<T, D> cross_attention(const Var<T, D>& q, const Var<T, D>& kv, const Segment
   if (d_v < 1)
     throw ShapeError("cross_attention: kv has shape ", kv.shape().text(), ", expected more than the ", h * d_k,
                      " columns of its keys");
-  return detail::attention<T, D>({q, 0}, {kv, 0}, {kv, h * d_k}, d_k, d_v, queries, keys, options);
+  return detail::attention<T, D>({{q, 0}, {kv, 0}, {kv, h * d_k}, d_k, d_v}, queries, keys, options);
 }
 
 }  // namespace attend

@@ -26,11 +26,12 @@ Tensor<W, D> checked_scale(const char* operation, const Tensor<token_t, D>& labe
   if constexpr (std::same_as<D, Cpu>)
     check_value(options.r_drop == 0 || std::equal(labels.data(), labels.data() + rows / 2, labels.data() + rows / 2), operation,
                 "R-Drop takes the same labels for row r and row r + rows / 2");
-  const index_t bad = find_bad_label(D{}, rows, classes, options.ignore_index, labels.data());
+  const kernels::LabelledRows of{rows, classes, labels.data(), options};
+  const index_t bad = find_bad_label(D{}, of);
   if (bad >= 0)
     throw IndexError(operation, ": label ", nth(labels.values(), bad), " at position ", bad, " is outside [0, ", classes, ")");
   Tensor<W, D> scale({1});
-  loss_scale(D{}, rows, classes, options, labels.data(), scale.data());
+  loss_scale(D{}, of, scale.data());
   return scale;
 }
 
@@ -38,7 +39,7 @@ Tensor<W, D> checked_scale(const char* operation, const Tensor<token_t, D>& labe
 template <class T, Device D>
 void hand_over(const GradientSink<T, D>& input, const Tensor<T, D>& gradient, const Tensor<Wide<T>, D>& dloss) {
   if (gradient.empty()) return;
-  input.accumulate_with([&](T* g, T keep) { scale_add_by(D{}, gradient.size(), dloss.data(), gradient.data(), keep, g); });
+  input.accumulate_with([&](auto g) { scale_add_by(D{}, gradient.size(), dloss.data(), gradient.data(), g); });
 }
 
 /// The loss of pairs of rows: see `CrossEntropyOptions::r_drop`.
@@ -49,8 +50,8 @@ Var<Wide<T>, D> r_drop(const Var<T, D>& logits, const Tensor<token_t, D>& labels
   const index_t half = rows / 2;
   Tensor<Wide<T>, D> losses({rows}), loss({1});
   const Tensor<T, D> gradient = logits.value().clone();
-  r_drop_in_place(D{}, half, classes, options, labels.data(), scale.data(), gradient.data(), gradient.data() + half * classes,
-                  losses.data(), losses.data() + half);
+  r_drop_in_place<T>(D{}, {half, classes, labels.data(), options}, scale.data(), {gradient.data(), losses.data()},
+                     {gradient.data() + half * classes, losses.data() + half});
   sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
   return record(std::move(loss), std::vector{logits},
                 [sink = logits.sink(), gradient](const Tensor<Wide<T>, D>& dloss) { hand_over(sink, gradient, dloss); });
@@ -73,12 +74,12 @@ Var<Wide<T>, D> cross_entropy(const Var<T, D>& logits, const Tensor<token_t, D>&
   const auto scale = detail::checked_scale<Wide<T>>("cross_entropy", labels, rows, classes, options);
   if (options.r_drop > 0) return detail::r_drop(logits, labels, options, scale);
   Tensor<Wide<T>, D> losses({rows}), log_sums({rows}), loss({1});
-  cross_entropy_forward(D{}, rows, classes, options, logits.data(), labels.data(), losses.data(), log_sums.data());
+  const auto of = [=] { return kernels::LabelledRows{rows, classes, labels.data(), options}; };
+  cross_entropy_forward(D{}, of(), logits.data(), losses.data(), log_sums.data());
   sum_losses(D{}, rows, losses.data(), scale.data(), loss.data());
   return record(std::move(loss), std::vector{logits}, [=](const Tensor<Wide<T>, D>& dloss) {
     Tensor<T, D> dlogits(logits.shape());
-    cross_entropy_backward(D{}, rows, classes, options, logits.data(), labels.data(), log_sums.data(), scale.data(), dloss.data(),
-                           dlogits.data());
+    cross_entropy_backward(D{}, of(), logits.data(), log_sums.data(), {scale.data(), dloss.data()}, dlogits.data());
     logits.accumulate(std::move(dlogits));
   });
 }
@@ -105,7 +106,7 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
   if (need && bias && bias->requires_grad()) dbias = Tensor<T, D>(bias->shape());
   for (index_t first = 0; first < pass_rows; first += chunk) {
     const index_t n = std::min(chunk, pass_rows - first);
-    const token_t* part_labels = labels.data() + first;
+    const kernels::LabelledRows of{n, classes, labels.data() + first, options};
     const auto logits_of = [&](index_t pass) { return logits.data() + pass * n * classes; };
     const auto losses_of = [&](index_t pass) { return losses.data() + pass * pass_rows + first; };
     const auto place_of = [&](index_t pass) { return (pass * pass_rows + first) * in; };
@@ -114,13 +115,12 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
       linear_forward(D{}, inputs_of(pass), as_rows(weight.value()), bias ? bias->data() : nullptr,
                      kernels::Matrix<T>{logits_of(pass), n, classes});
     if (passes == 2) {
-      r_drop_in_place(D{}, n, classes, options, part_labels, scale.data(), logits_of(0), logits_of(1), losses_of(0),
-                      losses_of(1));
+      r_drop_in_place<T>(D{}, of, scale.data(), {logits_of(0), losses_of(0)}, {logits_of(1), losses_of(1)});
     } else if (!need) {
       Tensor<Wide<T>, D> log_sums({n});
-      cross_entropy_forward(D{}, n, classes, options, logits.data(), part_labels, losses_of(0), log_sums.data());
+      cross_entropy_forward(D{}, of, logits.data(), losses_of(0), log_sums.data());
     } else {
-      cross_entropy_in_place(D{}, n, classes, options, part_labels, scale.data(), logits.data(), losses_of(0));
+      cross_entropy_in_place(D{}, of, scale.data(), logits.data(), losses_of(0));
     }
     for (index_t pass = 0; need && pass < passes; ++pass) {
       const kernels::Matrix<T> part = inputs_of(pass), dlogits{logits_of(pass), n, classes};

@@ -33,15 +33,12 @@ inline DropoutMask next_mask(double p, Generator& generator) {
 /// Shapes: x, y any. Throws ValueError unless 0 <= p < 1. Source: Srivastava et al. 2014.
 template <class T, Device D>
 Var<T, D> dropout(const Var<T, D>& x, double p, Generator& generator = default_generator()) {
-  const std::uint32_t threshold = dropout_threshold(p);
+  const DropoutMask mask = detail::next_mask(p, generator);
   if (p == 0) return x;
-  const Generator::Stream stream = generator.next();
-  const auto scale = static_cast<Wide<T>>(1 / (1 - p));
-  const index_t n = x.size();
   Tensor<T, D> y(x.shape());
-  dropout_apply(D{}, n, stream, threshold, scale, x.data(), T(0), y.data());
-  return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
-    x.accumulate_with([&](T* dx, T keep) { dropout_apply(D{}, n, stream, threshold, scale, dy.data(), keep, dx); });
+  dropout_apply(D{}, x.size(), mask, x.data(), {y.data()});
+  return record(std::move(y), {x}, [mask, x = x.sink()](const Tensor<T, D>& dy) {
+    x.accumulate_with([&](auto dx) { dropout_apply(D{}, dy.size(), mask, dy.data(), dx); });
   });
 }
 

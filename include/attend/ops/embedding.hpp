@@ -12,7 +12,7 @@ namespace attend {
 /// [0, vocabulary). Reads nothing but the tokens.
 template <Device D>
 void check_tokens(const char* operation, const Tensor<token_t, D>& tokens, index_t vocabulary) {
-  const index_t n = tokens.size(), at = find_invalid_token(D{}, n, vocabulary, tokens.data());
+  const index_t n = tokens.size(), at = find_invalid_token(D{}, kernels::TokenList{tokens.data(), n, vocabulary});
   if (at < n)
     throw IndexError(operation, ": token ", tokens.reshape({n}).rows(at, 1).item(), " at position ", at,
                      " is outside the vocabulary of ", vocabulary);
@@ -26,17 +26,16 @@ template <class T, Device D>
 Var<T, D> embedding(const Var<T, D>& table, const Tensor<token_t, D>& tokens, double scale = 1) {
   if (table.shape().rank() != 2)
     throw ShapeError("embedding: table has shape ", table.shape().text(), ", expected [vocabulary, width]");
-  const index_t n = tokens.size(), vocabulary = table.dim(0), width = table.dim(1);
+  const index_t vocabulary = table.dim(0), width = table.dim(1);
   check_tokens("embedding", tokens, vocabulary);
   std::vector<index_t> dims(tokens.shape().begin(), tokens.shape().end());
   dims.push_back(width);
   Tensor<T, D> y{Shape(dims)};  // [..., width]
   const auto factor = static_cast<Wide<T>>(scale);
-  embedding_forward(D{}, n, vocabulary, width, factor, table.data(), tokens.data(), y.data());
+  const auto list = [=] { return kernels::TokenList{tokens.data(), tokens.size(), vocabulary}; };
+  embedding_forward(D{}, list(), width, factor, table.data(), y.data());
   return record(std::move(y), {table}, [=](const Tensor<T, D>& dy) {
-    table.accumulate_with([&](T* dtable, T keep) {
-      embedding_backward(D{}, n, vocabulary, width, factor, dy.data(), tokens.data(), keep, dtable);
-    });
+    table.accumulate_with([&](auto dtable) { embedding_backward(D{}, list(), width, factor, dy.data(), dtable); });
   });
 }
 

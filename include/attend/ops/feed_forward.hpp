@@ -39,14 +39,15 @@ std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>&
   linear_forward(D{}, as_rows(h), as_rows(w2.value()), b2.data(), as_rows(y));
   return record(std::move(y), {x, w1, b1, w2, b2}, [=](const Tensor<T, D>& dy) {
     Tensor<T, D> dh(h.shape()), db1({hidden});
-    linear_backward_input_activation(D{}, as_rows(dy), as_rows(w2.value()), gelu, h.data(), aux.data(), as_rows(dh), db1.data());
+    linear_backward_input_activation(D{}, as_rows(dy), as_rows(w2.value()), {gelu, h.data(), aux.data()}, as_rows(dh),
+                                     db1.data());
     accumulate_parameters(dy, h, w2, &b2, 0);
-    w1.accumulate_with([&](T* g, T keep) {
-      linear_backward_weight(D{}, as_rows(dh), as_rows(x.value()), kernels::Matrix<T>{g, hidden, in}, keep != T(0));
+    w1.accumulate_with([&](auto g) {
+      linear_backward_weight(D{}, as_rows(dh), as_rows(x.value()), kernels::Matrix<T>{g.data, hidden, in}, g.add);
     });
     b1.accumulate(std::move(db1));
-    x.accumulate_with([&](T* g, T keep) {
-      linear_backward_input(D{}, as_rows(dh), as_rows(w1.value()), kernels::Matrix<T>{g, rows, in}, keep != T(0));
+    x.accumulate_with([&](auto g) {
+      linear_backward_input(D{}, as_rows(dh), as_rows(w1.value()), kernels::Matrix<T>{g.data, rows, in}, g.add);
     });
   });
 }

@@ -81,10 +81,10 @@ class AffineGradients {
     using Gradient = kernels::Gradient<T>;
     const auto with_beta = [&](Gradient dgamma) {
       if (!beta_ || !beta_->requires_grad()) return write(dgamma, Gradient{});
-      beta_->accumulate_with([&](T* dbeta, T keep) { write(dgamma, Gradient{dbeta, keep != T(0)}); });
+      beta_->accumulate_with([&](Gradient dbeta) { write(dgamma, dbeta); });
     };
     if (!gamma_.requires_grad()) return with_beta(Gradient{});
-    gamma_.accumulate_with([&](T* dgamma, T keep) { with_beta(Gradient{dgamma, keep != T(0)}); });
+    gamma_.accumulate_with(with_beta);
   }
 
  private:
@@ -109,11 +109,11 @@ Var<T, D> normalize(const Var<T, D>& x, const std::type_identity_t<NormParameter
   return record(std::move(y), of.inputs(x), [=](const Tensor<T, D>& dy) {
     // Everything in one pass over dy.
     affine.accumulate_with([&](auto dgamma, auto dbeta) {
-      const auto write = [&](T* dx, T keep) {
-        layer_norm_backward(D{}, of.of_rows(norm, rows), dy.data(), x.data(), kept.data(), {{dx, keep != T(0)}, dgamma, dbeta});
+      const auto write = [&](kernels::Gradient<T> dx) {
+        layer_norm_backward(D{}, of.of_rows(norm, rows), dy.data(), x.data(), kept.data(), {dx, dgamma, dbeta});
       };
       if (x.requires_grad()) x.accumulate_with(write);
-      else write(nullptr, T(0));
+      else write({});
     });
   });
 }

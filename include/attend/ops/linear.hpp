@@ -28,22 +28,22 @@ void accumulate_parameters(const Tensor<T, D>& dy, const Tensor<T, D>& x, const 
                            index_t first) {
   const index_t in = weight.dim(1), out = dy.dim(-1);
   // A fresh gradient of which only some rows are written starts from zeros.
-  const auto adds = [&](const Var<T, D>& v, T* g, T keep) {
-    if (out == weight.dim(0) || keep != T(0)) return keep != T(0);
-    fill(D{}, v.size(), T(0), g);
+  const auto adds = [&](const Var<T, D>& v, const kernels::Gradient<T>& g) {
+    if (out == weight.dim(0) || g.add) return g.add;
+    fill(D{}, v.size(), T(0), g.data);
     return true;
   };
   const bool biased = bias && bias->requires_grad();
   const auto with_bias = [&](auto&& write) {
-    bias->accumulate_with([&](T* db, T keep) { write(kernels::Gradient<T>{db + first, adds(*bias, db, keep)}); });
+    bias->accumulate_with([&](auto db) { write(kernels::Gradient<T>{db.data + first, adds(*bias, db)}); });
   };
   if (!weight.requires_grad()) {
     if (biased) with_bias([&](const auto& dbias) { linear_backward_bias(D{}, as_rows(dy), dbias); });
     return;
   }
-  weight.accumulate_with([&](T* dw, T keep) {
-    const bool add = adds(weight, dw, keep);
-    const kernels::Matrix<T> dweight{dw + first * in, out, in};
+  weight.accumulate_with([&](auto dw) {
+    const bool add = adds(weight, dw);
+    const kernels::Matrix<T> dweight{dw.data + first * in, out, in};
     if (!biased) return linear_backward_weight(D{}, as_rows(dy), as_rows(x), dweight, add);
     with_bias([&](const auto& dbias) { linear_backward_weight_bias(D{}, as_rows(dy), as_rows(x), dweight, add, dbias); });
   });
@@ -72,8 +72,8 @@ Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const std::ty
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   return record(std::move(y), inputs, [=](const Tensor<T, D>& dy) {
-    x.accumulate_with([&](T* dx, T keep) {
-      linear_backward_input(D{}, as_rows(dy), part(), kernels::Matrix<T>{dx, rows, in}, keep != T(0));
+    x.accumulate_with([&](auto dx) {
+      linear_backward_input(D{}, as_rows(dy), part(), kernels::Matrix<T>{dx.data, rows, in}, dx.add);
     });
     detail::accumulate_parameters(dy, x.value(), inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr, first);
   });

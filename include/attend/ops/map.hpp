@@ -63,7 +63,7 @@ requires Differentiable<F, Wide<T>> || DifferentiableFromValue<F, Wide<T>> Var<T
   map_forward(D{}, n, f, x.data(), y.data());
   const auto backward = [n, sink = x.sink()](const Tensor<T, D>& at, const auto& slope) {
     return [=](const Tensor<T, D>& dy) {
-      sink.accumulate_with([&](T* dx, T keep) { map_backward(D{}, n, slope, dy.data(), at.data(), keep, dx); });
+      sink.accumulate_with([&](auto dx) { map_backward(D{}, n, slope, dy.data(), at.data(), dx); });
     };
   };
   if constexpr (DifferentiableFromValue<F, Wide<T>>) return record(y, {x}, backward(y, detail::SlopeFromValue<F>{f}));

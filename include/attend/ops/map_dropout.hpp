@@ -34,12 +34,12 @@ Var<T, D> map_dropout(const Var<T, D>& x, const F& f, double p, Generator& gener
   map_dropout_forward(D{}, n, f, mask, x.data(), y.data());
   if constexpr (requires { requires F::slope_is_zero_at_zero; })
     return record(y, {x}, [n, y, sink = x.sink(), slope = detail::DroppedSlope<F>{f, mask.scale}](const Tensor<T, D>& dy) {
-      sink.accumulate_with([&](T* dx, T keep) { map_backward(D{}, n, slope, dy.data(), y.data(), keep, dx); });
+      sink.accumulate_with([&](auto dx) { map_backward(D{}, n, slope, dy.data(), y.data(), dx); });
     });
   else
     return record(std::move(y), {x}, [=](const Tensor<T, D>& dy) {
       const detail::Slope<F> slope{f};
-      x.accumulate_with([&](T* dx, T keep) { map_dropout_backward(D{}, n, slope, mask, dy.data(), x.data(), keep, dx); });
+      x.accumulate_with([&](auto dx) { map_dropout_backward(D{}, n, slope, mask, dy.data(), x.data(), dx); });
     });
 }
 

@@ -54,11 +54,12 @@ void for_each_run(const Strides& s, F&& f) {
 
 /// Prepares a gradient into which `for_each_run` adds: cleared where runs meet in it. Returns whether each run is to add.
 template <class T, Device D>
-bool start_gradient(D, const Strides& s, const std::array<index_t, Shape::max_rank>& steps, index_t size, T keep, T* gradient) {
+bool start_gradient(D, const Strides& s, const std::array<index_t, Shape::max_rank>& steps, index_t size,
+                    const kernels::Gradient<T>& gradient) {
   bool meet = s.count() == 0;
   for (index_t i = 0; i + 1 < s.rank; ++i) meet = meet || nth(steps, i) == 0;
-  if (!meet) return keep != T(0);
-  if (keep == T(0)) fill(D{}, size, T(0), gradient);
+  if (!meet) return gradient.add;
+  if (!gradient.add) fill(D{}, size, T(0), gradient.data);
   return true;
 }
 
@@ -100,18 +101,18 @@ Var<T, D> matmul(const Var<T, D>& a, const Var<T, D>& b, const MatmulOptions& op
   });
   return record(std::move(y), {a, b}, [=, va = a.value(), vb = b.value()](const Tensor<T, D>& dy) {
     // What was stored transposed gets its gradient so: (x y)^T = y^T x^T.
-    a.accumulate_with([&](T* da, T keep) {
-      const bool add = detail::start_gradient(D{}, s, s.a, va.size(), keep, da);
+    a.accumulate_with([&](auto da) {
+      const bool add = detail::start_gradient(D{}, s, s.a, va.size(), da);
       detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {
-        const auto dys = run_of_y(dy.data(), at_y), bs = run_of_b(vb.data(), at_b), das = run_of_a(da, at_a);
+        const auto dys = run_of_y(dy.data(), at_y), bs = run_of_b(vb.data(), at_b), das = run_of_a(da.data, at_a);
         if (ta) detail::product(D{}, count, bs, dys.transpose(), das.transpose(), add);
         else detail::product(D{}, count, dys, bs.transpose(), das, add);
       });
     });
-    b.accumulate_with([&](T* db, T keep) {
-      const bool add = detail::start_gradient(D{}, s, s.b, vb.size(), keep, db);
+    b.accumulate_with([&](auto db) {
+      const bool add = detail::start_gradient(D{}, s, s.b, vb.size(), db);
       detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {
-        const auto dys = run_of_y(dy.data(), at_y), as = run_of_a(va.data(), at_a), dbs = run_of_b(db, at_b);
+        const auto dys = run_of_y(dy.data(), at_y), as = run_of_a(va.data(), at_a), dbs = run_of_b(db.data, at_b);
         if (tb) detail::product(D{}, count, dys.transpose(), as, dbs.transpose(), add);
         else detail::product(D{}, count, as.transpose(), dys, dbs, add);
       });

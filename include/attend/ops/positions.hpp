@@ -54,8 +54,7 @@ Var<T, D> add_positions(const Var<T, D>& x, const Var<T, D>& table, const Segmen
   add_positions_forward(D{}, segments, width, x.data(), table.data(), y.data());
   return record(std::move(y), {x, table}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     x.accumulate(dy);
-    table.accumulate_with(
-        [&](T* g, T keep) { add_positions_backward_table(D{}, segments, width, table.size(), dy.data(), keep, g); });
+    table.accumulate_with([&](auto g) { add_positions_backward_table(D{}, segments, width, table.size(), dy.data(), g); });
   });
 }
 

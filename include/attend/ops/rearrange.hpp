@@ -23,15 +23,6 @@ inline index_t checked_axis(const char* operation, const Shape& shape, index_t a
   return axis < 0 ? axis + shape.rank() : axis;
 }
 
-/// A shape as [outer, n, inner] around one axis.
-struct AroundAxis {
-  index_t outer = 1, n = 1, inner = 1;
-  AroundAxis(const Shape& shape, index_t axis) : n(shape[axis]) {
-    for (index_t i = 0; i < axis; ++i) outer *= shape[i];
-    for (index_t i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
-};
-
 /// The walk over y along with x where y's dimension i is x's dimension axes[i].
 inline Strides permute_strides(const Shape& x, std::span<const index_t> axes) {
   std::array<index_t, Shape::max_rank> step{};
@@ -73,10 +64,9 @@ Var<T, D> permute(const Var<T, D>& x, std::span<const index_t> axes) {
     throw ShapeError("permute: axes {", text, "} do not name each of the ", rank, " dimensions of x ", shape.text(), " once");
   }
   Tensor<T, D> y{Shape(dims)};
-  permute_copy(D{}, detail::permute_strides(shape, order), x.data(), T(0), y.data());
+  permute_copy(D{}, detail::permute_strides(shape, order), x.data(), {y.data()});
   return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
-    x.accumulate_with(
-        [&](T* dx, T keep) { permute_copy(D{}, detail::permute_strides(dy.shape(), inverse), dy.data(), keep, dx); });
+    x.accumulate_with([&](auto dx) { permute_copy(D{}, detail::permute_strides(dy.shape(), inverse), dy.data(), dx); });
   });
 }
 template <class T, Device D>
@@ -100,7 +90,7 @@ Var<T, D> transpose(const Var<T, D>& x, index_t axis_a, index_t axis_b) {
 template <class T, Device D>
 Var<T, D> slice(const Var<T, D>& x, index_t axis, index_t first, index_t count) {
   const index_t at = detail::checked_axis("slice", x.shape(), axis);
-  const detail::AroundAxis size(x.shape(), at);
+  const AroundAxis size(x.shape(), at);
   if (first < 0 || count < 0 || first > size.n - count)
     throw IndexError("slice: ", count, " from ", first, " along axis ", axis, " of x ", x.shape().text());
   const Shape shape = x.shape().with(at, count);
@@ -110,15 +100,15 @@ Var<T, D> slice(const Var<T, D>& x, index_t axis, index_t first, index_t count) 
     y = x.value().reshape({size.n, size.inner}).rows(first, count).reshape(shape);
   } else {
     y = Tensor<T, D>(shape);
-    copy_runs(D{}, size.outer, length, x.data() + offset, step, T(0), y.data(), length);
+    copy_runs<T>(D{}, {x.data() + offset, size.outer, length, step}, {y.data(), size.outer, length}, false);
   }
   return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
-    x.accumulate_with([&](T* dx, T keep) {
-      if (keep == T(0)) {
-        clear_runs(D{}, size.outer, offset, dx, step);
-        clear_runs(D{}, size.outer, step - offset - length, dx + offset + length, step);
+    x.accumulate_with([&](auto dx) {
+      if (!dx.add) {
+        clear_runs<T>(D{}, {dx.data, size.outer, offset, step});
+        clear_runs<T>(D{}, {dx.data + offset + length, size.outer, step - offset - length, step});
       }
-      copy_runs(D{}, size.outer, length, dy.data(), length, keep, dx + offset, step);
+      copy_runs<T>(D{}, {dy.data(), size.outer, length}, {dx.data + offset, size.outer, length, step}, dx.add);
     });
   });
 }
@@ -139,13 +129,13 @@ Var<T, D> concatenate(std::span<const Var<T, D>> parts, index_t axis) {
     n += shape[at];
   }
   Tensor<T, D> y(first.with(at, n));
-  const detail::AroundAxis size(y.shape(), at);
+  const AroundAxis size(y.shape(), at);
   const index_t step = n * size.inner;
   std::vector<Var<T, D>> inputs(parts.begin(), parts.end());
   index_t offset = 0;
   for (const auto& part : inputs) {
     const index_t length = part.dim(at) * size.inner;
-    copy_runs(D{}, size.outer, length, part.data(), length, T(0), y.data() + offset, step);
+    copy_runs<T>(D{}, {part.data(), size.outer, length}, {y.data() + offset, size.outer, length, step}, false);
     offset += length;
   }
   std::vector<GradientSink<T, D>> sinks;
@@ -154,7 +144,9 @@ Var<T, D> concatenate(std::span<const Var<T, D>> parts, index_t axis) {
     index_t from = 0;
     for (const auto& part : sinks) {
       const index_t length = part.shape()[at] * size.inner;
-      part.accumulate_with([&](T* dx, T keep) { copy_runs(D{}, size.outer, length, dy.data() + from, step, keep, dx, length); });
+      part.accumulate_with([&](auto dx) {
+        copy_runs<T>(D{}, {dy.data() + from, size.outer, length, step}, {dx.data, size.outer, length}, dx.add);
+      });
       from += length;
     }
   });

@@ -38,11 +38,11 @@ Var<T, D> divided_sum(const Var<T, D>& x, index_t divisor, const Shape& kept, co
   const Strides s = broadcast_strides(x.shape(), kept, kept);
   Tensor<T, D> y(shape);
   if (x.size() == 0) y.fill(T(0));
-  else sum_broadcast(D{}, s, T(1), x.data(), T(0), y.data());
+  else sum_broadcast(D{}, s, T(1), x.data(), {y.data()});
   if (divisor != 1) map_forward(D{}, y.size(), DividedBy{static_cast<double>(divisor)}, y.data(), y.data());
   return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     const Wide<T> factor = Wide<T>(1) / static_cast<Wide<T>>(divisor);
-    x.accumulate_with([&](T* dx, T keep) { repeat_broadcast(D{}, s, factor, dy.data(), keep, dx); });
+    x.accumulate_with([&](auto dx) { repeat_broadcast(D{}, s, factor, dy.data(), dx); });
   });
 }
 
@@ -85,16 +85,12 @@ Var<T, D> max(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {
   const Shape kept = detail::reduced_shape("max", x, axis);
   const index_t n = x.dim(axis);
   if (n == 0) throw ShapeError("max: axis ", axis, " of x ", x.shape().text(), " holds no value");
-  index_t outer = 1, inner = 1;
-  for (index_t i = 0; i < x.shape().rank(); ++i) {
-    if (i < x.shape().axis(axis)) outer *= x.dim(i);
-    if (i > x.shape().axis(axis)) inner *= x.dim(i);
-  }
+  const AroundAxis size(x.shape(), x.shape().axis(axis));
   Tensor<T, D> y(options.keep ? kept : detail::without_axis(kept, axis));
-  Tensor<index_t, D> at({outer, inner});
-  max_forward(D{}, outer, n, inner, x.data(), y.data(), at.data());
+  Tensor<index_t, D> at({size.outer, size.inner});
+  max_forward(D{}, size, x.data(), y.data(), at.data());
   return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
-    x.accumulate_with([&](T* dx, T keep) { max_backward(D{}, outer, n, inner, dy.data(), at.data(), keep, dx); });
+    x.accumulate_with([&](auto dx) { max_backward(D{}, size, dy.data(), at.data(), dx); });
   });
 }
 

@@ -16,9 +16,7 @@ namespace detail {
 template <class T, Device D>
 void accumulate_masked(const DropoutMask& mask, const Tensor<T, D>& dsum, const GradientSink<T, D>& branch) {
   if (mask.threshold == 0) return branch.accumulate(dsum);
-  branch.accumulate_with([&](T* db, T keep) {
-    dropout_apply(D{}, dsum.size(), mask.stream, mask.threshold, static_cast<Wide<T>>(mask.scale), dsum.data(), keep, db);
-  });
+  branch.accumulate_with([&](auto db) { dropout_apply(D{}, dsum.size(), mask, dsum.data(), db); });
 }
 
 }  // namespace detail
@@ -48,7 +46,7 @@ Var<T, D> add_dropout_norm(const Var<T, D>& x, const Var<T, D>& branch, double p
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
   Tensor<T, D> sum(x.shape()), y(x.shape());
   const detail::KeptStatistics<T, D> kept(rows);
-  add_dropout_norm_forward(D{}, of.of_rows(norm, rows), mask, x.data(), branch.data(), sum.data(), y.data(), kept.data());
+  add_dropout_norm_forward(D{}, of.of_rows(norm, rows), {mask, x.data(), branch.data(), sum.data()}, y.data(), kept.data());
   auto inputs = of.inputs(x);
   inputs.insert(inputs.begin() + 1, branch);
   const detail::AffineGradients<T, D> affine(of);
@@ -59,9 +57,9 @@ Var<T, D> add_dropout_norm(const Var<T, D>& x, const Var<T, D>& branch, double p
     if (below) dsum = Tensor<T, D>(dy.shape());
     if (masked) dbranch = Tensor<T, D>(dy.shape());
     affine.accumulate_with([&](auto dgamma, auto dbeta) {
-      add_dropout_norm_backward(D{}, of.of_rows(norm, rows), mask, dy.data(), sum.data(), kept.data(),
-                                {{dsum.empty() ? nullptr : dsum.data()}, dgamma, dbeta},
-                                dbranch.empty() ? nullptr : dbranch.data());
+      add_dropout_norm_backward(
+          D{}, of.of_rows(norm, rows), dy.data(), sum.data(), kept.data(),
+          {{{dsum.empty() ? nullptr : dsum.data()}, dgamma, dbeta}, mask, dbranch.empty() ? nullptr : dbranch.data()});
     });
     branch.accumulate(masked ? std::move(dbranch) : dsum);
     x.accumulate(std::move(dsum));
@@ -87,7 +85,7 @@ SumAndNorm<T, D> add_dropout_and_norm(const Var<T, D>& x, const Var<T, D>& branc
   const index_t rows = norm.width == 0 ? 0 : x.size() / norm.width;
   Tensor<T, D> total(x.shape()), y(x.shape());
   const detail::KeptStatistics<T, D> kept(rows);
-  add_dropout_norm_forward(D{}, of.of_rows(norm, rows), mask, x.data(), branch.data(), total.data(), y.data(), kept.data());
+  add_dropout_norm_forward(D{}, of.of_rows(norm, rows), {mask, x.data(), branch.data(), total.data()}, y.data(), kept.data());
   std::vector<Var<T, D>> affine_inputs{of.gamma};
   if (of.beta) affine_inputs.push_back(*of.beta);
   const detail::AffineGradients<T, D> affine(of);
@@ -98,9 +96,10 @@ SumAndNorm<T, D> add_dropout_and_norm(const Var<T, D>& x, const Var<T, D>& branc
                     if (!dy.empty()) {
                       if (!dsum.empty() && branch.requires_grad() && mask.threshold != 0) dbranch = Tensor<T, D>(dy.shape());
                       affine.accumulate_with([&](auto dgamma, auto dbeta) {
-                        add_dropout_norm_backward(D{}, of.of_rows(norm, rows), mask, dy.data(), total.data(), kept.data(),
-                                                  {{dsum.empty() ? nullptr : dsum.data(), true}, dgamma, dbeta},
-                                                  dbranch.empty() ? nullptr : dbranch.data());
+                        add_dropout_norm_backward(D{}, of.of_rows(norm, rows), dy.data(), total.data(), kept.data(),
+                                                  {{{dsum.empty() ? nullptr : dsum.data(), true}, dgamma, dbeta},
+                                                   mask,
+                                                   dbranch.empty() ? nullptr : dbranch.data()});
                       });
                     }
                     if (dsum.empty()) return;

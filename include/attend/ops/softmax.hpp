@@ -15,7 +15,7 @@ Var<T, D> softmax(const Var<T, D>& x) {
   Tensor<T, D> y(x.shape());
   softmax_forward(D{}, size.rows, size.width, x.data(), y.data());
   return record(y, {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
-    x.accumulate_with([&](T* dx, T keep) { softmax_backward(D{}, size.rows, size.width, dy.data(), y.data(), keep, dx); });
+    x.accumulate_with([&](auto dx) { softmax_backward(D{}, size.rows, size.width, dy.data(), y.data(), dx); });
   });
 }
 
@@ -28,7 +28,7 @@ Var<T, D> log_softmax(const Var<T, D>& x) {
   Tensor<T, D> y(x.shape());
   log_softmax_forward(D{}, size.rows, size.width, x.data(), y.data());
   return record(y, {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
-    x.accumulate_with([&](T* dx, T keep) { log_softmax_backward(D{}, size.rows, size.width, dy.data(), y.data(), keep, dx); });
+    x.accumulate_with([&](auto dx) { log_softmax_backward(D{}, size.rows, size.width, dy.data(), y.data(), dx); });
   });
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/options.hpp"
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/muon.hpp"
 #include "attend/optim/adam.hpp"
@@ -27,12 +28,16 @@ struct MuonOptions {
   template <class F>
   static void fields(F&& field) {
     using O = MuonOptions;
-    field("matrix_rate", &O::matrix_rate, more_than(0));
-    field("momentum", &O::momentum, less_than_1());
+    // On the command line, those of the other optimizers that are called so too.
+    field("matrix_rate", &O::matrix_rate, more_than(0),
+          Flag{.text = "Of muon: the matrices' learning rate as a share of the others' (0.8)", .within = between(1e-6, 1e3)});
+    field("weight_decay", &O::weight_decay, at_least(0),
+          Flag{.text = "Of muon, adamw and sgd (0.2, 0.01 and 0)", .within = between(0, 1e9)});
+    field("cautious", &O::cautious, Flag{"Of muon: no step moves a matrix's number uphill, by the batch's gradient (true)"});
+    field("momentum", &O::momentum, less_than_1(), Flag{.text = "Of muon and sgd (0.95 and 0.9)", .within = between(0, 0.9999)});
     field("beta1", &O::beta1, less_than_1());
     field("beta2", &O::beta2, less_than_1());
     field("eps", &O::eps, more_than(0));
-    field("weight_decay", &O::weight_decay, at_least(0));
   }
 };
 
@@ -120,8 +125,8 @@ class Muon : public OptimizerBase<T, D> {
     const Tensor<index_t, D> kept({o_.cautious ? count : 0}, index_t{0});
     for (index_t i = 0; i < count; ++i) {
       if (o_.cautious) keep_descending(D{}, n, this->gradients(begins[i]), x.data() + i * n, kept.data() + i);
-      muon_apply(D{}, n, step, 1 - rate * o_.weight_decay, this->record().data(), x.data() + i * n,
-                 o_.cautious ? kept.data() + i : nullptr, this->values(begins[i]), this->rounded(begins[i]));
+      muon_apply(D{}, n, {step, 1 - rate * o_.weight_decay, this->record().data(), o_.cautious ? kept.data() + i : nullptr},
+                 x.data() + i * n, this->values(begins[i]), this->rounded(begins[i]));
     }
   }
 

@@ -10,6 +10,7 @@
 #include "attend/cuda/attention/attention_weights.cuh"
 #include "attend/cuda/device/launch.cuh"
 #include "attend/cuda/device/memory.cuh"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cuda {
 
@@ -24,7 +25,7 @@ dim3 general_grid(const AttentionLayout& a, const AttentionSizes<W>& sizes, inde
 /// share, which is where its stride is 0, goes over all of them.
 template <class T>
 __global__ void attention_bias_kernel(AttentionSizes<Wide<T>> a, int sentences, index_t size, const T* ds,
-                                      const index_t* weight_offset, Wide<T> keep, T* dbias) {
+                                      const index_t* weight_offset, kernels::Gradient<T> dbias) {
   for (index_t e = grid_thread(); e < size; e += grid_threads()) {
     index_t rest = e;
     int first[3] = {0, 0, 0}, end[3] = {sentences, a.heads, -1};  // of sentences, heads and queries; -1: as many as there are
@@ -35,7 +36,7 @@ __global__ void attention_bias_kernel(AttentionSizes<Wide<T>> a, int sentences, 
         rest -= first[i] * strides[i];
         if (end[i] < 0 || first[i] < end[i]) end[i] = first[i] + 1;
       }
-    Wide<T> sum = keep == Wide<T>(0) ? Wide<T>(0) : static_cast<Wide<T>>(dbias[e]);
+    Wide<T> sum = dbias.add ? static_cast<Wide<T>>(dbias.data[e]) : Wide<T>(0);
     for (int s = first[0]; s < end[0]; ++s) {
       const index_t queries = a.queries.length[s], keys = a.keys.keys[s];
       if (rest >= keys) continue;
@@ -44,18 +45,18 @@ __global__ void attention_bias_kernel(AttentionSizes<Wide<T>> a, int sentences, 
         for (index_t i = first[2]; i < last; ++i)
           sum += static_cast<Wide<T>>(ds[weight_offset[s] + (h * queries + i) * keys + rest]);
     }
-    dbias[e] = static_cast<T>(sum);
+    dbias.data[e] = static_cast<T>(sum);
   }
 }
 
 /// The forward on tensor cores; small tiles where all sentences are short.
 template <int warps>
-void attention_forward_on_tensor_cores(const AttentionLayout& a, const bfloat16* q, const bfloat16* k, const bfloat16* v,
-                                       const bfloat16* bias, SoftmaxRows<float> rows, bfloat16* out) {
+void attention_forward_on_tensor_cores(const AttentionLayout& a, const kernels::AttentionInputs<bfloat16>& in,
+                                       SoftmaxRows<float> rows, bfloat16* out) {
   with_tile_width(a, [&](auto width) {
     const auto sizes = attention_sizes<float>(a, a.queries.longest(), 16 * warps);
     launch("attention", attention_forward_tiles<width, warps>, attention_blocks(a, sizes), warps * warp_threads,
-           attention_forward_shared<width, warps>, sizes, q, k, v, bias, rows, out);
+           attention_forward_shared<width, warps>, sizes, in, rows, out);
   });
 }
 
@@ -100,8 +101,8 @@ void attention_forward(Cuda, const AttentionLayout& a, const AttentionInputs<T>&
   if (a.queries.longest() == 0 || a.heads == 0) return;
   if constexpr (std::is_same_v<T, bfloat16>)
     if (!weights && cuda::fits_tiles(a, q, k, v, out)) {
-      if (a.queries.longest() <= 32) cuda::attention_forward_on_tensor_cores<2>(a, q, k, v, bias, rows, out);
-      else cuda::attention_forward_on_tensor_cores<4>(a, q, k, v, bias, rows, out);
+      if (a.queries.longest() <= 32) cuda::attention_forward_on_tensor_cores<2>(a, inputs, rows, out);
+      else cuda::attention_forward_on_tensor_cores<4>(a, inputs, rows, out);
       return;
     }
   cuda::Buffer<index_t> offsets;
@@ -142,16 +143,15 @@ void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const Att
   }
 }
 
-/// dbias = keep * dbias + ds, added up over whatever the bias is shared by, in the order of the sentences. `size`: elements of
+/// dbias = ds, added up over whatever the bias is shared by, in the order of the sentences. `size`: elements of
 /// dbias, which lie as the layout's strides say, each stride 0 or at least as far as what is inside it reaches.
 template <class T>
-void attention_backward_bias(Cuda, const AttentionLayout& a, index_t size, const T* ds, std::type_identity_t<Wide<T>> keep,
-                             T* dbias) {
+void attention_backward_bias(Cuda, const AttentionLayout& a, index_t size, const T* ds, Gradient<T> dbias) {
   if (size == 0) return;
   const auto offsets = cuda::weight_offsets(a);
   const auto sizes = cuda::attention_sizes<Wide<T>>(a, 0, 1);
   cuda::launch("attention", cuda::attention_bias_kernel<T>, cuda::blocks_for(size), cuda::block_threads, 0, sizes,
-               static_cast<int>(a.queries.count()), size, ds, static_cast<const index_t*>(offsets.data()), keep, dbias);
+               static_cast<int>(a.queries.count()), size, ds, static_cast<const index_t*>(offsets.data()), dbias);
 }
 
 }  // namespace attend::kernels

@@ -12,8 +12,9 @@ inline constexpr int attention_forward_shared = 2 * (3 * 16 * warps) * tile_pitc
 /// made, its values are on their way, and while they are summed up, the next keys.
 template <int width, int warps>
 __global__ void __launch_bounds__(warps* warp_threads, (width > 64 ? 12 : 16) / warps)
-    attention_forward_tiles(AttentionSizes<float> a, const bfloat16* q, const bfloat16* k, const bfloat16* v,
-                            const bfloat16* bias, SoftmaxRows<float> kept, bfloat16* out) {
+    attention_forward_tiles(AttentionSizes<float> a, kernels::AttentionInputs<bfloat16> in, SoftmaxRows<float> kept,
+                            bfloat16* out) {
+  const bfloat16 *const q = in.q, *const k = in.k, *const v = in.v, *const bias = in.bias;
   constexpr int tile = 16 * warps, pitch = tile_pitch<width>;
   bfloat16* const q_tile = dynamic_shared<bfloat16>();
   bfloat16 *const k_tile = q_tile + tile * pitch, *const v_tile = k_tile + tile * pitch;

@@ -58,7 +58,7 @@ void sum_of_squares_into(index_t n, const T* x, double* result) {
   Walk one, all;
   one.append(1, {});
   all.append(blocks, {1, 0, 0});
-  sum_along("sum_of_squares", ScaledTerms<double>{sums.data(), 1.0}, one, all, false, 0.0, result, true);
+  sum_along("sum_of_squares", ScaledTerms<double>{sums.data(), 1.0}, {one, all, 1, false, true}, kernels::Gradient{result});
 }
 
 /// y[i] = x[i] in another type: float, double, bfloat16.
@@ -83,11 +83,10 @@ void scale_add(Cuda, index_t n, std::type_identity_t<Wide<T>> a, const T* x, std
   cuda::elementwise("scale_add", n, cuda::Times<Wide<T>>{a}, cuda::Inputs<T, 1>{{x}}, b, y);
 }
 
-/// y[i] = keep * y[i] + *factor * x[i], the factor on the device; keep is 0 (y need not hold anything yet) or 1.
+/// y[i] = *factor * x[i], the factor on the device.
 template <class T>
-void scale_add_by(Cuda, index_t n, const std::type_identity_t<Wide<T>>* factor, const T* x, std::type_identity_t<Wide<T>> keep,
-                  T* y) {
-  cuda::elementwise("scale_add_by", n, cuda::TimesAt<Wide<T>>{factor}, cuda::Inputs<T, 1>{{x}}, keep, y);
+void scale_add_by(Cuda, index_t n, const std::type_identity_t<Wide<T>>* factor, const T* x, Gradient<T> y) {
+  cuda::elementwise("scale_add_by", n, cuda::TimesAt<Wide<T>>{factor}, cuda::Inputs<T, 1>{{x}}, Wide<T>(y.add), y.data);
 }
 
 /// The sum of x's rows, into a row. x is not transposed.
@@ -96,8 +95,7 @@ void sum_rows(Cuda, ConstMatrix<T> x, Gradient<T> into) {
   cuda::Walk summed;
   const index_t stride = x.stride;
   summed.append(x.rows, {stride, 0, 0});
-  cuda::sum_columns("sum_rows", cuda::ScaledTerms<T>{x.data, Wide<T>(1)}, cuda::Walk{}, summed, x.columns, false,
-                    Wide<T>(into.add), into.data);
+  cuda::sum_columns("sum_rows", cuda::ScaledTerms<T>{x.data, Wide<T>(1)}, {cuda::Walk{}, summed, x.columns}, into);
 }
 
 /// The sum of x[i]^2, in double. Waits for the device.

@@ -52,58 +52,57 @@ struct AtPlace {
   }
 };
 
-/// y[i] = keep * y[i] + f(...), y contiguous. `steps`: the walk over y in steps of `pack` elements along the innermost dimension.
+/// y[i] = f(...), y contiguous. `steps`: the walk over y in steps of `pack` elements along the innermost dimension.
 template <class F, class T, int inputs>
 __global__ void __launch_bounds__(block_threads)
-    broadcast_kernel(Walk steps, int pack, bool a_moves, bool b_moves, AtPlace<F, T, inputs> f, Wide<T> keep, T* y) {
+    broadcast_kernel(Walk steps, int pack, bool a_moves, bool b_moves, AtPlace<F, T, inputs> f, kernels::Gradient<T> y) {
 #pragma unroll 1
   for (index_t i = grid_thread(); i < steps.count; i += grid_threads()) {
     const Place at = steps.at(i);
     if (pack == 1) {
       Wide<T> v[1] = {f.one(at)};
-      add_values(keep, y + at.y, v);
+      add_values(Wide<T>(y.add), y.data + at.y, v);
     } else {
       Wide<T> v[Pack<T>::count];
       f.several(at, a_moves, b_moves, v);
-      add_values(keep, y + at.y, v);
+      add_values(Wide<T>(y.add), y.data + at.y, v);
     }
   }
 }
 
-/// y = keep * y + f of a, or of a and b, or of dy, a and b, which are broadcast as `s` says.
+/// y = f of a, or of a and b, or of dy, a and b, which are broadcast as `s` says.
 template <class F, class T, int inputs>
 void broadcast(const char* operation, const Strides& s, const F& f, const Inputs<T, inputs>& in,
-               std::type_identity_t<Wide<T>> keep, T* y) {
+               std::type_identity_t<kernels::Gradient<T>> y) {
   const index_t n = s.count();
   if (n == 0) return;
   const index_t a = s.inner_a(), b = s.inner_b();
-  if (s.rank == 1 && a == 1 && (inputs == 1 || b == 1)) return elementwise(operation, n, f, in, keep, y);
+  if (s.rank == 1 && a == 1 && (inputs == 1 || b == 1)) return elementwise(operation, n, f, in, Wide<T>(y.add), y.data);
   constexpr int count = Pack<T>::count;
   const AtPlace<F, T, inputs> at{f, in};
   Walk walk = walk_of(s);
   const int outer = walk.rank - 1;
   int pack = 1;
-  if (s.inner() % count == 0 && (a == 0 || a == 1) && (inputs == 1 || b == 0 || b == 1) && aligned(y) &&
+  if (s.inner() % count == 0 && (a == 0 || a == 1) && (inputs == 1 || b == 0 || b == 1) && aligned(y.data) &&
       whole_packs(walk, outer, count, a != 0, inputs > 1 && b != 0) && at.packs(a != 0, b != 0))
     pack = count;
   walk.size[outer] /= pack, walk.count /= pack;
   walk.step[outer] = {pack, a * pack, b * pack};
-  launch(operation, broadcast_kernel<F, T, inputs>, blocks_for(walk.count), block_threads, 0, walk, pack, a != 0, b != 0, at,
-         keep, y);
+  launch(operation, broadcast_kernel<F, T, inputs>, blocks_for(walk.count), block_threads, 0, walk, pack, a != 0, b != 0, at, y);
 }
 
-/// a[.] = keep * a[.] + the sum of the terms over the dimensions in which a stands still.
+/// a[.] = the sum of the terms over the dimensions in which a stands still.
 template <class Terms, class T>
-void sum_where_still(const char* operation, const Strides& s, const Terms& terms, std::type_identity_t<Wide<T>> keep, T* a) {
+void sum_where_still(const char* operation, const Strides& s, const Terms& terms, kernels::Gradient<T> a) {
   const Walk all = walk_of(s);
   const bool along = s.inner_a() == 0;
   Walk kept, summed;
   for (int d = 0; d + 1 < all.rank; ++d) (all.step[d].a == 0 ? summed : kept).append(all.size[d], all.step[d]);
   if (along) {
     summed.append(s.inner(), all.step[all.rank - 1]);
-    sum_along(operation, terms, kept, summed, s.inner_b() != 0, keep, a);
+    sum_along(operation, terms, {kept, summed, 1, s.inner_b() != 0}, a);
   } else {
-    sum_columns(operation, terms, kept, summed, s.inner(), s.inner_b() != 0, keep, a);
+    sum_columns(operation, terms, {kept, summed, s.inner(), s.inner_b() != 0}, a);
   }
 }
 
@@ -121,30 +120,27 @@ namespace attend::kernels {
 /// y = f.value(a, b), number by number, a and b broadcast as `s` says.
 template <class T, class F>
 void zip_forward(Cuda, const Strides& s, const F& f, const T* a, const T* b, T* y) {
-  cuda::broadcast("zip", s, cuda::ValueOfTwo<F>{f}, cuda::Inputs<T, 2>{{a, b}}, 0, y);
+  cuda::broadcast("zip", s, cuda::ValueOfTwo<F>{f}, cuda::Inputs<T, 2>{{a, b}}, {y});
 }
 
-/// da = keep * da + f(dy, a, b), summed wherever a is broadcast. keep is 0 (da need not hold anything yet) or 1.
+/// da = f(dy, a, b), summed wherever a is broadcast.
 template <class T, class F>
-void zip_backward(Cuda, const Strides& s, const F& f, const T* dy, const T* a, const T* b, std::type_identity_t<Wide<T>> keep,
-                  T* da) {
-  if (cuda::always_moves(s)) cuda::broadcast("zip", s, f, cuda::Inputs<T, 3>{{dy, a, b}}, keep, da);
-  else cuda::sum_where_still("zip", s, cuda::ZippedTerms<T, F>{f, dy, a, b}, keep, da);
+void zip_backward(Cuda, const Strides& s, const F& f, const T* dy, const T* a, const T* b, Gradient<T> da) {
+  if (cuda::always_moves(s)) cuda::broadcast("zip", s, f, cuda::Inputs<T, 3>{{dy, a, b}}, da);
+  else cuda::sum_where_still("zip", s, cuda::ZippedTerms<T, F>{f, dy, a, b}, da);
 }
 
-/// a = keep * a + scale * x, summed wherever a stands still.
+/// a = scale * x, summed wherever a stands still.
 template <class T>
-void sum_broadcast(Cuda, const Strides& s, std::type_identity_t<Wide<T>> scale, const T* x, std::type_identity_t<Wide<T>> keep,
-                   T* a) {
-  if (cuda::always_moves(s)) cuda::broadcast("sum", s, cuda::Times<Wide<T>>{scale}, cuda::Inputs<T, 1>{{x}}, keep, a);
-  else cuda::sum_where_still("sum", s, cuda::ScaledTerms<T>{x, scale}, keep, a);
+void sum_broadcast(Cuda, const Strides& s, std::type_identity_t<Wide<T>> scale, const T* x, Gradient<T> a) {
+  if (cuda::always_moves(s)) cuda::broadcast("sum", s, cuda::Times<Wide<T>>{scale}, cuda::Inputs<T, 1>{{x}}, a);
+  else cuda::sum_where_still("sum", s, cuda::ScaledTerms<T>{x, scale}, a);
 }
 
-/// y = keep * y + scale * a, a repeated wherever it stands still.
+/// y = scale * a, a repeated wherever it stands still.
 template <class T>
-void repeat_broadcast(Cuda, const Strides& s, std::type_identity_t<Wide<T>> scale, const T* a, std::type_identity_t<Wide<T>> keep,
-                      T* y) {
-  cuda::broadcast("repeat", s, cuda::Times<Wide<T>>{scale}, cuda::Inputs<T, 1>{{a}}, keep, y);
+void repeat_broadcast(Cuda, const Strides& s, std::type_identity_t<Wide<T>> scale, const T* a, Gradient<T> y) {
+  cuda::broadcast("repeat", s, cuda::Times<Wide<T>>{scale}, cuda::Inputs<T, 1>{{a}}, y);
 }
 
 }  // namespace attend::kernels

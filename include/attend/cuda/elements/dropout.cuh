@@ -5,6 +5,7 @@
 
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/kernels/dropout.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cuda {
 
@@ -26,13 +27,12 @@ DropoutFactors<Wide<T>> dropout_factors(const DropoutMask& mask) {
 
 namespace attend::kernels {
 
-/// y[i] = keep * y[i] + mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0: the CPU's
-/// mask. keep is 0 (y need not hold anything yet; it may be x) or 1. The backward is the same function, from dy to dx.
+/// y[i] = mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0: the CPU's mask. y may be x
+/// where nothing is added. The backward is the same function, from dy to dx.
 template <class T>
-void dropout_apply(Cuda, index_t n, const Generator::Stream& stream, std::uint32_t threshold, std::type_identity_t<Wide<T>> scale,
-                   const T* x, std::type_identity_t<Wide<T>> keep, T* y) {
-  const cuda::DropoutFactors<Wide<T>> factors{cuda::random_stream(stream), threshold, scale};
-  cuda::elementwise("dropout", n, factors, cuda::Masked{}, cuda::Inputs<T, 1>{{x}}, keep, y);
+void dropout_apply(Cuda, index_t n, const DropoutMask& mask, const T* x, Gradient<T> y) {
+  cuda::elementwise("dropout", n, cuda::MaskedFunction{cuda::dropout_factors<T>(mask), cuda::Masked{}}, cuda::Inputs<T, 1>{{x}},
+                    Wide<T>(y.add), y.data);
 }
 
 }  // namespace attend::kernels

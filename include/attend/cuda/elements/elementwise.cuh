@@ -119,10 +119,21 @@ __device__ inline auto apply(const F& f, const W (&m)[n], const W (&x)[inputs][n
   }
 }
 
+/// A function that takes the factor of a mask before its inputs.
+template <class M, class F>
+struct MaskedFunction {
+  M mask;
+  F f;
+};
+template <class M, class F>
+MaskedFunction(M, F) -> MaskedFunction<M, F>;
+
 /// `packs`: how many times `elements_at_once` elements are taken; those after them go one by one, or by the counters of the mask.
 template <class M, class F, class X, int inputs, class Y>
 __global__ void __launch_bounds__(block_threads)
-    elementwise_kernel(index_t n, index_t packs, M mask, F f, Inputs<X, inputs> in, Wide<Y> keep, Y* y) {
+    elementwise_kernel(index_t n, index_t packs, MaskedFunction<M, F> of, Inputs<X, inputs> in, Wide<Y> keep, Y* y) {
+  const M& mask = of.mask;
+  const F& f = of.f;
   constexpr int count = elements_at_once<X, Y>, group = M::group;
   using W = Wide<X>;
   for (index_t p = grid_thread(); p < packs; p += grid_threads()) {
@@ -159,20 +170,20 @@ __global__ void __launch_bounds__(block_threads)
 
 /// y[i] = keep * y[i] + f(x[i] ...); with keep = 0, y need not hold anything yet. y may be one of the inputs.
 template <class M, class F, class X, int inputs, class Y>
-void elementwise(const char* operation, index_t n, const M& mask, const F& f, const Inputs<X, inputs>& in,
+void elementwise(const char* operation, index_t n, const MaskedFunction<M, F>& f, const Inputs<X, inputs>& in,
                  std::type_identity_t<Wide<Y>> keep, Y* y) {
   if (n == 0) return;
   constexpr int count = elements_at_once<X, Y>;
   bool good = aligned(y);
   for (const X* p : in.p) good = good && aligned(p);
   const index_t packs = good ? n / count : 0, steps = packs > 0 ? packs : (n + M::group - 1) / M::group;
-  launch(operation, elementwise_kernel<M, F, X, inputs, Y>, blocks_for(steps), block_threads, 0, n, packs, mask, f, in, keep, y);
+  launch(operation, elementwise_kernel<M, F, X, inputs, Y>, blocks_for(steps), block_threads, 0, n, packs, f, in, keep, y);
 }
 /// The same without a mask.
 template <class F, class X, int inputs, class Y>
 void elementwise(const char* operation, index_t n, const F& f, const Inputs<X, inputs>& in, std::type_identity_t<Wide<Y>> keep,
                  Y* y) {
-  elementwise(operation, n, NoMask{}, f, in, keep, y);
+  elementwise(operation, n, MaskedFunction{NoMask{}, f}, in, keep, y);
 }
 
 /// factor * x.

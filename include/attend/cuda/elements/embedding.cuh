@@ -7,6 +7,8 @@
 #include "attend/cuda/device/memory.cuh"
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/search/sort.cuh"
+#include "attend/kernels/embedding.hpp"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cuda {
 
@@ -19,10 +21,11 @@ __device__ inline index_t grid_warps() { return static_cast<index_t>(gridDim.x) 
 
 /// y[i] = scale * table[tokens[i]], a warp a row, `count` columns a lane at a time.
 template <int count, class T>
-__global__ void __launch_bounds__(block_threads) embedding_kernel(index_t n, index_t vocabulary, index_t width, Wide<T> scale,
-                                                                  const T* table, const token_t* tokens, T* y, Fault* fault) {
-  for (index_t i = grid_warp(); i < n; i += grid_warps()) {
-    const token_t token = tokens[i];
+__global__ void __launch_bounds__(block_threads)
+    embedding_kernel(kernels::TokenList tokens, index_t width, Wide<T> scale, const T* table, T* y, Fault* fault) {
+  const index_t vocabulary = tokens.vocabulary;
+  for (index_t i = grid_warp(); i < tokens.count; i += grid_warps()) {
+    const token_t token = tokens.data[i];
     const bool good = token >= 0 && token < vocabulary;
     if (!good && lane() == 0) report(fault, Fault::token, Context::embedding, i, token, vocabulary);
     const T* row = table + (good ? token : 0) * width;
@@ -48,8 +51,8 @@ struct EmbeddingRuns {
   const T* dy;                          ///< [n, width]
   Wide<T>* pieces;                      ///< [chunks, 2, width]: the sums of a run's piece that goes on from the chunk before, and
                                         ///< of one that begins here and goes on into the next
-  Wide<T> scale, keep;
-  T* dtable;  ///< [vocabulary, width]
+  Wide<T> scale;
+  kernels::Gradient<T> dtable;  ///< [vocabulary, width]
 
   [[nodiscard]] __device__ index_t chunks() const { return (n + chunk - 1) / chunk; }
   [[nodiscard]] __device__ Wide<T>* piece(index_t at, bool begins, index_t column) const {
@@ -65,7 +68,7 @@ struct EmbeddingRuns {
     if (key >= vocabulary || column >= width) return;
 #pragma unroll
     for (int j = 0; j < count; ++j) sum[j] *= scale;
-    add_values(keep, dtable + static_cast<index_t>(key) * width + column, sum);
+    add_values(Wide<T>(dtable.add), dtable.data + static_cast<index_t>(key) * width + column, sum);
   }
 };
 
@@ -151,38 +154,37 @@ __global__ void __launch_bounds__(block_threads, 3) embedding_pieces_kernel(Embe
 
 namespace attend::kernels {
 
-/// n, as for tokens that are all good: the kernels look themselves.
-inline index_t find_invalid_token(Cuda, index_t n, index_t, const token_t*) { return n; }
+/// Their number, as for tokens that are all good: the kernels look themselves.
+inline index_t find_invalid_token(Cuda, const TokenList& tokens) { return tokens.count; }
 
-/// y[i] = scale * table[tokens[i]], rows of `width`. For a token outside [0, vocabulary) the row is 0, and an IndexError is
-/// thrown when the host next waits.
+/// y[i] = scale * table[tokens[i]], rows of `width`. For a token outside the vocabulary the row is 0, and an IndexError is thrown
+/// when the host next waits.
 template <class T>
-void embedding_forward(Cuda, index_t n, index_t vocabulary, index_t width, std::type_identity_t<Wide<T>> scale, const T* table,
-                       const token_t* tokens, T* y) {
-  if (n == 0) return;
+void embedding_forward(Cuda, const TokenList& tokens, index_t width, std::type_identity_t<Wide<T>> scale, const T* table, T* y) {
+  if (tokens.count == 0) return;
   constexpr int pack = cuda::Pack<T>::count;
   const bool good = width % pack == 0 && cuda::aligned(table, y);
   cuda::launch("embedding", good ? cuda::embedding_kernel<pack, T> : cuda::embedding_kernel<1, T>,
-               cuda::blocks_for(n, cuda::embedding_warps), cuda::block_threads, 0, n, vocabulary, width, scale, table, tokens, y,
+               cuda::blocks_for(tokens.count, cuda::embedding_warps), cuda::block_threads, 0, tokens, width, scale, table, y,
                cuda::Context::instance().fault());
 }
 
-/// dtable = keep * dtable;  dtable[tokens[i]] += scale * dy[i], in an order that n and the tokens give. keep is 0 (dtable need
-/// not hold anything yet) or 1. Tokens outside [0, vocabulary) are left out. Throws ValueError for more than 2^31 tokens.
+/// dtable[t] = scale * the sum of dy[i] over all i with tokens[i] = t, in an order that the tokens give. Those outside the
+/// vocabulary are left out. Throws ValueError for more than 2^31 tokens.
 template <class T>
-void embedding_backward(Cuda, index_t n, index_t vocabulary, index_t width, std::type_identity_t<Wide<T>> scale, const T* dy,
-                        const token_t* tokens, std::type_identity_t<Wide<T>> keep, T* dtable) {
+void embedding_backward(Cuda, const TokenList& tokens, index_t width, std::type_identity_t<Wide<T>> scale, const T* dy,
+                        Gradient<T> dtable) {
   using Runs = cuda::EmbeddingRuns<T>;
-  if (keep == Wide<T>(0)) fill(Cuda{}, vocabulary * width, T(0), dtable);
+  const index_t n = tokens.count, vocabulary = tokens.vocabulary;
+  if (!dtable.add) fill(Cuda{}, vocabulary * width, T(0), dtable.data);
   if (n == 0 || width == 0) return;
   constexpr int pack = cuda::Pack<T>::count;
-  const bool good = width % pack == 0 && cuda::aligned(dy, dtable);
+  const bool good = width % pack == 0 && cuda::aligned(dy, dtable.data);
   const index_t columns = index_t{cuda::warp_threads} * (good ? pack : 1), tiles = (width + columns - 1) / columns;
   const index_t chunks = (n + Runs::chunk - 1) / Runs::chunk;
-  const cuda::SortedTokens sorted = cuda::sort_tokens("embedding", n, vocabulary, tokens);
+  const cuda::SortedTokens sorted = cuda::sort_tokens("embedding", n, vocabulary, tokens.data);
   const cuda::Buffer<Wide<T>> pieces(chunks * 2 * width);
-  const Runs runs{n,     vocabulary, width, tiles, sorted.keys.data(), sorted.positions.data(), dy, pieces.data(),
-                  scale, keep,       dtable};
+  const Runs runs{n, vocabulary, width, tiles, sorted.keys.data(), sorted.positions.data(), dy, pieces.data(), scale, dtable};
   const unsigned blocks = cuda::blocks_for(chunks * tiles, cuda::embedding_warps);
   cuda::launch("embedding", good ? cuda::embedding_chunks_kernel<pack, T> : cuda::embedding_chunks_kernel<1, T>, blocks,
                cuda::block_threads, 0, runs);

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "attend/cuda/elements/elementwise.cuh"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cuda {
 
@@ -36,10 +37,10 @@ void map_forward(Cuda, index_t n, const F& f, const T* x, T* y) {
   cuda::elementwise("map", n, cuda::ValueOf<F>{f}, cuda::Inputs<T, 1>{{x}}, 0, y);
 }
 
-/// dx[i] = keep * dx[i] + dy[i] * slope(at[i]); keep is 0 (dx need not hold anything yet) or 1.
+/// dx[i] = dy[i] * slope(at[i]).
 template <class T, class Slope>
-void map_backward(Cuda, index_t n, const Slope& slope, const T* dy, const T* at, std::type_identity_t<Wide<T>> keep, T* dx) {
-  cuda::elementwise("map", n, cuda::TimesSlope<Slope>{slope}, cuda::Inputs<T, 2>{{dy, at}}, keep, dx);
+void map_backward(Cuda, index_t n, const Slope& slope, const T* dy, const T* at, Gradient<T> dx) {
+  cuda::elementwise("map", n, cuda::TimesSlope<Slope>{slope}, cuda::Inputs<T, 2>{{dy, at}}, Wide<T>(dx.add), dx.data);
 }
 
 }  // namespace attend::kernels

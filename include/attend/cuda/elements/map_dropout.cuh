@@ -4,6 +4,7 @@
 
 #include "attend/cuda/elements/dropout.cuh"
 #include "attend/cuda/elements/map.cuh"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cuda {
 
@@ -35,16 +36,16 @@ namespace attend::kernels {
 template <class T, class F>
 void map_dropout_forward(Cuda, index_t n, const F& f, const DropoutMask& mask, const T* x, T* y) {
   if (mask.threshold == 0) return map_forward(Cuda{}, n, f, x, y);
-  cuda::elementwise("map_dropout", n, cuda::dropout_factors<T>(mask), cuda::MaskedValueOf<F>{f}, cuda::Inputs<T, 1>{{x}}, 0, y);
+  cuda::elementwise("map_dropout", n, cuda::MaskedFunction{cuda::dropout_factors<T>(mask), cuda::MaskedValueOf<F>{f}},
+                    cuda::Inputs<T, 1>{{x}}, 0, y);
 }
 
-/// dx[i] = keep * dx[i] + mask * dy[i] * slope(x[i]); keep is 0 (dx need not hold anything yet) or 1.
+/// dx[i] = mask * dy[i] * slope(x[i]).
 template <class T, class Slope>
-void map_dropout_backward(Cuda, index_t n, const Slope& slope, const DropoutMask& mask, const T* dy, const T* x,
-                          std::type_identity_t<Wide<T>> keep, T* dx) {
-  if (mask.threshold == 0) return map_backward(Cuda{}, n, slope, dy, x, keep, dx);
-  cuda::elementwise("map_dropout", n, cuda::dropout_factors<T>(mask), cuda::MaskedTimesSlope<Slope>{slope},
-                    cuda::Inputs<T, 2>{{dy, x}}, keep, dx);
+void map_dropout_backward(Cuda, index_t n, const Slope& slope, const DropoutMask& mask, const T* dy, const T* x, Gradient<T> dx) {
+  if (mask.threshold == 0) return map_backward(Cuda{}, n, slope, dy, x, dx);
+  cuda::elementwise("map_dropout", n, cuda::MaskedFunction{cuda::dropout_factors<T>(mask), cuda::MaskedTimesSlope<Slope>{slope}},
+                    cuda::Inputs<T, 2>{{dy, x}}, Wide<T>(dx.add), dx.data);
 }
 
 }  // namespace attend::kernels

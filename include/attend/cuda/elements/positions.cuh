@@ -27,13 +27,12 @@ __global__ void __launch_bounds__(block_threads)
 /// Warps of a block.
 inline constexpr int position_teams = block_threads / warp_threads;
 
-/// dtable = keep * dtable + the sum over the sentences of dy at each position, of which no more than `reached` elements of the
-/// table have any. Each lane takes `count` elements of the table,
-/// each warp of a block every eighth sentence.
+/// dtable = the sum over the sentences of dy at each position, of which no more than `reached` elements of the table have any.
+/// Each lane takes `count` elements of the table, each warp of a block every eighth sentence.
 template <int count, class T>
 __global__ void __launch_bounds__(block_threads, 3)
     positions_backward_kernel(SegmentTables segments, index_t sentences, index_t width, index_t reached, index_t size,
-                              const T* dy, Wide<T> keep, T* dtable) {
+                              const T* dy, kernels::Gradient<T> dtable) {
   using W = Wide<T>;
   // No sentence has the positions of this block.
   if (static_cast<index_t>(blockIdx.x) * warp_threads * count >= reached) sentences = 0;
@@ -68,7 +67,7 @@ __global__ void __launch_bounds__(block_threads, 3)
 #pragma unroll
     for (int k = 0; k < position_teams; ++k) all[0] += room[k][c];
     const index_t to = static_cast<index_t>(blockIdx.x) * warp_threads * count + c;
-    if (to < size) add_values(keep, dtable + to, all);
+    if (to < size) add_values(W(dtable.add), dtable.data + to, all);
   }
 }
 
@@ -89,10 +88,9 @@ void add_positions_forward(Cuda, const Segments& segments, index_t width, const 
                table, y);
 }
 
-/// dtable = keep * dtable + the sum over the sentences of dy at each position; `size`: elements of dtable.
+/// dtable = the sum over the sentences of dy at each position; `size`: elements of dtable.
 template <class T>
-void add_positions_backward_table(Cuda, const Segments& segments, index_t width, index_t size, const T* dy,
-                                  std::type_identity_t<Wide<T>> keep, T* dtable) {
+void add_positions_backward_table(Cuda, const Segments& segments, index_t width, index_t size, const T* dy, Gradient<T> dtable) {
   constexpr int pack = cuda::Pack<T>::count;
   if (size == 0) return;
   const index_t sentences = segments.longest() == 0 ? 0 : segments.count();  // without any row there is nothing to read
@@ -100,7 +98,7 @@ void add_positions_backward_table(Cuda, const Segments& segments, index_t width,
   const index_t blocks = cuda::detail::pieces(size, index_t{cuda::warp_threads} * (good ? pack : 1));
   cuda::launch("add_positions", good ? cuda::positions_backward_kernel<pack, T> : cuda::positions_backward_kernel<1, T>,
                static_cast<unsigned>(blocks), cuda::block_threads, 0, cuda::tables(segments), sentences, width,
-               segments.longest() * width, size, dy, keep, dtable);
+               segments.longest() * width, size, dy, dtable);
 }
 
 }  // namespace attend::kernels

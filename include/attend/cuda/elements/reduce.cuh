@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "attend/core/shape.hpp"
 #include "attend/cuda/device/memory.cuh"
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/elements/sum.cuh"
@@ -29,7 +30,8 @@ __device__ inline bool before(const Largest<T>& a, const Largest<T>& b) {
 /// an element of y, and for as many outer places as are left over.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
-    max_kernel(index_t outer, index_t n, index_t inner, int across, int team, const T* x, T* y, index_t* at) {
+    max_kernel(AroundAxis size, int across, int team, const T* x, T* y, index_t* at) {
+  const index_t outer = size.outer, n = size.n, inner = size.inner;
   static __shared__ Largest<T> room[block_threads];
   const int thread = static_cast<int>(threadIdx.x), member = thread / across % team;
   const int outers = block_threads / (across * team);
@@ -72,26 +74,26 @@ __global__ void __launch_bounds__(block_threads)
 
 namespace attend::kernels {
 
-/// y [outer, inner] = the largest of x [outer, n, inner] over the middle dimension, n > 0; at: the first place where it stands.
-/// What is not a number counts as the largest.
+/// y [outer, inner] = the largest of x [outer, n, inner], as `size` has it, over the middle dimension, n > 0; at: the first place
+/// where it stands. What is not a number counts as the largest.
 template <class T>
-void max_forward(Cuda, index_t outer, index_t n, index_t inner, const T* x, T* y, index_t* at) {
+void max_forward(Cuda, const AroundAxis& size, const T* x, T* y, index_t* at) {
+  const index_t outer = size.outer, n = size.n, inner = size.inner;
   if (outer == 0 || inner == 0) return;
   const int across = cuda::detail::power_of_two(inner, cuda::warp_threads);
   const int team = cuda::detail::power_of_two(n, cuda::block_threads / across), outers = cuda::block_threads / (across * team);
   const index_t blocks = cuda::detail::pieces(inner, across) * cuda::detail::pieces(outer, outers);
-  cuda::launch("max", cuda::max_kernel<T>, static_cast<unsigned>(blocks), cuda::block_threads, 0, outer, n, inner, across, team,
-               x, y, at);
+  cuda::launch("max", cuda::max_kernel<T>, static_cast<unsigned>(blocks), cuda::block_threads, 0, size, across, team, x, y, at);
 }
 
-/// dx = keep * dx + dy at the places `at`, nothing elsewhere; keep is 0 (dx need not hold anything yet) or 1.
+/// dx = dy at the places `at`, nothing elsewhere.
 template <class T>
-void max_backward(Cuda, index_t outer, index_t n, index_t inner, const T* dy, const index_t* at,
-                  std::type_identity_t<Wide<T>> keep, T* dx) {
+void max_backward(Cuda, const AroundAxis& size, const T* dy, const index_t* at, Gradient<T> dx) {
+  const index_t outer = size.outer, n = size.n, inner = size.inner;
   if (outer == 0 || inner == 0) return;
-  if (keep == Wide<T>(0)) fill(Cuda{}, outer * n * inner, T(0), dx);
+  if (!dx.add) fill(Cuda{}, outer * n * inner, T(0), dx.data);
   cuda::launch("max", cuda::max_backward_kernel<T>, cuda::blocks_for(outer * inner), cuda::block_threads, 0, outer, n, inner, dy,
-               at, dx);
+               at, dx.data);
 }
 
 }  // namespace attend::kernels

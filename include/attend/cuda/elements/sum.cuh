@@ -6,6 +6,7 @@
 #include "attend/cuda/device/memory.cuh"
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/elements/walk.cuh"
+#include "attend/kernels/matrix.hpp"
 
 /// Sums over some dimensions of an array, of terms that a functor makes from what stands there. Few sums of many terms are cut
 /// into parts, so that all of the device works on them. How, and so the order of the additions, follows from the sizes and from
@@ -78,11 +79,15 @@ struct ZippedTerms {
   }
 };
 
-/// What is summed over what, and by whom.
-struct SumPlan {
-  Walk kept, summed;  ///< `kept` without the innermost dimension where it is kept; `summed` with it where it is summed
-  index_t inner = 1;  ///< size of the innermost dimension where it is kept
-  bool b_moves;       ///< along the innermost dimension
+/// What is summed over what.
+struct SumOver {
+  Walk kept, summed;     ///< `kept` without the innermost dimension where it is kept; `summed` with it where it is summed
+  index_t inner = 1;     ///< size of the innermost dimension where it is kept
+  bool b_moves = false;  ///< along the innermost dimension
+  bool again = false;    ///< the terms are parts of sums
+};
+/// The same, and by whom.
+struct SumPlan : SumOver {
   int pack = 1;       ///< elements of the innermost dimension that a thread takes at a time
   int across = 1;     ///< threads side by side along a kept innermost dimension, a power of two
   int team = 1;       ///< threads that share a sum, a power of two
@@ -118,22 +123,22 @@ __device__ inline void add_terms(const Terms& terms, const SumPlan& plan, const 
   for (; i < last; i += step) terms.add(terms.load(at(i), a_moves, plan.b_moves), sums);
 }
 
-/// *part = sum where there is a part, else *y = keep * *y + sum.
+/// *part = sum where there is a part, else y gets it.
 template <class W, class Y>
-__device__ inline void put_sum(W sum, W* part, Wide<Y> keep, Y* y) {
+__device__ inline void put_sum(W sum, W* part, kernels::Gradient<Y> y) {
   if (part) {
     *part = sum;
     return;
   }
   Wide<Y> v[1] = {static_cast<Wide<Y>>(sum)};
-  add_values(keep, y, v);
+  add_values(Wide<Y>(y.add), y.data, v);
 }
 
 /// Sums column by column: the innermost dimension is kept. A block's threads stand `across` a tile, `team` of them to a column,
 /// and for as many rows of the outer kept dimensions as are left over. Sums that are cut go to partial[part, .].
 template <bool linear, class Terms, class Y>
 __global__ void __launch_bounds__(block_threads, sum_resident)
-    sum_columns_kernel(Terms terms, SumPlan plan, Wide<Y> keep, Y* y, Wide<typename Terms::Number>* partial) {
+    sum_columns_kernel(Terms terms, SumPlan plan, kernels::Gradient<Y> y, Wide<typename Terms::Number>* partial) {
   using T = typename Terms::Number;
   using W = Wide<T>;
   constexpr int count = Pack<T>::count;
@@ -170,7 +175,7 @@ __global__ void __launch_bounds__(block_threads, sum_resident)
     W* const to = partial ? partial + part * plan.kept.count * plan.inner + base.a : nullptr;
 #pragma unroll
     for (int j = 0; j < count; ++j)
-      if (j < plan.pack) put_sum(sum[j], to ? to + j : nullptr, keep, y + base.a + j);
+      if (j < plan.pack) put_sum(sum[j], to ? to + j : nullptr, y.from(base.a + j));
   }
 }
 
@@ -178,7 +183,7 @@ __global__ void __launch_bounds__(block_threads, sum_resident)
 /// partial[., part].
 template <bool linear, class Terms, class Y>
 __global__ void __launch_bounds__(block_threads, sum_resident)
-    sum_along_kernel(Terms terms, SumPlan plan, Wide<Y> keep, Y* y, Wide<typename Terms::Number>* partial) {
+    sum_along_kernel(Terms terms, SumPlan plan, kernels::Gradient<Y> y, Wide<typename Terms::Number>* partial) {
   using T = typename Terms::Number;
   using W = Wide<T>;
   constexpr int count = Pack<T>::count;
@@ -201,7 +206,7 @@ __global__ void __launch_bounds__(block_threads, sum_resident)
   if (team > warp_threads) sum = block_sum(sum, room);
   else
     for (int step = team / 2; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);
-  if (active && member == 0) put_sum(sum, partial ? partial + base.a * plan.parts + part : nullptr, keep, y + base.a);
+  if (active && member == 0) put_sum(sum, partial ? partial + base.a * plan.parts + part : nullptr, y.from(base.a));
 }
 
 namespace detail {
@@ -228,11 +233,11 @@ inline void cut(SumPlan& plan, index_t most, int pack) {
 
 /// Launches the kernel of a plan; `partial` receives the sums of its parts, where it has several.
 template <class Terms, class Y>
-void launch_sum(const char* operation, bool columns, const Terms& terms, const SumPlan& plan, Wide<Y> keep, Y* y,
+void launch_sum(const char* operation, bool columns, const Terms& terms, const SumPlan& plan, kernels::Gradient<Y> y,
                 Wide<typename Terms::Number>* partial) {
   const bool linear = plan.summed.rank <= 1;
   const auto go = [&](auto* kernel) {
-    launch(operation, kernel, static_cast<unsigned>(plan.blocks), block_threads, 0, terms, plan, keep, y, partial);
+    launch(operation, kernel, static_cast<unsigned>(plan.blocks), block_threads, 0, terms, plan, y, partial);
   };
   if (columns) go(linear ? sum_columns_kernel<true, Terms, Y> : sum_columns_kernel<false, Terms, Y>);
   else go(linear ? sum_along_kernel<true, Terms, Y> : sum_along_kernel<false, Terms, Y>);
@@ -240,16 +245,18 @@ void launch_sum(const char* operation, bool columns, const Terms& terms, const S
 
 }  // namespace detail
 
-/// y[.] = keep * y[.] + the sums of the terms over `summed`, for each place of `kept` and each column of an innermost dimension
-/// of `inner` elements. y is contiguous, and a's steps are those through it. `again`: the terms are parts of sums.
+/// y[.] = the sums of the terms over `summed`, for each place of `kept` and each column of an innermost dimension of `inner`
+/// elements. y is contiguous, and a's steps are those through it.
 template <class Terms, class Y>
-void sum_columns(const char* operation, const Terms& terms, const Walk& kept, const Walk& summed, index_t inner, bool b_moves,
-                 std::type_identity_t<Wide<Y>> keep, Y* y, bool again = false) {
+void sum_columns(const char* operation, const Terms& terms, const SumOver& over, kernels::Gradient<Y> y) {
+  const Walk &kept = over.kept, &summed = over.summed;
+  const index_t inner = over.inner;
+  const bool b_moves = over.b_moves, again = over.again;
   using W = Wide<typename Terms::Number>;
   constexpr int count = Pack<typename Terms::Number>::count;
   const index_t sums = kept.count * inner;
   if (sums == 0) return;
-  SumPlan plan{.kept = kept, .summed = summed, .inner = inner, .b_moves = b_moves};
+  SumPlan plan{over};
   if (inner % count == 0 && whole_packs(kept, kept.rank, count, true, b_moves) &&
       whole_packs(summed, summed.rank, count, true, b_moves) && terms.packs(true, b_moves))
     plan.pack = count;
@@ -260,22 +267,23 @@ void sum_columns(const char* operation, const Terms& terms, const Walk& kept, co
   const index_t groups = detail::pieces(kept.count, block_threads / (plan.across * plan.team));
   detail::cut(plan, again ? 1 : detail::sum_blocks / (groups * plan.tiles), 1);
   plan.blocks = groups * plan.parts * plan.tiles;
-  if (plan.parts == 1) return detail::launch_sum(operation, true, terms, plan, keep, y, nullptr);
+  if (plan.parts == 1) return detail::launch_sum(operation, true, terms, plan, y, nullptr);
   const Buffer<W> partial(plan.parts * sums);
-  detail::launch_sum(operation, true, terms, plan, keep, y, partial.data());
+  detail::launch_sum(operation, true, terms, plan, y, partial.data());
   Walk parts;
   parts.append(plan.parts, {sums, 0, 0});
-  sum_columns(operation, ScaledTerms<W>{partial.data(), W(1)}, Walk{}, parts, sums, false, keep, y, true);
+  sum_columns(operation, ScaledTerms<W>{partial.data(), W(1)}, {Walk{}, parts, sums, false, true}, y);
 }
 
 /// The same where the innermost dimension is the innermost of `summed`.
 template <class Terms, class Y>
-void sum_along(const char* operation, const Terms& terms, const Walk& kept, const Walk& summed, bool b_moves,
-               std::type_identity_t<Wide<Y>> keep, Y* y, bool again = false) {
+void sum_along(const char* operation, const Terms& terms, const SumOver& over, kernels::Gradient<Y> y) {
+  const Walk &kept = over.kept, &summed = over.summed;
+  const bool b_moves = over.b_moves, again = over.again;
   using W = Wide<typename Terms::Number>;
   constexpr int count = Pack<typename Terms::Number>::count;
   if (kept.count == 0) return;
-  SumPlan plan{.kept = kept, .summed = summed, .b_moves = b_moves};
+  SumPlan plan{over};
   if (summed.size[summed.rank - 1] % count == 0 && whole_packs(kept, kept.rank, count, false, b_moves) &&
       whole_packs(summed, summed.rank - 1, count, false, b_moves) && terms.packs(false, b_moves))
     plan.pack = count;
@@ -284,13 +292,13 @@ void sum_along(const char* operation, const Terms& terms, const Walk& kept, cons
   if (plan.team == block_threads) detail::cut(plan, again ? 1 : detail::sum_blocks / kept.count, plan.pack);
   else plan.part = summed.count;
   plan.blocks = detail::pieces(kept.count * plan.parts, block_threads / plan.team);
-  if (plan.parts == 1) return detail::launch_sum(operation, false, terms, plan, keep, y, nullptr);
+  if (plan.parts == 1) return detail::launch_sum(operation, false, terms, plan, y, nullptr);
   const Buffer<W> partial(kept.count * plan.parts);
-  detail::launch_sum(operation, false, terms, plan, keep, y, partial.data());
+  detail::launch_sum(operation, false, terms, plan, y, partial.data());
   Walk sums, parts;
   sums.append(kept.count, {plan.parts, 1, 0});
   parts.append(plan.parts, {1, 0, 0});
-  sum_along(operation, ScaledTerms<W>{partial.data(), W(1)}, sums, parts, false, keep, y, true);
+  sum_along(operation, ScaledTerms<W>{partial.data(), W(1)}, {sums, parts, 1, false, true}, y);
 }
 
 }  // namespace attend::cuda

@@ -66,11 +66,11 @@ __global__ void __launch_bounds__(block_threads)
 
 /// Moves the values, and rounds them where the parameters are of a narrower type.
 template <class T, class W>
-__global__ void muon_apply_kernel(index_t n, double wide_rate, W shrink, const UpdateRecord* record, const T* direction,
-                                  const index_t* kept, W* value, T* rounded) {
-  if (!record->taken) return;
-  if (kept) wide_rate *= ::fmin(static_cast<double>(n) / static_cast<double>(*kept > 1 ? *kept : 1), most_cautious);
-  const W rate = static_cast<W>(wide_rate);
+__global__ void muon_apply_kernel(index_t n, kernels::MuonStep by, const T* direction, W* value, T* rounded) {
+  if (!by.record->taken) return;
+  double wide_rate = by.rate;
+  if (by.kept) wide_rate *= ::fmin(static_cast<double>(n) / static_cast<double>(*by.kept > 1 ? *by.kept : 1), most_cautious);
+  const W rate = static_cast<W>(wide_rate), shrink = static_cast<W>(by.shrink);
   for (index_t i = grid_thread(); i < n; i += grid_threads()) {
     const W p = shrink * (rounded ? current(value[i], rounded[i]) : value[i]) - rate * static_cast<W>(direction[i]);
     value[i] = p;
@@ -115,11 +115,10 @@ void keep_descending(Cuda, index_t n, const T* gradient, T* direction, index_t* 
 }
 /// See the CPU's; `rounded`, if not null, are the parameters.
 template <class T>
-void muon_apply(Cuda, index_t n, double rate, double shrink, const UpdateRecord* record, const T* direction, const index_t* kept,
-                Wide<T>* value, T* rounded) {
+void muon_apply(Cuda, index_t n, const MuonStep& by, const T* direction, Wide<T>* value, T* rounded) {
   if (n == 0) return;
-  cuda::launch("Muon", cuda::muon_apply_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n, rate,
-               static_cast<Wide<T>>(shrink), record, direction, kept, value, rounded);
+  cuda::launch("Muon", cuda::muon_apply_kernel<T, Wide<T>>, cuda::blocks_for(n), cuda::block_threads, 0, n, by, direction, value,
+               rounded);
 }
 
 }  // namespace attend::kernels

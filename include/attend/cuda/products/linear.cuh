@@ -86,15 +86,14 @@ bool linear_activation_forward(Cuda, ConstMatrix<T> x, ConstMatrix<T> weight, co
 
 namespace attend::cuda {
 
-/// dx[i] = slope(...) * dx[i] for an activation whose output y, or (GELU) whose input is known.
+/// dx[i] = slope(...) * dx[i] for an activation whose output y, or (with an input, then it is GELU) whose input is known.
 template <class T>
-__global__ void activation_gradient_kernel(index_t rows, index_t width, bool gelu, const T* y, const T* input,
-                                           index_t input_stride, T* dx) {
+__global__ void activation_gradient_kernel(index_t rows, index_t width, const T* y, kernels::Matrix<const T> input, T* dx) {
   using W = Wide<T>;
   for (index_t i = grid_thread(); i < rows * width; i += grid_threads()) {
     W slope = static_cast<W>(y[i]) > W(0) ? W(1) : W(0);
-    if (gelu) {
-      const W x = static_cast<W>(input[i / width * input_stride + i % width]);
+    if (input.data) {
+      const W x = static_cast<W>(input.data[i / width * input.stride + i % width]);
       const W t = cuda::tanh(W(0.79788456080286535588) * (x + W(0.044715) * x * x * x));
       slope = W(0.5) * (W(1) + t) + W(0.5) * x * (W(1) - t * t) * W(0.79788456080286535588) * (W(1) + W(3 * 0.044715) * x * x);
     }
@@ -106,22 +105,31 @@ __global__ void activation_gradient_kernel(index_t rows, index_t width, bool gel
 
 namespace attend::kernels {
 
-/// dx [rows, in] = (dy * weight) * slope of the activation that gave y,  dbias [in] = the sums of dx's columns; y and `aux` as
-/// `linear_activation_forward` left them. dx and y have no gaps between their rows.
+/// What `linear_activation_forward` left: its y, without gaps between its rows, and `aux`.
 template <class T>
-void linear_backward_input_activation(Cuda, ConstMatrix<T> dy, ConstMatrix<T> weight, bool gelu, const T* y, const void* aux,
-                                      Matrix<T> dx, T* dbias) {
+struct KeptActivation {
+  bool gelu = false;
+  const T* y = nullptr;
+  const void* aux = nullptr;
+};
+
+/// dx [rows, in] = (dy * weight) * slope of that activation,  dbias [in] = the sums of dx's columns. dx has no gaps between its
+/// rows.
+template <class T>
+void linear_backward_input_activation(Cuda, ConstMatrix<T> dy, ConstMatrix<T> weight, const KeptActivation<T>& kept, Matrix<T> dx,
+                                      T* dbias) {
   using W = Wide<T>;
+  const bool gelu = kept.gelu;
   const index_t rows = dx.rows, in = dx.columns, stride = cuda::aux_stride(!gelu, in);
   cuda::Product p(dy, weight, dx);
   p.epilogue = gelu ? cuda::Epilogue::gelu_gradient_bias : cuda::Epilogue::relu_gradient_bias;
   p.bias = dbias;
   p.aux_stride = stride;
-  p.aux = const_cast<void*>(aux);
+  p.aux = const_cast<void*>(kept.aux);
   if (cuda::Products::instance().run<T>(p, W(1), dy.data, weight.data, W(0), dx.data)) return;
   linear_backward_input(Cuda{}, dy, weight, dx, false);
   cuda::launch("feed_forward", cuda::activation_gradient_kernel<T>, cuda::blocks_for(rows * in), cuda::block_threads, 0, rows, in,
-               gelu, y, static_cast<const T*>(aux), stride, dx.data);
+               kept.y, Matrix<const T>{gelu ? static_cast<const T*>(kept.aux) : nullptr, rows, in, stride}, dx.data);
   linear_backward_bias(Cuda{}, dx, Gradient{dbias});
 }
 

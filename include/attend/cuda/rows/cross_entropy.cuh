@@ -13,15 +13,15 @@ inline constexpr int loss_threads = 1024;
 
 /// One block: scale[0] as in `loss_scale`.
 template <class W>
-__global__ void loss_scale_kernel(index_t rows, index_t classes, CrossEntropyOptions options, const token_t* labels, Fault* fault,
-                                  W* scale) {
+__global__ void loss_scale_kernel(kernels::LabelledRows of, Fault* fault, W* scale) {
+  const CrossEntropyOptions& options = of.options;
   static __shared__ int room[warp_threads];
   int count = 0;
 #pragma unroll 4
-  for (index_t r = threadIdx.x; r < rows; r += loss_threads) {
-    const token_t label = labels[r];
+  for (index_t r = threadIdx.x; r < of.rows; r += loss_threads) {
+    const token_t label = of.labels[r];
     if (label == options.ignore_index) continue;
-    if (label < 0 || label >= classes) report(fault, Fault::label, Context::cross_entropy, r, label, classes);
+    if (label < 0 || label >= of.classes) report(fault, Fault::label, Context::cross_entropy, r, label, of.classes);
     else ++count;
   }
   count = block_sum(count, room);
@@ -63,17 +63,28 @@ struct LogitGradient {
   }
 };
 
-/// A block for a row: its loss, its log-sum-exp where log_sums is not null, and where `gradient` is true, in place of the logits
-/// x (of which g is the address), their gradient.
+/// Logits, and where their gradient goes: to the same address.
+template <class T>
+struct LogitRows {
+  const T* x;
+  T* gradient;
+};
+
+/// A block for a row: its loss, its log-sum-exp where log_sums is not null, and where `gradient` is true, in place of the logits,
+/// their gradient.
 template <class T, class Row, bool gradient>
 __global__ void __launch_bounds__(wide_row_threads, Row::blocks)
-    cross_entropy_kernel(index_t rows, int classes, CrossEntropyOptions options, bool packs, const token_t* labels,
-                         const Wide<T>* scale, const T* x, T* g, Wide<T>* losses, Wide<T>* log_sums) {
+    cross_entropy_kernel(kernels::LabelledRows of, bool packs, const Wide<T>* scale, LogitRows<T> at, Wide<T>* losses,
+                         Wide<T>* log_sums) {
   using W = Wide<T>;
   static __shared__ W room[warp_threads];
-  for (index_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const index_t begin = r * classes;
-    const token_t label = labels[r];
+  const CrossEntropyOptions& options = of.options;
+  const int classes = static_cast<int>(of.classes);
+  const T* const x = at.x;
+  T* const g = at.gradient;
+  for (index_t r = blockIdx.x; r < of.rows; r += gridDim.x) {
+    const index_t begin = r * of.classes;
+    const token_t label = of.labels[r];
     const Row row(x, begin, classes, packs);
     LogSum<W> all;
     W plain(0);
@@ -105,14 +116,13 @@ __global__ void __launch_bounds__(wide_row_threads, Row::blocks)
 /// A block for a row: dlogits from the logits and their log-sum-exp.
 template <class T>
 __global__ void __launch_bounds__(wide_row_threads)
-    cross_entropy_backward_kernel(index_t rows, int classes, CrossEntropyOptions options, bool packs, const T* x,
-                                  const token_t* labels, const Wide<T>* log_sums, const Wide<T>* scale, const Wide<T>* dloss,
-                                  T* dlogits) {
+    cross_entropy_backward_kernel(kernels::LabelledRows of, bool packs, const T* x, const Wide<T>* log_sums,
+                                  kernels::LossFactors<Wide<T>> by, T* dlogits) {
   using W = Wide<T>;
-  for (index_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const index_t begin = r * classes;
-    const ReadRow<T, wide_row_threads> row(x, begin, classes, packs);
-    const LogitGradient<W> slope(classes, options, labels[r], log_sums[r], scale[0] * dloss[0]);
+  for (index_t r = blockIdx.x; r < of.rows; r += gridDim.x) {
+    const index_t begin = r * of.classes;
+    const ReadRow<T, wide_row_threads> row(x, begin, static_cast<int>(of.classes), packs);
+    const LogitGradient<W> slope(of.classes, of.options, of.labels[r], log_sums[r], by.scale[0] * by.dloss[0]);
     row.for_each([&](int c, auto& v) {
       slope.at(c, v, v);
       store_narrow<sizeof(v) / sizeof(W)>(dlogits + begin + c, v);
@@ -120,20 +130,21 @@ __global__ void __launch_bounds__(wide_row_threads)
   }
 }
 
-/// A block for a pair of rows, x[r] and y[r], which become their gradients: see `r_drop_in_place`.
+/// A block for a pair of rows, which become their gradients: see `r_drop_in_place`.
 template <class T>
 __global__ void __launch_bounds__(wide_row_threads)
-    r_drop_kernel(index_t rows, int classes, CrossEntropyOptions options, const token_t* labels, const Wide<T>* scale, T* x, T* y,
-                  Wide<T>* x_losses, Wide<T>* y_losses) {
+    r_drop_kernel(kernels::LabelledRows of, const Wide<T>* scale, kernels::DropPass<T> x, kernels::DropPass<T> y) {
   using W = Wide<T>;
+  const CrossEntropyOptions& options = of.options;
+  const int classes = static_cast<int>(of.classes);
   static __shared__ W room[warp_threads];
   const W smoothing = static_cast<W>(options.smoothing), alpha = static_cast<W>(options.r_drop), factor = scale[0];
-  for (index_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    T *const u = x + r * classes, *const v = y + r * classes;
-    const token_t label = labels[r];
+  for (index_t r = blockIdx.x; r < of.rows; r += gridDim.x) {
+    T *const u = x.logits + r * classes, *const v = y.logits + r * classes;
+    const token_t label = of.labels[r];
     if (label == options.ignore_index || label < 0 || label >= classes) {
       for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) u[c] = v[c] = T(0);
-      if (threadIdx.x == 0) x_losses[r] = y_losses[r] = W(0);
+      if (threadIdx.x == 0) x.losses[r] = y.losses[r] = W(0);
       continue;
     }
     const W u_hit = static_cast<W>(u[label]), v_hit = static_cast<W>(v[label]);  // read before anything of the rows is written
@@ -156,8 +167,8 @@ __global__ void __launch_bounds__(wide_row_threads)
     from_u = block_sum(from_u, room), from_v = block_sum(from_v, room);
     if (threadIdx.x == 0) {
       const W n = static_cast<W>(classes), share = alpha / 4 * (from_u + from_v);
-      x_losses[r] = (W(1) - smoothing) * (u_sum - u_hit) + smoothing * (u_sum - u_plain / n) + share;
-      y_losses[r] = (W(1) - smoothing) * (v_sum - v_hit) + smoothing * (v_sum - v_plain / n) + share;
+      x.losses[r] = (W(1) - smoothing) * (u_sum - u_hit) + smoothing * (u_sum - u_plain / n) + share;
+      y.losses[r] = (W(1) - smoothing) * (v_sum - v_hit) + smoothing * (v_sum - v_plain / n) + share;
     }
     const W even = smoothing / static_cast<W>(classes) * factor, pull = alpha / 2 * factor;
     for (int c = static_cast<int>(threadIdx.x); c < classes; c += wide_row_threads) {
@@ -174,16 +185,14 @@ __global__ void __launch_bounds__(wide_row_threads)
 namespace attend::kernels {
 
 /// -1 without a look: on this device `loss_scale` looks at the labels, and nobody waits for what it finds.
-inline index_t find_bad_label(Cuda, index_t /*rows*/, index_t /*classes*/, token_t /*ignore_index*/, const token_t* /*labels*/) {
-  return -1;
-}
+inline index_t find_bad_label(Cuda, const LabelledRows& /*of*/) { return -1; }
 
 /// scale[0] = what the sum of the losses is multiplied by: for the mean, 1 / how many labels count (at least 1). A label that is
 /// neither `ignore_index` nor in [0, classes) is reported, and counts for nothing here and below.
 template <class W>
-void loss_scale(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels, W* scale) {
-  cuda::launch("cross_entropy", cuda::loss_scale_kernel<W>, 1, cuda::loss_threads, 0, rows, classes, options, labels,
-               cuda::Context::instance().fault(), scale);
+void loss_scale(Cuda, const LabelledRows& of, W* scale) {
+  cuda::launch("cross_entropy", cuda::loss_scale_kernel<W>, 1, cuda::loss_threads, 0, of, cuda::Context::instance().fault(),
+               scale);
 }
 
 /// loss[0] = scale[0] times the sum of n losses, added up in double.
@@ -194,39 +203,36 @@ void sum_losses(Cuda, index_t n, const W* losses, const W* scale, W* loss) {
 
 /// losses[r]: the cross-entropy of row r, 0 where its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
 template <class T>
-void cross_entropy_forward(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const T* logits,
-                           const token_t* labels, Wide<T>* losses, Wide<T>* log_sums) {
+void cross_entropy_forward(Cuda, const LabelledRows& of, const T* logits, Wide<T>* losses, Wide<T>* log_sums) {
   using namespace cuda;
-  if (rows == 0) return;
+  if (of.rows == 0) return;
   const Wide<T>* const no_scale = nullptr;
-  T* const no_gradient = nullptr;
-  launch("cross_entropy", cross_entropy_kernel<T, ReadRow<T, wide_row_threads>, false>, blocks_for(rows, 1), wide_row_threads, 0,
-         rows, static_cast<int>(classes), options, aligned(logits), labels, no_scale, logits, no_gradient, losses, log_sums);
+  launch("cross_entropy", cross_entropy_kernel<T, ReadRow<T, wide_row_threads>, false>, blocks_for(of.rows, 1), wide_row_threads,
+         0, of, aligned(logits), no_scale, LogitRows<T>{logits, nullptr}, losses, log_sums);
 }
 
 /// dlogits = scale[0] * dloss[0] * (softmax - target) per row, 0 for ignored rows.
 template <class T>
-void cross_entropy_backward(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const T* logits,
-                            const token_t* labels, const Wide<T>* log_sums, const Wide<T>* scale, const Wide<T>* dloss,
-                            T* dlogits) {
+void cross_entropy_backward(Cuda, const LabelledRows& of, const T* logits, const Wide<T>* log_sums,
+                            const LossFactors<Wide<T>>& by, T* dlogits) {
   using namespace cuda;
-  if (rows == 0) return;
-  launch("cross_entropy", cross_entropy_backward_kernel<T>, blocks_for(rows, 1), wide_row_threads, 0, rows,
-         static_cast<int>(classes), options, aligned(logits, dlogits), logits, labels, log_sums, scale, dloss, dlogits);
+  if (of.rows == 0) return;
+  launch("cross_entropy", cross_entropy_backward_kernel<T>, blocks_for(of.rows, 1), wide_row_threads, 0, of,
+         aligned(logits, dlogits), logits, log_sums, by, dlogits);
 }
 
 /// Both at once: `logits` becomes the gradient for a dloss of 1.
 template <class T>
-void cross_entropy_in_place(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels,
-                            const Wide<T>* scale, T* logits, Wide<T>* losses) {
+void cross_entropy_in_place(Cuda, const LabelledRows& of, const Wide<T>* scale, T* logits, Wide<T>* losses) {
   using namespace cuda;
-  if (rows == 0) return;
+  if (of.rows == 0) return;
+  const index_t classes = of.classes;
   constexpr int threads = wide_row_threads, piece = threads * Pack<T>::count;
   const bool packs = aligned(logits);
   Wide<T>* const no_log_sums = nullptr;
   const auto run = [&](auto kernel) {
-    launch("cross_entropy", kernel, blocks_for(rows, 1), threads, 0, rows, static_cast<int>(classes), options, packs, labels,
-           scale, logits, logits, losses, no_log_sums);
+    launch("cross_entropy", kernel, blocks_for(of.rows, 1), threads, 0, of, packs, scale, LogitRows<T>{logits, logits}, losses,
+           no_log_sums);
   };
   // Rows that fit stay in registers from the first pass to the second.
   if (packs && classes <= 4 * piece) run(cross_entropy_kernel<T, HeldRow<T, threads, 4>, true>);
@@ -235,14 +241,12 @@ void cross_entropy_in_place(Cuda, index_t rows, index_t classes, const CrossEntr
   else run(cross_entropy_kernel<T, ReadRow<T, threads>, true>);
 }
 
-/// For `rows` pairs of rows x[r] and y[r] that have label r: the losses of each with R-Drop's share, and x and y become their
-/// gradients for a dloss of 1.
+/// Two passes over the same rows: the losses of each with R-Drop's share, and their logits become their gradients for a dloss of
+/// 1.
 template <class T>
-void r_drop_in_place(Cuda, index_t rows, index_t classes, const CrossEntropyOptions& options, const token_t* labels,
-                     const Wide<T>* scale, T* x, T* y, Wide<T>* x_losses, Wide<T>* y_losses) {
-  if (rows == 0) return;
-  cuda::launch("cross_entropy", cuda::r_drop_kernel<T>, cuda::blocks_for(rows, 1), cuda::wide_row_threads, 0, rows,
-               static_cast<int>(classes), options, labels, scale, x, y, x_losses, y_losses);
+void r_drop_in_place(Cuda, const LabelledRows& of, const Wide<T>* scale, const DropPass<T>& x, const DropPass<T>& y) {
+  if (of.rows == 0) return;
+  cuda::launch("cross_entropy", cuda::r_drop_kernel<T>, cuda::blocks_for(of.rows, 1), cuda::wide_row_threads, 0, of, scale, x, y);
 }
 
 /// Of `rows` rows, those whose logits exist at a time in `linear_cross_entropy`. Some thousand: x's gradient is a product with

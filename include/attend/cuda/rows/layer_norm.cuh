@@ -28,10 +28,22 @@ void layer_norm_rows(const char* operation, const NormOfRows<T>& norm, const Inp
   run(layer_norm_long_kernel<T, Input>, 1);
 }
 
-/// The backward of a layer norm whose gradient dx goes to `output`. `vectors` as above.
+/// What the backward of a norm reads.
+template <class T>
+struct NormBackwardInput {
+  const T *dy, *x;
+  NormStatistics<T> kept;
+};
+
+/// The backward of a layer norm whose gradient dx goes to `output`, those of gamma and beta where `gradients` says. `vectors` as
+/// above.
 template <class T, class Output>
-void layer_norm_rows_backward(const char* operation, const NormOfRows<T>& norm, const T* dy, const T* x, NormStatistics<T> kept,
-                              const Output& output, bool vectors, Gradient<T> dgamma, Gradient<T> dbeta) {
+void layer_norm_rows_backward(const char* operation, const NormOfRows<T>& norm,
+                              const std::type_identity_t<NormBackwardInput<T>>& input, const Output& output, bool vectors,
+                              const kernels::NormGradients<T>& gradients) {
+  const T *const dy = input.dy, *const x = input.x;
+  const NormStatistics<T> kept = input.kept;
+  const Gradient<T> dgamma = gradients.gamma, dbeta = gradients.beta;
   const index_t rows = norm.rows, n = norm.layout.width;
   const bool affine = dgamma || dbeta;
   constexpr int V = Pack<T>::count, warp = warp_threads, block = block_threads, most = norm_values<T>;
@@ -85,8 +97,8 @@ void layer_norm_forward(Cuda, const NormOfRows<T>& norm, const T* x, T* y, NormS
 template <class T>
 void layer_norm_backward(Cuda, const NormOfRows<T>& norm, const T* dy, const T* x, NormStatistics<T> kept,
                          const NormGradients<T>& gradients) {
-  cuda::layer_norm_rows_backward("layer_norm", norm, dy, x, kept, cuda::NormOutput<T>{gradients.x},
-                                 cuda::aligned(gradients.x.data), gradients.gamma, gradients.beta);
+  cuda::layer_norm_rows_backward("layer_norm", norm, {dy, x, kept}, cuda::NormOutput<T>{gradients.x},
+                                 cuda::aligned(gradients.x.data), gradients);
 }
 
 }  // namespace attend::kernels

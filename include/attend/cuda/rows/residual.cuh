@@ -29,7 +29,7 @@ template <class T>
 void add_dropout_forward(Cuda, index_t n, const DropoutMask& mask, const T* x, const T* branch, T* y) {
   const cuda::Inputs<T, 2> in{{x, branch}};
   if (mask.threshold == 0) cuda::elementwise("add_dropout", n, cuda::Plus{}, in, 0, y);
-  else cuda::elementwise("add_dropout", n, cuda::dropout_factors<T>(mask), cuda::AddMasked{}, in, 0, y);
+  else cuda::elementwise("add_dropout", n, cuda::MaskedFunction{cuda::dropout_factors<T>(mask), cuda::AddMasked{}}, in, 0, y);
 }
 
 }  // namespace attend::kernels

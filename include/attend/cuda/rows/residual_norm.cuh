@@ -2,6 +2,7 @@
 
 #include "attend/cuda/elements/dropout.cuh"
 #include "attend/cuda/rows/layer_norm.cuh"
+#include "attend/kernels/residual.hpp"
 
 namespace attend::cuda {
 
@@ -79,19 +80,19 @@ namespace attend::kernels {
 
 /// See the CPU's.
 template <class T>
-void add_dropout_norm_forward(Cuda, const NormOfRows<T>& norm, const DropoutMask& mask, const T* x, const T* branch, T* sum, T* y,
-                              NormStatistics<T> kept) {
-  const cuda::ResidualInput<T> input{x, branch, sum, cuda::dropout_factors<T>(mask)};
-  cuda::layer_norm_rows("add_dropout_norm", norm, input, y, kept, cuda::aligned(x, branch, sum));
+void add_dropout_norm_forward(Cuda, const NormOfRows<T>& norm, const ResidualSum<T>& in, T* y, NormStatistics<T> kept) {
+  const cuda::ResidualInput<T> input{in.x, in.branch, in.sum, cuda::dropout_factors<T>(in.mask)};
+  cuda::layer_norm_rows("add_dropout_norm", norm, input, y, kept, cuda::aligned(in.x, in.branch, in.sum));
 }
 
 /// See the CPU's.
 template <class T>
-void add_dropout_norm_backward(Cuda, const NormOfRows<T>& norm, const DropoutMask& mask, const T* dy, const T* sum,
-                               NormStatistics<T> kept, const NormGradients<T>& gradients, T* dbranch) {
-  const cuda::ResidualOutput<T> output{gradients.x, dbranch, cuda::dropout_factors<T>(mask)};
-  cuda::layer_norm_rows_backward("add_dropout_norm", norm, dy, sum, kept, output, cuda::aligned(gradients.x.data, dbranch),
-                                 gradients.gamma, gradients.beta);
+void add_dropout_norm_backward(Cuda, const NormOfRows<T>& norm, const T* dy, const T* sum, NormStatistics<T> kept,
+                               const ResidualGradients<T>& gradients) {
+  const NormGradients<T>& of_norm = gradients.norm;
+  const cuda::ResidualOutput<T> output{of_norm.x, gradients.branch, cuda::dropout_factors<T>(gradients.mask)};
+  cuda::layer_norm_rows_backward("add_dropout_norm", norm, {dy, sum, kept}, output,
+                                 cuda::aligned(of_norm.x.data, gradients.branch), of_norm);
 }
 
 }  // namespace attend::kernels

@@ -4,6 +4,7 @@
 
 #include "attend/cuda/device/launch.cuh"
 #include "attend/cuda/rows/row.cuh"
+#include "attend/kernels/matrix.hpp"
 
 namespace attend::cuda {
 
@@ -36,9 +37,9 @@ __global__ void softmax_kernel(index_t rows, int n, bool packs, const T* x, Y* y
   }
 }
 
-/// dx = keep * dx + the gradient of a row through its softmax y, or its logarithm y.
+/// dx = the gradient of a row through its softmax y, or its logarithm y.
 template <class T, int threads, bool logs>
-__global__ void softmax_backward_kernel(index_t rows, int n, bool packs, const T* dy, const T* y, Wide<T> keep, T* dx) {
+__global__ void softmax_backward_kernel(index_t rows, int n, bool packs, const T* dy, const T* y, kernels::Gradient<T> dx) {
   using W = Wide<T>;
   static __shared__ W room[warp_threads];
   const auto teams = static_cast<index_t>(blockDim.x) / threads;
@@ -61,7 +62,7 @@ __global__ void softmax_backward_kernel(index_t rows, int n, bool packs, const T
       load_wide<count>(y + begin + c, out);
 #pragma unroll
       for (int i = 0; i < count; ++i) d[i] = logs ? d[i] - exp(out[i]) * sum : out[i] * (d[i] - sum);
-      keep_and_store<count>(dx + begin + c, d, keep);
+      keep_and_store<count>(dx.data + begin + c, d, W(dx.add));
     });
   }
 }
@@ -80,17 +81,15 @@ void softmax_rows(const char* operation, index_t rows, index_t n, const T* x, Y*
 }
 /// The backward of softmax_rows.
 template <bool logs, class T>
-void softmax_rows_backward(const char* operation, index_t rows, index_t n, const T* dy, const T* y, Wide<T> keep, T* dx) {
+void softmax_rows_backward(const char* operation, index_t rows, index_t n, const T* dy, const T* y, kernels::Gradient<T> dx) {
   if (rows == 0 || n == 0) return;
-  const bool packs = aligned(dy, y, dx);
+  const bool packs = aligned(dy, y, dx.data);
   const int width = static_cast<int>(n);
   constexpr int warp = warp_threads, block = wide_row_threads, most = 32 * warp_threads;
   if (n <= most)
     launch(operation, softmax_backward_kernel<T, warp, logs>, blocks_for(rows, block_threads / warp), block_threads, 0, rows,
-           width, packs, dy, y, keep, dx);
-  else
-    launch(operation, softmax_backward_kernel<T, block, logs>, blocks_for(rows, 1), block, 0, rows, width, packs, dy, y, keep,
-           dx);
+           width, packs, dy, y, dx);
+  else launch(operation, softmax_backward_kernel<T, block, logs>, blocks_for(rows, 1), block, 0, rows, width, packs, dy, y, dx);
 }
 
 }  // namespace attend::cuda
@@ -103,10 +102,10 @@ void softmax_forward(Cuda, index_t rows, index_t n, const T* x, T* y) {
   cuda::softmax_rows<false>("softmax", rows, n, x, y);
 }
 
-/// dx = keep * dx + y * (dy - sum(dy * y)); keep is 0 (dx need not hold anything yet) or 1.
+/// dx = y * (dy - sum(dy * y)).
 template <class T>
-void softmax_backward(Cuda, index_t rows, index_t n, const T* dy, const T* y, std::type_identity_t<Wide<T>> keep, T* dx) {
-  cuda::softmax_rows_backward<false>("softmax", rows, n, dy, y, keep, dx);
+void softmax_backward(Cuda, index_t rows, index_t n, const T* dy, const T* y, Gradient<T> dx) {
+  cuda::softmax_rows_backward<false>("softmax", rows, n, dy, y, dx);
 }
 
 /// y = x - max - log(sum(exp(x - max))) over rows of width n; a row of minus infinities stays so. y may be x where the types
@@ -116,10 +115,10 @@ void log_softmax_forward(Cuda, index_t rows, index_t n, const T* x, Y* y) {
   cuda::softmax_rows<true>("log_softmax", rows, n, x, y);
 }
 
-/// dx = keep * dx + dy - exp(y) * sum(dy).
+/// dx = dy - exp(y) * sum(dy).
 template <class T>
-void log_softmax_backward(Cuda, index_t rows, index_t n, const T* dy, const T* y, std::type_identity_t<Wide<T>> keep, T* dx) {
-  cuda::softmax_rows_backward<true>("log_softmax", rows, n, dy, y, keep, dx);
+void log_softmax_backward(Cuda, index_t rows, index_t n, const T* dy, const T* y, Gradient<T> dx) {
+  cuda::softmax_rows_backward<true>("log_softmax", rows, n, dy, y, dx);
 }
 
 }  // namespace attend::kernels

@@ -5,6 +5,7 @@
 
 #include "attend/cuda/device/memory.cuh"
 #include "attend/cuda/rows/row.cuh"
+#include "attend/kernels/constrain.hpp"
 
 namespace attend::cuda {
 
@@ -13,11 +14,11 @@ struct Entry {
   index_t row;
   token_t column;
 };
-/// The places (rows[i], columns[i]) on the device.
-inline Buffer<Entry> upload_entries(index_t count, const index_t* rows, const token_t* columns) {
+/// The places on the device.
+inline Buffer<Entry> upload_entries(const kernels::Entries& at) {
   std::vector<Entry> entries;
-  entries.reserve(static_cast<std::size_t>(count));
-  for (index_t i = 0; i < count; ++i) entries.push_back({rows[i], columns[i]});
+  entries.reserve(static_cast<std::size_t>(at.count));
+  for (index_t i = 0; i < at.count; ++i) entries.push_back({at.rows[i], at.columns[i]});
   return upload(entries);
 }
 
@@ -93,34 +94,32 @@ __global__ void __launch_bounds__(block_threads)
 
 namespace attend::kernels {
 
-/// values[i] = x[rows[i], columns[i]] for i < count. rows and columns are host memory.
+/// values[i] = what x has at place i.
 template <class T>
-void take_entries(Cuda, index_t count, index_t width, const index_t* rows, const token_t* columns, const T* x, T* values) {
-  if (count == 0) return;
-  const auto entries = cuda::upload_entries(count, rows, columns);
-  cuda::launch("take_entries", cuda::take_entries_kernel<T>, cuda::blocks_for(count), cuda::block_threads, 0, count, width,
+void take_entries(Cuda, const Entries& at, index_t width, const T* x, T* values) {
+  if (at.count == 0) return;
+  const auto entries = cuda::upload_entries(at);
+  cuda::launch("take_entries", cuda::take_entries_kernel<T>, cuda::blocks_for(at.count), cuda::block_threads, 0, at.count, width,
                entries.data(), x, values);
 }
 
-/// x[rows[i], columns[i]] = value for i < count. rows and columns are host memory.
+/// What x has at each place becomes `value`.
 template <class T>
-void set_entries(Cuda, index_t count, index_t width, const index_t* rows, const token_t* columns, std::type_identity_t<T> value,
-                 T* x) {
-  if (count == 0) return;
-  const auto entries = cuda::upload_entries(count, rows, columns);
-  cuda::launch("set_entries", cuda::set_entries_kernel<T>, cuda::blocks_for(count), cuda::block_threads, 0, count, width,
+void set_entries(Cuda, const Entries& at, index_t width, std::type_identity_t<T> value, T* x) {
+  if (at.count == 0) return;
+  const auto entries = cuda::upload_entries(at);
+  cuda::launch("set_entries", cuda::set_entries_kernel<T>, cuda::blocks_for(at.count), cuda::block_threads, 0, at.count, width,
                entries.data(), value, x);
 }
 
-/// x[rows[i], columns[i]] is multiplied by `factor` where it is below 0, and divided by it where it is above, for i < count: a
-/// factor above 1 lowers it either way. No place is named twice. rows and columns are host memory.
+/// What x has at each place is multiplied by `factor` where it is below 0, and divided by it where it is above: a factor above 1
+/// lowers it either way. No place is named twice.
 template <class T>
-void scale_entries(Cuda, index_t count, index_t width, const index_t* rows, const token_t* columns,
-                   std::type_identity_t<T> factor, T* x) {
-  if (count == 0) return;
-  const auto entries = cuda::upload_entries(count, rows, columns);
-  cuda::launch("scale_entries", cuda::scale_entries_kernel<T>, cuda::blocks_for(count), cuda::block_threads, 0, count, width,
-               entries.data(), static_cast<Wide<T>>(factor), x);
+void scale_entries(Cuda, const Entries& at, index_t width, std::type_identity_t<T> factor, T* x) {
+  if (at.count == 0) return;
+  const auto entries = cuda::upload_entries(at);
+  cuda::launch("scale_entries", cuda::scale_entries_kernel<T>, cuda::blocks_for(at.count), cuda::block_threads, 0, at.count,
+               width, entries.data(), static_cast<Wide<T>>(factor), x);
 }
 
 /// x[r, column] += value for every row r. x [rows, width].
@@ -131,14 +130,13 @@ void add_to_column(Cuda, index_t rows, index_t width, token_t column, std::type_
                column, static_cast<Wide<T>>(value), x);
 }
 
-/// Row rows[i] becomes minus infinity but for x[rows[i], columns[i]] = values[i], for i < count. rows and columns are host
-/// memory.
+/// The row of place i becomes minus infinity but for values[i] at that place.
 template <class T>
-void keep_entries(Cuda, index_t count, index_t width, const index_t* rows, const token_t* columns, const T* values, T* x) {
-  if (count == 0) return;
-  const auto entries = cuda::upload_entries(count, rows, columns);
-  cuda::launch("keep_entries", cuda::keep_entries_kernel<T>, cuda::blocks_for(count, 1), cuda::block_threads, 0, count, width,
-               entries.data(), values, x);
+void keep_entries(Cuda, const Entries& at, index_t width, const T* values, T* x) {
+  if (at.count == 0) return;
+  const auto entries = cuda::upload_entries(at);
+  cuda::launch("keep_entries", cuda::keep_entries_kernel<T>, cuda::blocks_for(at.count, 1), cuda::block_threads, 0, at.count,
+               width, entries.data(), values, x);
 }
 
 }  // namespace attend::kernels
@@ -146,37 +144,33 @@ void keep_entries(Cuda, index_t count, index_t width, const index_t* rows, const
 namespace attend::cuda {
 
 template <bool given, class T>
-void restrict_rows(const char* name, index_t count, index_t width, const index_t* rows, const index_t* begins,
-                   const index_t* lengths, const token_t* columns, T* x) {
-  if (count == 0) return;
-  std::vector<KeptColumns> lists;
+void restrict_rows(const char* name, const kernels::ColumnLists& lists, index_t width, T* x) {
+  if (lists.count == 0) return;
+  std::vector<KeptColumns> kept;
   index_t total = 0;
-  for (index_t i = 0; i < count; total += lengths[i++]) lists.push_back({rows[i], begins[i], lengths[i], total});
-  const auto device_lists = upload(lists);
+  for (index_t i = 0; i < lists.count; total += lists.lengths[i++])
+    kept.push_back({lists.rows[i], lists.begins[i], lists.lengths[i], total});
+  const auto device_lists = upload(kept);
   const Buffer<T> waiting(total);
-  launch(name, restrict_rows_kernel<T, given>, blocks_for(count, 1), block_threads, 0, count, width, device_lists.data(), columns,
-         waiting.data(), x);
+  launch(name, restrict_rows_kernel<T, given>, blocks_for(lists.count, 1), block_threads, 0, lists.count, width,
+         device_lists.data(), lists.columns, waiting.data(), x);
 }
 
 }  // namespace attend::cuda
 
 namespace attend::kernels {
 
-/// Row rows[i] keeps `lengths[i]` of its columns, those that are listed from columns[begins[i]] on, and becomes minus infinity
-/// elsewhere; what is kept becomes x - log(sum of exp x over it). rows, begins and lengths are host memory; the columns of a list
-/// are distinct.
+/// The rows keep the columns that are listed, and become minus infinity elsewhere; what is kept becomes x - log(sum of exp x over
+/// it). The columns of a list are distinct.
 template <class T>
-void restrict_rows(Cuda, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
-                   const token_t* columns, T* x) {
-  cuda::restrict_rows<true>("restrict_rows", count, width, rows, begins, lengths, columns, x);
+void restrict_rows(Cuda, const ColumnLists& lists, index_t width, T* x) {
+  cuda::restrict_rows<true>("restrict_rows", lists, width, x);
 }
 
-/// Row rows[i] keeps `lengths[i]` of its columns as they are, those that are listed from columns[begins[i]] on, and becomes minus
-/// infinity elsewhere. rows, begins and lengths are host memory.
+/// The rows keep the columns that are listed as they are, and become minus infinity elsewhere.
 template <class T>
-void keep_listed(Cuda, index_t count, index_t width, const index_t* rows, const index_t* begins, const index_t* lengths,
-                 const token_t* columns, T* x) {
-  cuda::restrict_rows<false>("keep_listed", count, width, rows, begins, lengths, columns, x);
+void keep_listed(Cuda, const ColumnLists& lists, index_t width, T* x) {
+  cuda::restrict_rows<false>("keep_listed", lists, width, x);
 }
 
 }  // namespace attend::kernels

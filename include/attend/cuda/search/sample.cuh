@@ -67,19 +67,37 @@ struct Draw {
   index_t row;
   double uniform;
 };
+/// All of them, on the device, and whether rows can be read in packs.
+struct Draws {
+  index_t count;
+  const Draw* list;
+  bool packs;
+};
+
+/// What is kept of every row: kernels::SampledTokens in the numbers that the kernel computes with.
+template <class W>
+struct KeptOfRows {
+  W sharpness;
+  int top_k;
+  double top_p;
+  W margin;
+};
 
 /// A block for a draw.
 template <class T>
 __global__ void __launch_bounds__(wide_row_threads, 1)
-    sample_kernel(index_t draws, int n, Wide<T> sharpness, int top_k, double top_p, Wide<T> margin, bool packs, const Draw* list,
-                  const T* x, Fault* fault, T* values, token_t* indices) {
+    sample_kernel(KeptOfRows<Wide<T>> of, Draws draws, kernels::Matrix<const T> all, Fault* fault, T* values, token_t* indices) {
   using W = Wide<T>;
+  const T* const x = all.data;
+  const int n = static_cast<int>(all.columns), top_k = of.top_k;
+  const double top_p = of.top_p;
+  const W sharpness = of.sharpness, margin = of.margin;
   static __shared__ SelectionRoom<W> room;
   static __shared__ W max_room[warp_threads];
-  for (index_t d = blockIdx.x; d < draws; d += gridDim.x) {
-    const Draw draw = list[d];
-    const T* const from = x + draw.row * n;
-    const ReadRow<T, wide_row_threads> row(x, draw.row * n, n, packs);
+  for (index_t d = blockIdx.x; d < draws.count; d += gridDim.x) {
+    const Draw draw = draws.list[d];
+    const T* const from = x + draw.row * all.stride;
+    const ReadRow<T, wide_row_threads> row(x, draw.row * all.stride, n, draws.packs);
     W own = -infinity<W>();
     bool numbers = true;
     row.for_each([&](int, const auto& v) {
@@ -120,26 +138,20 @@ __global__ void __launch_bounds__(wide_row_threads, 1)
 
 namespace attend::kernels {
 
-/// Draws indices[d] from row rows[d] of the log-probabilities x [., width], for d < draws, and gives values[d] = x at it.
-/// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
-/// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
-/// as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is minus
-/// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. The draws are the processor's,
-/// but for a `uniform` within the rounding of its sums. A NaN is reported.
+/// See the CPU's. The draws are the processor's, but for a `uniform` within the rounding of its sums. A NaN is reported.
 template <class T>
-void sample_rows(Cuda, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,
-                 const index_t* rows, const double* uniforms, const T* x, T* values, token_t* indices) {
+void sample_rows(Cuda, const SampledTokens& from, const Draws& draws, ConstMatrix<T> x, T* values, token_t* indices) {
   using W = Wide<T>;
-  if (draws == 0) return;
+  if (draws.count == 0) return;
   std::vector<cuda::Draw> list;
-  for (index_t d = 0; d < draws; ++d) list.push_back({rows[d], uniforms[d]});
+  for (index_t d = 0; d < draws.count; ++d) list.push_back({draws.rows[d], draws.uniforms[d]});
   const auto device_list = cuda::upload(list);
-  const auto sharpness = static_cast<W>(std::clamp(1 / temperature, 1e-30, 1e30));  // 0 * infinity is NaN
-  const W margin = detail::min_p_margin(min_p, sharpness);
-  const index_t kept = top_k > 0 ? std::min(top_k, width) : width;
-  cuda::launch("sample", cuda::sample_kernel<T>, cuda::blocks_for(draws, 1), cuda::wide_row_threads, 0, draws,
-               static_cast<int>(width), sharpness, static_cast<int>(kept), top_p, margin, cuda::aligned(x), device_list.data(), x,
-               cuda::Context::instance().fault(), values, indices);
+  const auto sharpness = static_cast<W>(std::clamp(1 / from.temperature, 1e-30, 1e30));  // 0 * infinity is NaN
+  const index_t kept = from.top_k > 0 ? std::min(from.top_k, x.columns) : x.columns;
+  const cuda::KeptOfRows<W> of{sharpness, static_cast<int>(kept), from.top_p, detail::min_p_margin(from.min_p, sharpness)};
+  cuda::launch("sample", cuda::sample_kernel<T>, cuda::blocks_for(draws.count, 1), cuda::wide_row_threads, 0, of,
+               cuda::Draws{draws.count, device_list.data(), cuda::aligned(x.data)}, x, cuda::Context::instance().fault(), values,
+               indices);
 }
 
 }  // namespace attend::kernels
