@@ -44,10 +44,30 @@ class OptionFlags {
       if (flag.option->count() > 0) flag.copy(given, base);
     return base;
   }
+  /// The flags that the command line has: call(flag, field).
+  template <class F>
+  void for_each_given(F&& call) const {
+    for (const auto& flag : flags_)
+      if (flag.option->count() > 0) call(flag.name, flag.field);
+  }
+  /// Sets those fields of options of another kind that are called as what the command line has.
+  template <attend::OptionsWithFields Other>
+  void put_into(Other& other) const {
+    for_each_given([&](const std::string& /*flag*/, const std::string& field) {
+      O::fields([&](const char* name, auto from, const auto&...) {
+        if (name != field) return;
+        Other::fields([&](const char* others_name, auto to, const auto&...) {
+          if constexpr (std::is_same_v<std::remove_cvref_t<decltype(other.*to)>, std::remove_cvref_t<decltype(given.*from)>>)
+            if (others_name == field) other.*to = given.*from;
+        });
+      });
+    });
+  }
 
  private:
   struct Entry {
     CLI::Option* option;
+    std::string name, field;
     std::function<void(const O& from, O& to)> copy;
   };
 
@@ -74,7 +94,8 @@ class OptionFlags {
     CLI::Option* option = nullptr;
     std::string preset;
     if constexpr (std::is_same_v<V, bool>) {
-      option = app.add_flag(name, value, flag.text);
+      if (value) option = app.add_option(name, value, flag.text)->type_name("BOOL");  // so that it can be said to be false
+      else option = app.add_flag(name, value, flag.text);
     } else if constexpr (attend::NamedEnum<V>) {
       option = app.add_option_function<std::string>(
           name, [&value](const std::string& text) { value = *attend::value_named<V>(text); }, flag.text);
@@ -95,7 +116,7 @@ class OptionFlags {
     }
     if (shows_defaults && !preset.empty()) option->default_str(preset);
     option->group(group);
-    flags_.push_back({option, [field](const O& from, O& to) { field(to) = field(from); }});
+    flags_.push_back({option, name, field_name, [field](const O& from, O& to) { field(to) = field(from); }});
   }
 
   template <class Number>

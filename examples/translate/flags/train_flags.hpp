@@ -1,9 +1,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "attend/train/completed.hpp"
 #include "option_flags.hpp"
@@ -14,9 +17,9 @@ namespace translate {
 struct TrainFlags {
   OptionFlags<attend::train::FitOptions> fit{{.best_by = attend::train::Metric::bleu}};
   std::string optimizer, schedule;
-  std::optional<double> learning_rate, matrix_rate, weight_decay, momentum;
+  OptionFlags<attend::optim::MuonOptions> of_optimizer;  ///< those that the other optimizers have go to them too
+  std::optional<double> learning_rate;
   std::optional<attend::index_t> warmup;
-  std::optional<bool> cautious;
   double minutes = 0;
 
   void add_to(CLI::App& app) {
@@ -35,16 +38,7 @@ struct TrainFlags {
                    "The highest, at the end of the warm-up; by the width with muon and adam, else 0.001; not with noam")
         ->check(CLI::Range(1e-12, 1e3))
         ->group(group);
-    app.add_option("--matrix-rate", matrix_rate, "Of muon: the matrices' learning rate as a share of the others' (0.8)")
-        ->check(CLI::Range(1e-6, 1e3))
-        ->group(group);
-    app.add_option("--weight-decay", weight_decay, "Of muon, adamw and sgd (0.2, 0.01 and 0)")
-        ->check(CLI::Range(0.0, 1e9))
-        ->group(group);
-    app.add_option("--cautious", cautious, "Of muon: no step moves a matrix's number uphill, by the batch's gradient (true)")
-        ->type_name("BOOL")
-        ->group(group);
-    app.add_option("--momentum", momentum, "Of muon and sgd (0.95 and 0.9)")->check(CLI::Range(0.0, 0.9999))->group(group);
+    of_optimizer.add_to(app, group, false);
     app.add_option("--schedule", schedule,
                    "How the learning rate goes on after the warm-up; linear and cosine fall to 0 at the end of the run (linear)")
         ->check(CLI::IsMember({"inverse_sqrt", "cosine", "linear", "constant", "noam"}))
@@ -67,12 +61,9 @@ struct TrainFlags {
     };
     goes_with(learning_rate.has_value(), "--learning-rate", schedule != "noam",
               "every --schedule but noam, which has a rate of its own");
-    goes_with(weight_decay.has_value(), "--weight-decay", !takes_adam(has_learnt), "--optimizer muon, adamw or sgd");
-    const bool may_be_muon = optimizer == "muon" || (optimizer.empty() && !has_learnt);
-    goes_with(matrix_rate.has_value(), "--matrix-rate", may_be_muon, "--optimizer muon");
-    goes_with(cautious.has_value(), "--cautious", may_be_muon, "--optimizer muon");
+    if (takes_adam(has_learnt)) check_optimizer("adam");
+    else if (!optimizer.empty()) check_optimizer(optimizer);
     goes_with(fit.given.keep_checkpoints > 0, "--keep-checkpoints", fit.given.checkpoint_every > 0, "--checkpoint-every");
-    goes_with(momentum.has_value(), "--momentum", !takes_adam(has_learnt) && optimizer != "adamw", "--optimizer muon or sgd");
   }
 
   /// What `fit` is to do with such a model and corpus. Throws ValueError if an option does not go with the others.
@@ -93,19 +84,11 @@ struct TrainFlags {
     std::visit(
         [&](auto& chosen) {
           chosen.learning_rate = learning_rate.value_or(chosen.learning_rate * (has_learnt ? 0.2 : 1.0));
-          // Adam has a weight decay too, but of another kind.
-          if constexpr (std::is_same_v<std::remove_cvref_t<decltype(chosen)>, optim::AdamOptions>)
-            check_value(!weight_decay, "train",
-                        "--weight-decay goes with --optimizer muon, adamw or sgd, and this run takes adam");
-          else chosen.weight_decay = weight_decay.value_or(chosen.weight_decay);
-          if constexpr (requires { chosen.cautious; }) chosen.cautious = cautious.value_or(chosen.cautious);
-          else check_value(!cautious, "train", "--cautious goes with --optimizer muon, and this run takes another");
-          if constexpr (requires { chosen.matrix_rate; }) chosen.matrix_rate = matrix_rate.value_or(chosen.matrix_rate);
-          else check_value(!matrix_rate, "train", "--matrix-rate goes with --optimizer muon, and this run takes another");
-          if constexpr (requires { chosen.momentum; }) chosen.momentum = momentum.value_or(chosen.momentum);
-          else check_value(!momentum, "train", "--momentum goes with --optimizer muon or sgd, and this run takes adam");
+          if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(chosen)>, optim::AdamOptions>) of_optimizer.put_into(chosen);
         },
         *o.optimizer);
+    const std::string kind(optim::optimizer_name(*o.optimizer));
+    check_optimizer(kind, ", and this run takes " + kind);
     if (warmup || schedule == "noam") {
       auto how = train::automatic_schedule(*o.optimizer, o.epochs > 0 || o.max_steps > 0 || o.max_seconds > 0);
       if (!schedule.empty()) how.kind = from_name<optim::ScheduleKind>("schedule", schedule);
@@ -116,6 +99,37 @@ struct TrainFlags {
       o.schedule_kind = from_name<optim::ScheduleKind>("schedule", schedule);
     }
     return o;
+  }
+
+ private:
+  /// Throws ValueError, which ends with `more`, where an option is given that such an optimizer does not have.
+  void check_optimizer(const std::string& kind, const std::string& more = {}) const {
+    of_optimizer.for_each_given([&](const std::string& flag, const std::string& field) {
+      const auto takers = takers_of(field);
+      attend::check_value(std::find(takers.begin(), takers.end(), kind) != takers.end(), "train", flag, " goes with ",
+                          list_of(takers), more);
+    });
+  }
+  template <class O>
+  static bool has_field(const std::string& field) {
+    bool found = false;
+    O::fields([&](const char* name, auto /*member*/, const auto&... /*about*/) { found = found || name == field; });
+    return found;
+  }
+  /// The optimizers that have an option of that name. Adam has a weight decay too, but of another kind.
+  static std::vector<std::string> takers_of(const std::string& field) {
+    std::vector<std::string> takers;
+    if (has_field<attend::optim::MuonOptions>(field)) takers.emplace_back("muon");
+    if (has_field<attend::optim::AdamWOptions>(field)) takers.emplace_back("adamw");
+    if (has_field<attend::optim::SgdOptions>(field)) takers.emplace_back("sgd");
+    return takers;
+  }
+  /// `--optimizer muon, adamw or sgd`.
+  static std::string list_of(const std::vector<std::string>& optimizers) {
+    std::string list = "--optimizer ";
+    for (std::size_t i = 0; i < optimizers.size(); ++i)
+      list += (i == 0 ? "" : i + 1 == optimizers.size() ? " or " : ", ") + optimizers[i];
+    return list;
   }
 };
 
