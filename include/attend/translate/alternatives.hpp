@@ -1,0 +1,124 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attend/decode/adjust.hpp"
+#include "attend/decode/required.hpp"
+#include "attend/translate/part_search.hpp"
+#include "attend/translate/target_reading.hpp"
+#include "attend/translate/translation_system.hpp"
+
+/// The ways in which a translation may go on after a prefix.
+namespace attend::decode::detail {
+
+/// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search would that is to find these
+/// phrases: but for the forced end, since what may follow without is asked for.
+template <class Tokenizer, class T, Device D>
+void adjust_next(const TranslationSystem<Tokenizer, T, D>& system, const SourcePart& part, std::size_t before,
+                 const std::vector<std::vector<token_t>>& required, const Tensor<Wide<T>, D>& x) {
+  const SourcePart* const own = &part;
+  GreedyOptions rules{.eos = system.tokenizer.eos(),
+                      .end_tokens = system.options.end_tokens,
+                      .max_length = system.model.longest(),
+                      .min_length = system.options.min_length,
+                      .suppressed = system.suppressed,
+                      .constraints = system.constraints_of(std::span(&own, 1), before)};
+  rules.constraints.force_end = rules.constraints.score_forced_end = false;
+  if (system.options.shortlist) rules.constraints.allowed = {system.allowed_in(part, required)};
+  check_constraints("alternatives", rules, system.model.vocabulary(), 1);
+  Adjust<Wide<T>, D, GreedyOptions> adjust("alternatives", rules, system.model.vocabulary());
+  adjust(count_of(part.prefix), x, [&](index_t, std::vector<token_t>& tokens) {
+    tokens = part.prefix;
+    return index_t{0};
+  });
+}
+
+/// See `Translator::alternatives`. Goes step by step to the end of the prefix, and searches on from each of the next tokens.
+template <class Tokenizer, class T, Device D>
+Results<Translation> alternatives(const TranslationSystem<Tokenizer, T, D>& system, std::string_view sentence,
+                                  std::string_view prefix, index_t count, std::size_t before) {
+  check_value(count >= 1, "alternatives", "count is ", count, ", expected at least 1");
+  const std::vector<std::string> sentences{std::string(sentence)}, prefixes{std::string(prefix)};
+  const std::vector<SourcePart> parts = cut_sentences(system, sentences, before, prefixes).parts;
+  if (parts.empty()) return Results<Translation>(1);
+  check_value(parts.size() == 1, "alternatives", "sentence ", before + 1, " is one of ", parts.size(), " parts, expected one");
+  const SourcePart& part = parts.front();
+
+  const auto is_end = [&](token_t token) {
+    const auto& others = system.options.end_tokens;
+    return token == system.tokenizer.eos() || std::find(others.begin(), others.end(), token) != others.end();
+  };
+  const bool full = count_of(part.prefix) >= system.model.longest();  // then only an end may follow
+  const auto phrases = system.required_in(part);
+  const RequiredPhrases required(phrases);
+  auto met = required.begin();
+  for (const token_t token : part.prefix) required.follow(met, token);
+  const bool may_end = required.met(met) == required.tokens();
+
+  // The model step by step to the end of the prefix.
+  Translation ended{.tokens = part.prefix};  // by an end token, there
+  const auto [source, segments] = end_to_end(std::span(&part.tokens, 1), -1, -1);
+  auto state = system.model.begin(source.template to<D>(), segments);
+  std::vector<std::pair<double, token_t>> next;                // as the options have it
+  std::vector<float> plain;                                    // as the model has it
+  const auto add_given = [&](Translation& t, token_t token) {  // as a search does where a prefix leaves no choice
+    t.token_log_probabilities.push_back(nth(plain, token));
+    if (!system.options.distributions) return;
+    t.distributions.emplace_back(plain.size(), -std::numeric_limits<float>::infinity());
+    nth(t.distributions.back(), token) = nth(plain, token);
+  };
+  for (std::size_t i = 0; i <= part.prefix.size(); ++i) {
+    const token_t token = i == 0 ? system.begin_token() : part.prefix[i - 1];
+    const auto x = system.model.step(state, std::span(&token, 1));  // [1, vocabulary]
+    if (!system.options.sample) sharpen(x, system.options.temperature);
+    plain = std::move(rows_of(x).front());
+    if (i < part.prefix.size()) {
+      add_given(ended, part.prefix[i]);
+      continue;
+    }
+    adjust_next(system, part, before, phrases, x);
+    const auto values = x.to_host();
+    for (index_t t = 0; t < values.size(); ++t)
+      next.emplace_back(-static_cast<double>(values.data()[t]), static_cast<token_t>(t));
+  }
+  std::erase_if(next, [&](const auto& n) { return std::isinf(n.first) || (is_end(n.second) ? !may_end : full); });
+  const auto kept = std::min(next.size(), static_cast<std::size_t>(count));
+  std::partial_sort(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(kept), next.end());
+  next.resize(kept);
+
+  std::vector<SourcePart> longer;
+  for (const auto& [value, token] : next) {
+    if (is_end(token)) continue;
+    longer.push_back(part);
+    longer.back().prefix.push_back(token);
+  }
+  auto lists = PartSearch(system).translate(longer, before, nullptr);
+  Results<Translation> results;
+  std::size_t used = 0;
+  for (const auto& [value, token] : next) {
+    if (!is_end(token)) {
+      results.push_back(std::move(lists[used++].front()));
+      continue;
+    }
+    Translation here = ended;
+    here.text = system.tokenizer.decode(here.tokens);
+    here.end_token = token;
+    add_given(here, token);
+    for (const float v : here.token_log_probabilities) here.log_probability += static_cast<double>(v);
+    here.score = system.search_score(here);
+    const SourcePart* const own = &part;
+    Translation* const translation = &here;
+    TargetReading(system).use_attention(std::span(&own, 1), std::span(&translation, 1));
+    results.push_back(std::move(here));
+  }
+  return results;
+}
+
+}  // namespace attend::decode::detail
