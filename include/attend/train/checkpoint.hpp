@@ -36,6 +36,15 @@ struct TrainingState {
   CurveSum sum = {};  ///< toward the next point of the curve
   std::vector<CurvePoint> curve = {};
   std::vector<ValidationPoint> validations = {};
+
+  /// Adds a step of so many labels to the curve, which has a point for each `every` steps; true where that gives it one.
+  bool add(const CurvePoint& now, index_t labels, index_t every) {
+    sum.add(now, labels);
+    if (now.step % every != 0) return false;
+    curve.push_back(sum.mean(now));
+    sum = {};
+    return true;
+  }
 };
 
 /// What must be equal for a run to go on where another stopped: `corpus`, `vocabulary`, `seed`, ..., by name.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -93,6 +94,23 @@ class Reporter {
         tensorboard_->scalars(now.step, {{"validation/loss", now.loss}, {"validation/bleu", now.bleu}});
         if (!translations.empty()) tensorboard_->text(now.step, "validation/translations", samples(translations, kept));
       });
+  }
+
+  /// Writes something that a run can do without for now; where a full disk or the like keeps it from that, a warning says so, and
+  /// at its end what happens otherwise.
+  template <class F>
+  bool attempt(const char* otherwise, F&& write) {
+    try {
+      write();
+      return true;
+    } catch (const IoError& e) {
+      warn(e.what() + std::string(otherwise));
+    } catch (const MemoryError& e) {
+      warn(e.what() + std::string(otherwise));
+    } catch (const std::bad_alloc&) {
+      warn("there was no memory to write a checkpoint" + std::string(otherwise));
+    }
+    return false;
   }
 
   /// What went wrong without ending the run.

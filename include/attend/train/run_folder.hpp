@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -10,6 +11,7 @@
 
 #include "attend/core/number_text.hpp"
 #include "attend/core/tokenizer.hpp"
+#include "attend/io/folder_lock.hpp"
 #include "attend/io/model.hpp"
 #include "attend/io/model_files.hpp"
 #include "attend/train/checkpoint.hpp"
@@ -74,6 +76,17 @@ class RunFolder {
   /// No folder where `path` is empty. It is made by the lock on it, see io::FolderLock.
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
+  /// Keeps other runs out, unless it is the caller who does, by `lock`; null: it is not. Throws ValueError for the lock of
+  /// another folder.
+  void take(const io::FolderLock* lock) {
+    if (lock == nullptr) {
+      if (used()) lock_.emplace(path_);
+      return;
+    }
+    std::error_code ignored;
+    check_value(std::filesystem::equivalent(lock->folder(), path_, ignored), "fit", "lock is that of ", lock->folder().string(),
+                ", expected that of output, `", path_.string(), "`");
+  }
   [[nodiscard]] bool used() const { return !path_.empty(); }
   [[nodiscard]] std::filesystem::path best() const { return path_ / "best"; }
   [[nodiscard]] std::filesystem::path last() const { return path_ / "last"; }
@@ -135,6 +148,7 @@ class RunFolder {
     return used() && std::filesystem::is_directory(folder, ignored) && io::FolderReader(folder).contains(name);
   }
   std::filesystem::path path_;
+  std::optional<io::FolderLock> lock_;  // where the caller has none
 };
 
 }  // namespace attend::train

@@ -1,13 +1,19 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "attend/core/number_text.hpp"
+#include "attend/cpu/simd.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/checkpoint.hpp"
 #include "attend/train/options.hpp"
+#include "attend/train/ranks.hpp"
+#include "attend/version.hpp"
 
 namespace attend::train {
 
@@ -40,6 +46,29 @@ inline std::string list_identity(const std::vector<std::string>& names) {
   for (const auto& name : names)
     for (const char c : name + '\n') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return number_text(names.size()) + " tensors" + detail::fingerprint_mark + number_text(hash);
+}
+
+/// Throws ValueError on all ranks if one of them would do something else than rank 0. `ours`: what must be the same besides the
+/// options.
+inline void check_same_run(const Ranks& ranks, const FitOptions& o, RunIdentity ours) {
+  FitOptions::fields([&](const char* name, auto member, const auto&...) {
+    using V = std::remove_cvref_t<decltype(o.*member)>;
+    if constexpr (NamedEnum<V>) ours[name] = name_of(o.*member);
+    else if constexpr (std::same_as<V, bool>) ours[name] = o.*member ? "true" : "false";
+    else if constexpr (std::is_arithmetic_v<V>)
+      if (std::string_view(name) != "keep_checkpoints") ours[name] = number_text(o.*member);  // rank 0's matter
+  });
+  ours["translate"] = o.translate ? "true" : "false";
+  ours["version"] = version;
+  ours["bytes of a vector"] = number_text(cpu::vector_bytes);
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : ours) entries.push_back("run." + name), entries.push_back(value);
+  std::string packed = packed_texts(entries);
+  ranks->broadcast(packed);
+  entries = unpacked_texts(packed);
+  RunIdentity theirs;
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) theirs[entries[i]] = entries[i + 1];
+  ranks.check("fit: ranks differ from rank 0", detail::differences(theirs, ours, "this rank"));
 }
 
 }  // namespace attend::train

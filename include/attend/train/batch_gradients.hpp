@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "attend/optim/any_optimizer.hpp"
+#include "attend/train/batches.hpp"
+#include "attend/train/checkpoint.hpp"
+#include "attend/train/options.hpp"
+#include "attend/train/pending_updates.hpp"
+#include "attend/train/ranks.hpp"
+#include "attend/train/step_runner.hpp"
+#include "attend/train/sums_of_ranks.hpp"
+
+namespace attend::train {
+
+/// Computes the gradients of batches, part by part, and sums them over parts and ranks.
+template <class Model>
+class BatchGradients {
+ public:
+  using T = typename Model::value_type;
+  using D = typename Model::device_type;
+  using PartLoss = typename PendingUpdates<T, D>::PartLoss;
+
+  /// What it is given must outlive it.
+  BatchGradients(const Model& model, const Ranks& ranks, const FitOptions& options) : model_(model), ranks_(ranks), o_(options) {}
+
+  /// Puts the gradients of a batch of so many labels into the optimizer's, and says the losses of its passes. With
+  /// several parts what is drawn depends on the step and the part alone; the generator is then as `state` has it.
+  std::vector<PartLoss> operator()(const Batches& batches, std::span<const index_t> batch, index_t labels,
+                                   const TrainingState& state, optim::AnyOptimizer<T, D>& optimizer) {
+    const auto& parameters = optimizer.parameters();
+    const auto parts = batches.cut(batch, o_.parts);
+    const index_t first = ranks_.first(o_.parts), last = ranks_.last(o_.parts);
+    const auto& gradients = parameters.gradients();
+    if (ranks_ && !sums_of_ranks_) sums_of_ranks_.emplace(*ranks_, parameters, o_.fast_sums);
+    const AbandonedSums abandoned{sums_of_ranks_};
+    std::vector<PartLoss> losses;
+    for (index_t part = first; part < last; ++part) {
+      if (o_.parts > 1) draw_for(part, state);
+      optimizer.zero_grad();
+      const bool is_last = part + 1 == last;
+      const auto passes = batches.passes(nth(parts, part), o_.parts);
+      if (ranks_ && is_last && passes.empty()) sums_of_ranks_->begin(sums_, part - first);
+      for (const auto& pass : passes) {
+        if (ranks_ && is_last && &pass == &passes.back()) sums_of_ranks_->begin(sums_, part - first);
+        const double share = static_cast<double>(batches.labels(pass)) / static_cast<double>(labels);
+        const auto mean = runner_.run(model_, batches, pass, {.smoothing = o_.label_smoothing, .r_drop = o_.r_drop}, share);
+        losses.push_back({share, Arriving<Wide<T>, D>(mean)});
+      }
+      if (!(ranks_ && is_last)) sums_.add(part - first, last - first, gradients);
+    }
+    if (o_.parts > 1) default_generator().restore(state.generator_seed, state.generator_drawn);
+    if (!ranks_) return losses;
+    sums_of_ranks_->finish();
+    return gathered(std::move(losses));
+  }
+
+  /// The sums over ranks, if there have been any.
+  [[nodiscard]] const std::optional<SumsOfRanks<T, D>>& sums_of_ranks() const { return sums_of_ranks_; }
+
+ private:
+  /// Sums that an exception has overtaken must not go on beside what comes of it.
+  struct AbandonedSums {
+    std::optional<SumsOfRanks<T, D>>& sums;
+    ~AbandonedSums() {
+      if (sums) sums->abandon();
+    }
+  };
+  /// Lets what is drawn next depend on the step and the part alone. The key stays, because recorded work has it.
+  void draw_for(index_t part, const TrainingState& state) const {
+    const auto number = static_cast<std::uint64_t>(state.step * o_.parts + part + 1);
+    default_generator().restore(state.generator_seed, number << 16);
+  }
+  /// The losses of all ranks' passes, in their order.
+  std::vector<PartLoss> gathered(std::vector<PartLoss> losses) const {
+    struct Loss {
+      double share;
+      Wide<T> mean;
+    };
+    std::vector<Loss> all;
+    for (auto& loss : losses) all.push_back({loss.share, loss.mean.values().front()});
+    all = ranks_.gather(all);
+    losses.clear();
+    for (const auto& [share, mean] : all) losses.push_back({share, Arriving<Wide<T>, D>(Tensor<Wide<T>, D>({1}, mean))});
+    return losses;
+  }
+
+  const Model& model_;
+  const Ranks& ranks_;
+  const FitOptions& o_;
+  StepRunner<Model> runner_;
+  PairwiseSum<T, D> sums_;  // of the gradients of a batch's parts
+  std::optional<SumsOfRanks<T, D>> sums_of_ranks_;
+};
+
+}  // namespace attend::train

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "attend/optim/any_optimizer.hpp"
+#include "attend/optim/average.hpp"
+#include "attend/train/ranks.hpp"
+
+namespace attend::train {
+
+/// What the optimizer of a run remembers, and the weights that it has moved, where ranks have a share of both each
+/// (FitOptions::shard_optimizer) or all have all of it.
+template <class T, Device D>
+class MemoryOfRanks {
+ public:
+  using State = optim::OptimizerState<T, D>;
+
+  /// What it is given must outlive it. `average` may hold nothing.
+  MemoryOfRanks(const Ranks& ranks, bool sharded, const optim::AnyOptimizer<T, D>& optimizer,
+                const std::optional<optim::WeightAverage<T, D>>& average)
+      : ranks_(ranks), sharded_(sharded), optimizer_(optimizer), average_(average) {}
+
+  /// What this rank's optimizer remembers, and last the average of the weights if there is one.
+  [[nodiscard]] State own() const {
+    auto memory = optimizer_.state();
+    if (average_) memory.entries.push_back({"average", average_->values()});
+    return memory;
+  }
+  /// Memory of all parameters, with nothing in it yet where it is not this rank's: what a checkpoint has.
+  [[nodiscard]] State whole() const {
+    auto memory = own();
+    for (auto& entry : memory.entries)
+      if (entry.values.size() != optimizer_.parameters().size())
+        entry.values = Tensor<Wide<T>, D>({optimizer_.parameters().size()}, Wide<T>(0));
+    return memory;
+  }
+  /// The memory of all ranks in rank 0, for a checkpoint; elsewhere of no use.
+  [[nodiscard]] State gathered() const {
+    auto own = this->own();
+    if (!sharded_) return own;
+    const auto shares = optimizer_.parameters().shares(ranks_.size());
+    // Room for it before anything is sent: without it the run goes on, in step.
+    State whole;
+    std::vector<Tensor<Wide<T>, D>> rooms;
+    bool ready = true;
+    if (ranks_.leads()) try {
+        whole = this->whole();
+        for (const auto& share : shares) rooms.emplace_back(Shape{optimizer_.parameters().remembered(share)});
+      } catch (const MemoryError&) {
+        ready = false;
+      } catch (const std::bad_alloc&) {
+        ready = false;
+      }
+    ranks_->broadcast(ready);
+    if (!ready) throw MemoryError("fit: there is no memory to gather what the ranks' optimizers remember");
+    for (std::size_t i = 0; i < own.entries.size() - (average_ ? 1 : 0); ++i) {  // the average is whole in all ranks
+      if (!ranks_.leads()) {
+        ranks_->send(0, own.entries[i].values);
+        continue;
+      }
+      for (index_t rank = 0; rank < ranks_.size(); ++rank) {
+        const auto& theirs = nth(rooms, rank);
+        if (rank == 0) theirs.assign(own.entries[i].values);
+        else ranks_->receive(rank, theirs);
+        for_pieces(nth(shares, rank), whole.entries[i].values, theirs,
+                   [](index_t n, Wide<T>* to, const Wide<T>* from) { copy(D{}, n, from, to); });
+      }
+    }
+    return whole;
+  }
+  /// The other way: what each rank has to remember of what rank 0 has read, which is null where it has read nothing, and
+  /// elsewhere.
+  [[nodiscard]] State scattered(const State* read) const {
+    auto own = optimizer_.state();
+    bool restored = read != nullptr;
+    ranks_->broadcast(restored);
+    if (!restored) return own;
+    const auto shares = optimizer_.parameters().shares(ranks_.size());
+    for (std::size_t i = 0; i < own.entries.size(); ++i)
+      for (index_t rank = ranks_.size() - 1; rank >= 0; --rank) {
+        if (!ranks_.leads()) {
+          if (rank == ranks_.rank()) ranks_->receive(0, own.entries[i].values);
+          continue;
+        }
+        const Tensor<Wide<T>, D> theirs({optimizer_.parameters().remembered(nth(shares, rank))});
+        for_pieces(nth(shares, rank), read->entries[i].values, theirs,
+                   [](index_t n, const Wide<T>* from, Wide<T>* to) { copy(D{}, n, from, to); });
+        if (rank > 0) ranks_->send(rank, theirs);
+        else own.entries[i].values.assign(theirs);
+      }
+    if (ranks_.leads()) own.steps = read->steps, own.skipped = read->skipped;
+    return own;
+  }
+  /// Brings the weights that the other ranks have moved.
+  void gather_weights() {
+    if (!sharded_) return;
+    const auto& parameters = optimizer_.parameters();
+    if (shares_.empty()) {
+      shares_ = parameters.shares(ranks_.size());
+      for (const auto& share : shares_)
+        share_bytes_.push_back(static_cast<std::size_t>(parameters.remembered(share)) * sizeof(T));
+      travelling_ = Tensor<T>({parameters.size()});
+    }
+    const Tensor<T> host = parameters.values().template to<Cpu>();
+    const auto each = [&](auto&& f) {
+      index_t before = 0;
+      for (index_t rank = 0; rank < ranks_.size(); before += parameters.remembered(nth(shares_, rank++)))
+        for (const auto& [begin, size, at] : nth(shares_, rank))
+          f(rank, size, host.data() + begin, travelling_.data() + before + at);
+    };
+    each([&](index_t rank, index_t n, const T* from, T* to) {
+      if (rank == ranks_.rank()) copy(Cpu{}, n, from, to);
+    });
+    ranks_->gather_pieces(std::as_writable_bytes(travelling_.span()), share_bytes_);
+    each([&](index_t rank, index_t n, T* to, const T* from) {
+      if (rank != ranks_.rank()) copy(Cpu{}, n, from, to);
+    });
+    if constexpr (!std::same_as<D, Cpu>) parameters.values().assign(host);
+    weights_changed();
+  }
+
+ private:
+  /// f(piece, the elements of `whole` that it is, the elements of `own` that it is).
+  template <class F>
+  static void for_pieces(const std::vector<typename optim::FlatParameters<T, D>::Piece>& pieces, const Tensor<Wide<T>, D>& whole,
+                         const Tensor<Wide<T>, D>& own, F&& f) {
+    for (const auto& [begin, size, at] : pieces) f(size, whole.data() + begin, own.data() + at);
+  }
+
+  const Ranks& ranks_;
+  bool sharded_;
+  const optim::AnyOptimizer<T, D>& optimizer_;
+  const std::optional<optim::WeightAverage<T, D>>& average_;
+  std::vector<std::vector<typename optim::FlatParameters<T, D>::Piece>> shares_;
+  std::vector<std::size_t> share_bytes_;
+  Tensor<T> travelling_;  // the weights of all shares, end to end
+};
+
+}  // namespace attend::train
