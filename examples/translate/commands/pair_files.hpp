@@ -12,10 +12,25 @@
 
 namespace translate {
 
+/// Lets an option that names a file come often.
+inline CLI::Option* takes_all(CLI::Option* option) {
+  return option->type_name("FILE")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
+}
+
 /// Files of sentence pairs: either of two columns, or of sources and as many of targets.
 struct PairFiles {
   std::vector<std::string> pairs = {}, sources = {}, targets = {};
 
+  /// `--pairs`, `--source` and `--target` for a command that learns from them; gives the first two, for what excludes them.
+  std::pair<CLI::Option*, CLI::Option*> add_to(CLI::App& command) {
+    auto* pair = takes_all(command.add_option(
+        "--pairs", pairs, "A pair a line, source and translation parted by a tab. May come often: the pairs of all files"));
+    auto* source = takes_all(command.add_option("--source", sources, "In place of --pairs: the source sentences, a line each"));
+    auto* target = takes_all(command.add_option("--target", targets, "... and their translations, line for line"));
+    source->excludes(pair)->needs(target);
+    target->excludes(pair)->needs(source);
+    return {pair, source};
+  }
   /// Throws ValueError unless it is clear which files are meant.
   void check(const char* command) const {
     using namespace attend;
@@ -48,10 +63,5 @@ struct PairFiles {
     std::fprintf(stderr, "%s: %s: %s\n", command, name.c_str(), report.text().c_str());
   }
 };
-
-/// Lets an option that names a file come often.
-inline CLI::Option* takes_all(CLI::Option* option) {
-  return option->type_name("FILE")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
-}
 
 }  // namespace translate

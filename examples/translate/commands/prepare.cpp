@@ -271,14 +271,7 @@ void add_prepare(CLI::App& app) {
       "  translate prepare --pairs large.tsv --out large\n"
       "  translate train --prepared large --out model");
   auto flags = std::make_shared<PrepareCommand>();
-  auto* pairs = takes_all(
-      command->add_option("--pairs", flags->files.pairs,
-                          "A pair a line, source and translation parted by a tab. May come often: the pairs of all files"));
-  auto* source =
-      takes_all(command->add_option("--source", flags->files.sources, "In place of --pairs: the source sentences, a line each"));
-  auto* target = takes_all(command->add_option("--target", flags->files.targets, "... and their translations, line for line"));
-  source->excludes(pairs)->needs(target);
-  target->excludes(pairs)->needs(source);
+  flags->files.add_to(*command);
   command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source");
   command->add_option("--out", flags->out, "Where it goes")->type_name("FOLDER")->required();
   command->add_flag("--overwrite", flags->overwrite, "Lose what --out holds");

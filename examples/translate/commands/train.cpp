@@ -319,14 +319,7 @@ void add_train(CLI::App& app) {
       "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"
       "  translate run --model model");
   auto flags = std::make_shared<TrainCommand>();
-  auto* pairs =
-      command->add_option("--pairs", flags->files.pairs,
-                          "A pair a line, source and translation parted by a tab. May come often: the pairs of all files");
-  auto* source = command->add_option("--source", flags->files.sources, "In place of --pairs: the source sentences, a line each");
-  auto* target = command->add_option("--target", flags->files.targets, "... and their translations, line for line");
-  for (auto* option : {pairs, source, target}) takes_all(option);
-  source->excludes(pairs)->needs(target);
-  target->excludes(pairs)->needs(source);
+  const auto [pairs, source] = flags->files.add_to(*command);
   auto* prepared =
       command->add_option("--prepared", flags->prepared, "In place of all that: what `translate prepare` has made of pairs");
   prepared->type_name("FOLDER")->excludes(pairs)->excludes(source);
