@@ -3,6 +3,7 @@
 
 #include "../../examples/translate/flags/model_flags.hpp"
 #include "../../examples/translate/flags/search_flags.hpp"
+#include "../../examples/translate/flags/train_flags.hpp"
 #include "catch.hpp"
 
 using namespace attend;
@@ -107,4 +108,33 @@ TEST_CASE("model flags: kinds of norms, and the proportion of a preset") {
   CHECK(rms.max_length == 99);
   CHECK_THROWS_AS(made("--layers 0"), CLI::Error);
   CHECK_THROWS_AS(made("--dropout 1"), CLI::Error);
+}
+
+TEST_CASE("train flags: an optimizer gets what it has of the options, and the others are refused") {
+  const auto chosen = [](const std::string& line, bool has_learnt = false) {
+    CLI::App app;
+    translate::TrainFlags flags;
+    flags.add_to(app);
+    app.parse(line);
+    return *flags.options({.pairs = 1000, .width = 64}, has_learnt, 64).optimizer;
+  };
+  const auto muon = std::get<optim::MuonOptions>(
+      chosen("--optimizer muon --matrix-rate 0.5 --weight-decay 0.3 --cautious false --momentum 0.7"));
+  CHECK(muon.matrix_rate == 0.5);
+  CHECK(muon.weight_decay == 0.3);
+  CHECK_FALSE(muon.cautious);
+  CHECK(muon.momentum == 0.7);
+  CHECK(muon.beta2 == optim::MuonOptions().beta2);
+  CHECK(std::get<optim::MuonOptions>(chosen("--optimizer muon")).cautious);
+  const auto sgd = std::get<optim::SgdOptions>(chosen("--optimizer sgd --weight-decay 0.3"));
+  CHECK(sgd.weight_decay == 0.3);
+  CHECK(sgd.momentum == 0.9);
+  CHECK(std::get<optim::SgdOptions>(chosen("--optimizer sgd --momentum 0.5")).momentum == 0.5);
+  CHECK(std::get<optim::AdamWOptions>(chosen("--optimizer adamw --weight-decay 0.3")).weight_decay == 0.3);
+  CHECK_THROWS_WITH(chosen("--optimizer sgd --matrix-rate 0.5"), "train: --matrix-rate goes with --optimizer muon");
+  CHECK_THROWS_WITH(chosen("--optimizer adam --weight-decay 0.5"),
+                    "train: --weight-decay goes with --optimizer muon, adamw or sgd");
+  CHECK_THROWS_WITH(chosen("--momentum 0.5", true), "train: --momentum goes with --optimizer muon or sgd");
+  CHECK_THROWS_AS(chosen("--optimizer muon --matrix-rate 0"), CLI::ValidationError);
+  CHECK_THROWS_AS(chosen("--optimizer sgd --momentum 1"), CLI::ValidationError);
 }
