@@ -91,10 +91,10 @@ Examples make_examples(const Generator::Stream& random, index_t count, bool held
       say_animal(hunter);
     }
     if (draw(2) == 0) say("again");
-    lengths.push_back(static_cast<index_t>(tokens.size() - before));
+    lengths.push_back(tokens.size() - before);
     labels.push_back(static_cast<token_t>(hunter));
   }
-  return {Tensor<token_t>({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens)), Segments::ragged(lengths),
+  return {Tensor<token_t>({count_of(tokens)}, std::span<const token_t>(tokens)), Segments::ragged(lengths),
           Tensor<token_t>({count}, std::span<const token_t>(labels))};
 }
 
@@ -110,7 +110,7 @@ double accuracy(Classifier& model, const Examples& examples) {
 
 int main() {
   seed(1);
-  Classifier model(static_cast<index_t>(1 + animals.size() + others.size()), static_cast<index_t>(animals.size()));
+  Classifier model(static_cast<index_t>(1 + animals.size() + others.size()), count_of(animals));
   Generator generator(2);
   const auto held_out = make_examples(generator.next(), 1000, true);
   std::printf("before training: %.1f %% of 1000 sentences\n", 100 * accuracy(model, held_out));

@@ -62,19 +62,19 @@ struct PlainSteps {
 
   index_t vocabulary() const { return model.decoder.options.vocabulary; }
   Tensor<float> step(State& state, std::span<const token_t> tokens) const {
-    const Tensor<float> result({static_cast<index_t>(state.size()), vocabulary()});
+    const Tensor<float> result({count_of(state), vocabulary()});
     for (std::size_t i = 0; i < state.size(); ++i) {
       state[i].push_back(tokens[i]);
-      const auto length = static_cast<index_t>(state[i].size());
+      const auto length = count_of(state[i]);
       const auto x = model(Tensor<token_t>({length}, std::span<const token_t>(state[i])), Segments::ragged({length}));
       const auto all = log_softmax(linear(x, model.head()));  // [length, vocabulary]
-      result.rows(static_cast<index_t>(i), 1).assign(all.value().rows(length - 1, 1));
+      result.rows(i, 1).assign(all.value().rows(length - 1, 1));
     }
     return result;
   }
   void reorder(State& state, std::span<const index_t> rows) const {
     State next;
-    for (const index_t row : rows) next.push_back(state[static_cast<std::size_t>(row)]);
+    for (const index_t row : rows) next.push_back(nth(state, row));
     state = std::move(next);
   }
 };

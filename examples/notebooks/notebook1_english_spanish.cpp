@@ -81,7 +81,7 @@ class Words {
   [[nodiscard]] std::string decode(std::span<const token_t> tokens) const {
     std::string text;
     for (const token_t t : tokens)
-      if (t > eos()) text += (text.empty() ? "" : " ") + words_[static_cast<std::size_t>(t)];
+      if (t > eos()) text += (text.empty() ? "" : " ") + nth(words_, t);
     return text;
   }
   [[nodiscard]] token_t size() const { return static_cast<token_t>(words_.size()); }

@@ -88,7 +88,7 @@ bool draw(const Tensor<float>& table, const std::string& file) {
   for (index_t i = 0; i < table.dim(0); ++i)
     for (index_t j = 0; j < table.dim(1); ++j) {
       const int shade = static_cast<int>((table(i, j) + 1) / 2 * (shades - 1) + 0.5f);
-      paths[static_cast<std::size_t>(shade)] += "M" + std::to_string(j) + " " + std::to_string(i) + "h1v1h-1z";
+      nth(paths, shade) += "M" + std::to_string(j) + " " + std::to_string(i) + "h1v1h-1z";
     }
   std::ofstream out(file);
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << table.dim(1) * cell << "\" height=\"" << table.dim(0) * cell
@@ -97,8 +97,7 @@ bool draw(const Tensor<float>& table, const std::string& file) {
   for (int shade = 0; shade < shades; ++shade) {
     const int away = 255 * std::abs(2 * shade - (shades - 1)) / (shades - 1);  // from white
     const int red = 2 * shade < shades ? 255 - away : 255, blue = 2 * shade < shades ? 255 : 255 - away;
-    out << "<path fill=\"rgb(" << red << "," << 255 - away << "," << blue << ")\" d=\"" << paths[static_cast<std::size_t>(shade)]
-        << "\"/>\n";
+    out << "<path fill=\"rgb(" << red << "," << 255 - away << "," << blue << ")\" d=\"" << nth(paths, shade) << "\"/>\n";
   }
   out << "</svg>\n";
   return static_cast<bool>(out.flush());

@@ -39,7 +39,7 @@ inline void check(const char* call, int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw train::RankError(call, ": ", std::string(text.data(), static_cast<std::size_t>(length)));
+  throw train::RankError(call, ": ", std::string(text.data(), length));
 }
 
 /// Whether something like `mpirun` or `srun` started this process as one of several. Asks no MPI, and so costs nothing.
@@ -81,7 +81,7 @@ class World final : public train::Communicator {
     check("MPI_Comm_size", MPI_Comm_size(ranks_, &number));
     size_ = number;
     unfinished_.reserve(2 * static_cast<std::size_t>(size_));
-    asked_since_.resize(static_cast<std::size_t>(size_));
+    asked_since_.resize(size_);
   }
   ~World() override {
     int finalized = 0;
@@ -118,7 +118,7 @@ class World final : public train::Communicator {
     if (!found) return;
     int length = 0;
     check("MPI_Get_count", MPI_Get_count(&status, MPI_CHAR, &length));
-    std::string why(static_cast<std::size_t>(length), ' ');
+    std::string why(length, ' ');
     check("MPI_Recv", MPI_Recv(why.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_failure, ranks_, MPI_STATUS_IGNORE));
     broken_ = true;  // the others know
     throw train::RankError("rank ", status.MPI_SOURCE, " failed: ", why);

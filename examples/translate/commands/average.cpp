@@ -32,7 +32,7 @@ struct AverageCommand {
 std::vector<fs::path> models(const std::string& folder, index_t last) {
   auto kept = train::kept_checkpoints(folder);
   if (kept.empty()) return {train::model_folder(folder)};
-  if (last > 0 && static_cast<index_t>(kept.size()) > last) kept.erase(kept.begin(), kept.end() - last);
+  if (last > 0 && count_of(kept) > last) kept.erase(kept.begin(), kept.end() - last);
   return kept;
 }
 

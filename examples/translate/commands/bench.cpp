@@ -72,7 +72,7 @@ double median_seconds(index_t rounds, F&& work) {
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   std::nth_element(seconds.begin(), seconds.begin() + rounds / 2, seconds.end());
-  return seconds[static_cast<std::size_t>(rounds / 2)];
+  return nth(seconds, rounds / 2);
 }
 
 template <class Types>

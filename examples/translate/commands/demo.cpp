@@ -50,7 +50,7 @@ void print_translations(const text::Corpus& pairs, const std::vector<std::string
   for (std::size_t i = 0; i < std::min({count, outputs.size(), pairs.pairs.size()}); ++i) {
     const auto& [source, target] = pairs.pairs[i];
     auto points = text::decode_utf8(outputs[i]);
-    if (static_cast<index_t>(points.size()) > longest) points.resize(longest - 1), points += U'…';
+    if (count_of(points) > longest) points.resize(longest - 1), points += U'…';
     const std::string space(static_cast<std::size_t>(std::max<index_t>(0, column - text::count_code_points(source))), ' ');
     std::printf("  %s%s -> %s\n", source.c_str(), space.c_str(), text::encode_utf8(points).c_str());
     if (marked && outputs[i] != target) std::printf("      expected: %s\n", target.c_str());

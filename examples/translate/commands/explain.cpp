@@ -120,8 +120,7 @@ class Explainer {
   }
 
   static void check_length(const char* what, const Tokens& tokens, index_t longest) {
-    check_value(static_cast<index_t>(tokens.size()) <= longest, "explain", what, " has ", tokens.size(),
-                " tokens, the model takes ", longest);
+    check_value(count_of(tokens) <= longest, "explain", what, " has ", tokens.size(), " tokens, the model takes ", longest);
   }
 
   /// Fills in the translations that a search finds, and gives their tokens.
@@ -146,8 +145,7 @@ class Explainer {
   [[nodiscard]] bool normalises() const { return options_.length_penalty != 0; }
   [[nodiscard]] double score(double log_probability, std::size_t length) const {
     if (!normalises()) return log_probability;
-    return decode::normalized_score(log_probability, static_cast<index_t>(length), options_.length_penalty,
-                                    options_.normalization);
+    return decode::normalized_score(log_probability, length, options_.length_penalty, options_.normalization);
   }
 
   /// The translation that was given.
@@ -156,7 +154,7 @@ class Explainer {
     t.text = flags_.target;
     t.pieces = target_pieces(outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i)
-      t.log_probabilities.push_back(static_cast<double>(looks.log_probabilities(static_cast<index_t>(i), outputs[i])));
+      t.log_probabilities.push_back(static_cast<double>(looks.log_probabilities(i, outputs[i])));
     t.log_probability = std::accumulate(t.log_probabilities.begin(), t.log_probabilities.end(), 0.0);
     t.score = score(t.log_probability, outputs.size());
     return t;
@@ -171,18 +169,18 @@ class Explainer {
     double sum = 0;
     for (std::size_t step = 0; step < outputs.size(); ++step) {
       const float* row = looks.log_probabilities.data() + static_cast<index_t>(step) * vocabulary;
-      Tokens best(static_cast<std::size_t>(vocabulary));
+      Tokens best(vocabulary);
       std::iota(best.begin(), best.end(), 0);
       const auto better = [row](token_t a, token_t b) { return row[a] != row[b] ? row[a] > row[b] : a < b; };
       const auto count = std::min(shown, vocabulary);
       std::partial_sort(best.begin(), best.begin() + count, best.end(), better);
-      best.resize(static_cast<std::size_t>(count));
+      best.resize(count);
       if (std::find(best.begin(), best.end(), outputs[step]) == best.end()) best.push_back(outputs[step]);
       index_t next = parent;
       for (const token_t token : best) {
         const bool said = token == outputs[step];
         const double value = static_cast<double>(row[token]);
-        if (said) next = static_cast<index_t>(all.size());
+        if (said) next = count_of(all);
         all.push_back({static_cast<index_t>(step), parent, token, value, sum + value, score(sum + value, step + 1),
                        !said           ? decode::Fate::dropped
                        : is_end(token) ? decode::Fate::ended

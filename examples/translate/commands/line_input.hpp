@@ -99,7 +99,7 @@ class LineInput {
     do n = ::read(file_, block.data(), block.size());
     while (n < 0 && errno == EINTR);
     if (n < 0) fail();
-    bytes_.append(block.data(), static_cast<std::size_t>(n));
+    bytes_.append(block.data(), n);
     ended_ = n == 0;
   }
 

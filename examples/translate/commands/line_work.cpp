@@ -221,8 +221,8 @@ class LineOutput {
       const ssize_t n = ::write(file_, text.data() + at, std::min(attend::detail::max_transfer, text.size() - at));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) attend::detail::throw_errno("write", part());
-      at += static_cast<std::size_t>(n);
-      written_ += static_cast<std::size_t>(n);
+      at += n;
+      written_ += n;
     }
   }
   void note() {

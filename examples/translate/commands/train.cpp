@@ -151,7 +151,7 @@ void report_test(const fs::path& folder, const text::Corpus& test) {
               static_cast<long long>(translator.options().beam), folder.string().c_str(),
               text::bleu(translations, test.targets()).text().c_str());
   for (index_t i = 0; i < std::min<index_t>(10, test.size()); ++i)
-    std::printf("  %s\n    %s\n    reference: %s\n", test[i].source.c_str(), translations[static_cast<std::size_t>(i)].c_str(),
+    std::printf("  %s\n    %s\n    reference: %s\n", test[i].source.c_str(), nth(translations, i).c_str(),
                 test[i].target.c_str());
 }
 

@@ -43,9 +43,9 @@ Looks look(attend::nn::Transformer<T, D>& model, const std::vector<attend::token
   const NoGrad no_grad;
   const nn::EvaluationScope evaluation(model);
   const auto tensor = [](const std::vector<token_t>& ids) {
-    return Tensor<token_t>({static_cast<index_t>(ids.size())}, std::span<const token_t>(ids)).template to<D>();
+    return Tensor<token_t>({count_of(ids)}, std::span<const token_t>(ids)).template to<D>();
   };
-  const auto alone = [](const std::vector<token_t>& ids) { return Segments::ragged({static_cast<index_t>(ids.size())}); };
+  const auto alone = [](const std::vector<token_t>& ids) { return Segments::ragged({count_of(ids)}); };
   std::vector<AttentionWeights<T, D>> encoder, decoder, cross;
   const auto memory = model.encode(tensor(source), alone(source), {.self_weights = &encoder});
   const auto x = model.decode(tensor(inputs), alone(inputs), memory, {.self_weights = &decoder, .cross_weights = &cross});
@@ -83,8 +83,7 @@ inline std::vector<report::AttentionMap> attention_maps(attend::nn::Transformer<
       const auto weights = layer.matrix(0, h);  // [target, source]
       for (index_t i = 0; i < weights.dim(0); ++i)
         for (index_t j = 0; j < weights.dim(1); ++j)
-          map.weights[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] +=
-              weights(i, j) / static_cast<float>(layer.heads());
+          nth(map.weights, i)[static_cast<std::size_t>(j)] += weights(i, j) / static_cast<float>(layer.heads());
     }
     maps.push_back(std::move(map));
   }

@@ -87,7 +87,7 @@ class Tree {
       const BeamCandidate& c = beam_[i];
       const bool starts = c.parent < 0 && c.step == 0;
       const bool follows =
-          c.parent >= 0 && static_cast<std::size_t>(c.parent) < i && beam_[static_cast<std::size_t>(c.parent)].step + 1 == c.step;
+          c.parent >= 0 && static_cast<std::size_t>(c.parent) < i && attend::nth(beam_, c.parent).step + 1 == c.step;
       attend::check_value(starts || follows, "explain", "candidate ", i, " of step ", c.step, " has the parent ", c.parent,
                           ", which is not of the step before");
     }
@@ -131,8 +131,8 @@ class Tree {
 
   [[nodiscard]] std::string prefix(std::size_t i) const {
     std::string text;
-    for (auto at = beam_[i].parent; at >= 0; at = beam_[static_cast<std::size_t>(at)].parent)
-      text = label(pieces_[static_cast<std::size_t>(at)]) + (text.empty() ? "" : " ") + text;
+    for (auto at = beam_[i].parent; at >= 0; at = attend::nth(beam_, at).parent)
+      text = label(attend::nth(pieces_, at)) + (text.empty() ? "" : " ") + text;
     return text.empty() ? "begin" : text;
   }
   /// The end of a long prefix: what comes before is like the lines above.
@@ -160,8 +160,7 @@ class Tree {
   [[nodiscard]] std::string edge(std::size_t i) const {
     const BeamCandidate& c = beam_[i];
     const auto parent = static_cast<std::size_t>(c.parent);
-    const double x1 = c.parent < 0 ? 60 : x(static_cast<std::size_t>(c.step) - 1) + wide,
-                 x2 = x(static_cast<std::size_t>(c.step));
+    const double x1 = c.parent < 0 ? 60 : x(static_cast<std::size_t>(c.step) - 1) + wide, x2 = x(c.step);
     const double y1 = c.parent < 0 ? top + tall / 2 : middle(parent), y2 = middle(i), bend = (x1 + x2) / 2;
     return "<path id=\"e" + std::to_string(i) + "\" class=\"edge " +
            (on_best_[i] ? "best"
@@ -173,7 +172,7 @@ class Tree {
 
   [[nodiscard]] std::string node(std::size_t i) const {
     const BeamCandidate& c = beam_[i];
-    const double left = x(static_cast<std::size_t>(c.step)), y = y_[i];
+    const double left = x(c.step), y = y_[i];
     const auto text = [&](double at, double down, const std::string& style, const std::string& words) {
       return "<text x=\"" + fixed(left + at, 0) + "\" y=\"" + fixed(y + down, 0) + "\" class=\"" + style + "\">" +
              escaped(words) + "</text>";

@@ -19,7 +19,7 @@ inline Shape broadcast_shape(const char* operation, const Shape& a, const Shape&
     if (m != n && m != 1 && n != 1) throw ShapeError(operation, ": shapes ", a.text(), " and ", b.text(), " do not broadcast");
     nth(dims, rank - i) = m == 1 ? n : m;
   }
-  return Shape(std::span<const index_t>(dims.data(), static_cast<std::size_t>(rank)));
+  return Shape(std::span<const index_t>(dims.data(), rank));
 }
 
 /// How to walk over the elements of one contiguous array y and, along with it, over one or two others that stand still where

@@ -200,7 +200,7 @@ void fill(Cpu, index_t n, T value, T* y) {
 /// y[i] = x[i]; the ranges do not overlap.
 template <class T>
 void copy(Cpu, index_t n, const T* x, T* y) {
-  if (n > 0) std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
+  if (n > 0) std::memcpy(y, x, n * sizeof(T));
 }
 
 }  // namespace kernels
@@ -210,7 +210,7 @@ template <class T, Device D>
 class Storage {
  public:
   explicit Storage(index_t count) {
-    if (count > 0) block_ = allocate(D{}, static_cast<std::size_t>(count) * sizeof(T));
+    if (count > 0) block_ = allocate(D{}, count * sizeof(T));
   }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;

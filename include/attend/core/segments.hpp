@@ -43,8 +43,8 @@ class Segments {
   /// Throws ShapeError if their count is not `batch`, ValueError where one is beyond `length`.
   static Segments dense(index_t batch, index_t length, std::span<const index_t> key_lengths = {}) {
     check_value(batch >= 0 && length >= 0, "Segments::dense", "negative size");
-    std::vector<index_t> begin(static_cast<std::size_t>(batch)), lengths(begin.size(), length), keys = lengths;
-    for (std::size_t i = 0; i < begin.size(); ++i) begin[i] = static_cast<index_t>(i) * length;
+    std::vector<index_t> begin(batch), lengths(begin.size(), length), keys = lengths;
+    for (std::size_t i = 0; i < begin.size(); ++i) begin[i] = i * length;
     if (!key_lengths.empty()) {
       check_shape("Segments::dense", "key_lengths", Shape{count_of(key_lengths)}, Shape{batch});
       for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -47,7 +47,7 @@ class Shape {
   [[nodiscard]] Shape with(index_t i, index_t n) const {
     auto dims = dims_;
     nth(dims, axis(i)) = n;
-    return Shape(std::span<const index_t>(dims.data(), static_cast<std::size_t>(rank_)));
+    return Shape(std::span<const index_t>(dims.data(), rank_));
   }
   [[nodiscard]] const index_t* begin() const { return dims_.data(); }
   [[nodiscard]] const index_t* end() const { return dims_.data() + rank_; }

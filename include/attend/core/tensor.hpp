@@ -57,7 +57,7 @@ class Tensor {
     if (count_of(at) != rank()) throw IndexError("tensor: ", at.size(), " indices into shape ", shape_.text());
     index_t offset = 0;
     for (std::size_t d = 0; d < at.size(); ++d) {
-      const index_t n = shape_[static_cast<index_t>(d)];
+      const index_t n = shape_[d];
       if (at[d] < 0 || at[d] >= n) throw IndexError("tensor: index ", at[d], " into shape ", shape_.text());
       offset = offset * n + at[d];
     }

@@ -43,7 +43,7 @@ void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, c
     const index_t query_row = a.queries.begin(s), key_row = a.keys.begin(s);
     const T* w = weights + nth(a.weight_offset, s);
     const Matrix<const T> doutput{dout + query_row * a.d_v, queries, a.d_v};
-    std::vector<T> ds(static_cast<std::size_t>(queries * keys));
+    std::vector<T> ds(queries * keys);
     cpu::gemm_block<T>(Matrix{w, queries, keys}.transpose(), doutput, {dv + key_row * a.d_v, keys, a.d_v});
     cpu::gemm_block<T>(doutput, Matrix{v + key_row * a.d_v, keys, a.d_v}.transpose(), {ds.data(), queries, keys});
     std::fill(dq + query_row * n, dq + (query_row + queries) * n, T(0));

@@ -147,8 +147,8 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, cons
   parallel_for(out.rows * heads_of_row, std::max<index_t>(1, 65536 / cost), [&](index_t begin, index_t end) {
     thread_local std::vector<const T*> key_room;
     thread_local std::vector<T> weight_room;
-    key_room.resize(static_cast<std::size_t>(most + 3));
-    weight_room.resize(static_cast<std::size_t>(most + lanes));
+    key_room.resize(most + 3);
+    weight_room.resize(most + lanes);
     const T** const keys = key_room.data();
     for (index_t task = begin; task < end;) {
       const index_t row = task / heads_of_row, first = task - row * heads_of_row,
@@ -202,8 +202,8 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
   const auto& layout = keys.layout;
   const index_t longest = weights.columns;
   parallel_rows(weights.rows, heads.count * longest * heads.d_k, [&](index_t begin, index_t end) {
-    std::vector<const T*> vectors(static_cast<std::size_t>(longest + 3));
-    std::vector<T> room(static_cast<std::size_t>(longest + cpu::lanes));
+    std::vector<const T*> vectors(longest + 3);
+    std::vector<T> room(longest + cpu::lanes);
     const T share = T(1) / static_cast<T>(heads.count), scale = static_cast<T>(heads.scale);
     for (index_t r = begin; r < end; ++r) {
       const index_t n = keys.lengths[r];

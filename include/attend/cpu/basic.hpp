@@ -62,7 +62,7 @@ template <class T>
 double sum_of_squares(Cpu, index_t n, const T* x) {
   constexpr index_t part = 16384;
   const index_t parts = (n + part - 1) / part;
-  std::vector<double> sums(static_cast<std::size_t>(parts));
+  std::vector<double> sums(parts);
   parallel_for(parts, 1, [&](index_t begin, index_t end) {
     for (index_t p = begin; p < end; ++p) {
       const T* first = x + p * part;

@@ -96,7 +96,7 @@ void sum_where_still(const Strides& s, const F& load, kernels::Gradient<T> into)
     });
     return;
   }
-  std::vector<double> sums(static_cast<std::size_t>(kept * tasks));
+  std::vector<double> sums(kept * tasks);
   parallel_rows(kept * tasks, length, [&](index_t begin, index_t end) {
     StridedWalk outer = walks.kept, inner = walks.summed;
     for (index_t i = begin; i < end; ++i) {

@@ -67,7 +67,7 @@ void keep_columns(const kernels::ColumnLists& lists, index_t width, T* x, const 
     for (index_t i = begin; i < end; ++i) {
       T* const row = x + lists.rows[i] * width;
       const token_t* const list = lists.columns + lists.begins[i];
-      kept.resize(static_cast<std::size_t>(lists.lengths[i]));
+      kept.resize(lists.lengths[i]);
       for (std::size_t k = 0; k < kept.size(); ++k) kept[k] = row[list[k]];
       std::fill_n(row, width, -std::numeric_limits<T>::infinity());
       change(lists.lengths[i], kept.data());

@@ -128,8 +128,8 @@ class Int8Matrix {
     const MatrixView<float> from(b);
     check_value(k <= 65536, "Int8Matrix", "sums of ", k, " products, at most 65536 fit into 32 bits");
     parallel_for(n_, 64, [&](index_t begin, index_t end) {
-      std::vector<float> column(static_cast<std::size_t>(k));
-      std::vector<std::int8_t> q(static_cast<std::size_t>(k));
+      std::vector<float> column(k);
+      std::vector<std::int8_t> q(k);
       for (index_t j = begin; j < end; ++j) {
         for (index_t l = 0; l < k; ++l) nth(column, l) = *from.at(l, j);
         nth(scales_, j) = quantize_row(k, column.data(), q.data());

@@ -92,7 +92,7 @@ class Sampler {
   /// For draws among few: the k most probable tokens and their running sum.
   void list(index_t row, index_t k) {
     all_ = false;
-    values_.resize(static_cast<std::size_t>(k));
+    values_.resize(k);
     tokens_.resize(values_.size());
     top_k_row(row, width_, k, x_, values_.data(), tokens_.data());
     cumulative_.clear();

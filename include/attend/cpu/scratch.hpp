@@ -18,7 +18,7 @@ class Scratch {
   /// Room for `count` numbers, until the next call.
   template <class T>
   T* get(index_t count) {
-    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    const std::size_t bytes = count * sizeof(T);
     if (bytes > size_) {
       release();
       data_ = ::operator new (bytes, std::align_val_t{64});

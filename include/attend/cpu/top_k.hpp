@@ -83,7 +83,7 @@ void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, tok
   }
 
   if (k > most_listed) {
-    std::vector<token_t> order(static_cast<std::size_t>(width));
+    std::vector<token_t> order(width);
     std::iota(order.begin(), order.end(), token_t{0});
     std::partial_sort(order.begin(), order.begin() + k, order.end(),
                       [x](token_t a, token_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); });

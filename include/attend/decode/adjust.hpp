@@ -136,7 +136,7 @@ class Adjust {
   template <class PrefixOf>
   void edit(const Tensor<T, D>& x, PrefixOf& prefix_of) {
     const auto host = x.to_host();  // x itself, if it is there
-    std::vector<float> before(static_cast<std::size_t>(vocabulary_)), values;
+    std::vector<float> before(vocabulary_), values;
     for (index_t row = 0; row < host.dim(0); ++row) {
       tokens_.clear();
       const index_t sentence = prefix_of(row, tokens_);
@@ -185,7 +185,7 @@ std::vector<std::vector<float>> rows_of(const Tensor<T, D>& x) {
   for (index_t r = 0; r < host.dim(0); ++r) {
     const T* const row = host.data() + r * host.dim(1);
     auto& values = rows.emplace_back();
-    values.reserve(static_cast<std::size_t>(host.dim(1)));
+    values.reserve(host.dim(1));
     for (index_t c = 0; c < host.dim(1); ++c) values.push_back(static_cast<float>(row[c]));
   }
   return rows;

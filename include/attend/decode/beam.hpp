@@ -50,8 +50,8 @@ class BeamSearch {
                 "keep_unfinished and force_end exclude each other");
     check_groups(options);
     check_required(options, vocabulary_, sentences);
-    if (options.trace) options.trace->sentences.assign(static_cast<std::size_t>(sentences), {});
-    results_.resize(static_cast<std::size_t>(sentences));
+    if (options.trace) options.trace->sentences.assign(sentences, {});
+    results_.resize(sentences);
     unfinished_.resize(results_.size());
     for (index_t s = 0; s < sentences; ++s) {
       for (index_t g = 0; g < options.beam_groups; ++g) groups_.push_back({s, s, 1, {}, {}});  // they share the first row
@@ -129,7 +129,7 @@ class BeamSearch {
       choose(group, length);
       const index_t live = count_of(next_rows_) - first_row;
       if (live == 0 || is_done(group, length + 1, nth(next_rows_, first_row).total)) {
-        next_rows_.resize(static_cast<std::size_t>(first_row));
+        next_rows_.resize(first_row);
         origins_.resize(next_rows_.size());
         offer_.required().resize(next_rows_.size());
         report(group, length);
@@ -259,7 +259,7 @@ class BeamSearch {
       for (index_t row = group.first_row; cut_off && row < group.first_row + group.rows; ++row)
         keep(endings, unfinished(group, row, length));
     }
-    if (count_of(endings) > options_.n_best) endings.resize(static_cast<std::size_t>(options_.n_best));
+    if (count_of(endings) > options_.n_best) endings.resize(options_.n_best);
     for (const Ending& ending : endings) list.push_back(tree_.hypothesis(ending));
   }
 

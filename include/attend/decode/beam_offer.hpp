@@ -45,8 +45,8 @@ class BeamOffer {
   /// Adds what a row of `length` tokens may go on by. False where that is nothing.
   bool list(index_t row, double total, index_t length) {
     const std::size_t before = candidates_.size();
-    const bool has_all = required_.met(sentence_, row) == required_.tokens(sentence_);     // else it may not end
-    const bool forced = is_forced(options_, sentence_, static_cast<std::size_t>(length));  // then diversity has no say
+    const bool has_all = required_.met(sentence_, row) == required_.tokens(sentence_);  // else it may not end
+    const bool forced = is_forced(options_, sentence_, length);                         // then diversity has no say
     const auto add = [&](token_t token, T log_probability, index_t place) {
       const double value = checked_log_probability("beam_search", static_cast<double>(log_probability), token);
       if (std::isinf(value)) return false;

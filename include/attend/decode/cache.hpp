@@ -28,7 +28,7 @@ class SelfCache {
       : heads_(heads), d_k_(d_k), d_v_(d_v), rows_(rows) {
     check_value(layers >= 0 && rows >= 0 && heads > 0 && d_k > 0 && d_v > 0, "SelfCache", "a size is negative or zero");
     check_value(rows <= std::numeric_limits<std::int32_t>::max(), "SelfCache", rows, " rows");
-    layers_.resize(static_cast<std::size_t>(layers));
+    layers_.resize(layers);
   }
   SelfCache(SelfCache&&) = default;  // not copied: two caches would write into the same slab
   SelfCache& operator=(SelfCache&&) = default;

@@ -25,7 +25,7 @@ void check_constraints(const char* search, const Options& options, index_t vocab
   check_lists("allowed", c.allowed);
   for (std::size_t s = 0; s < c.prefix.size(); ++s) {
     const auto& prefix = c.prefix[s];
-    const index_t most = options.max_length[static_cast<index_t>(s)];
+    const index_t most = options.max_length[s];
     check_value(count_of(prefix) <= most, search, "prefix ", s, " has ", prefix.size(), " tokens, max_length is ", most);
     check_value(std::none_of(prefix.begin(), prefix.end(), [&](token_t t) { return is_end(options, t); }), search, "prefix ", s,
                 " holds the end token");
@@ -108,7 +108,7 @@ void add_rules(const Options& options, index_t row, index_t sentence, std::span<
     auto& next = rules.next;
     next.rows.push_back(row);
     next.begins.push_back(count_of(next.tokens));
-    next.lengths.push_back(static_cast<index_t>(list->size()));
+    next.lengths.push_back(count_of(*list));
     next.tokens.insert(next.tokens.end(), list->begin(), list->end());
   }
 }

@@ -29,7 +29,7 @@ class Coverage {
     before_.resize(lengths.size());  // new words only in the first step
     for (std::size_t r = 0; r < lengths.size(); ++r) {
       const auto* const row = attention.data() + static_cast<index_t>(r) * attention.dim(1);
-      before_[r].resize(static_cast<std::size_t>(std::min(lengths[r], attention.dim(1))));
+      before_[r].resize(std::min(lengths[r], attention.dim(1)));
       with_step_[r] = before_[r];
       for (std::size_t j = 0; j < with_step_[r].size(); ++j) with_step_[r][j] += static_cast<double>(row[j]);
     }

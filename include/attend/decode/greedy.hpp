@@ -28,9 +28,9 @@ Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences
   detail::check_constraints("greedy", options, vocabulary, sentences);
   const NoGrad no_grad;
 
-  Results<Hypothesis> results(static_cast<std::size_t>(sentences));
+  Results<Hypothesis> results(sentences);
   std::vector<index_t> sentence_of_row(results.size()), kept;
-  for (std::size_t i = 0; i < results.size(); ++i) sentence_of_row[i] = static_cast<index_t>(i);
+  for (std::size_t i = 0; i < results.size(); ++i) sentence_of_row[i] = i;
   std::vector<token_t> tokens(results.size(), options.bos);
   Tensor<T, D> best({sentences});              // [rows at first]
   Tensor<token_t, D> best_token({sentences});  // [rows at first]

@@ -281,7 +281,7 @@ void check_options(const char* search, const Options& options, index_t vocabular
   check_token(search, "eos", options.eos, vocabulary);
   for (const token_t token : options.end_tokens) check_token(search, "an end token", token, vocabulary);
   options.max_length.check(search, sentences, options.min_length);
-  std::vector<bool> seen(static_cast<std::size_t>(vocabulary), false);
+  std::vector<bool> seen(vocabulary, false);
   index_t distinct = 0;
   for (const token_t token : options.suppressed) {
     check_token(search, "a suppressed token", token, vocabulary);

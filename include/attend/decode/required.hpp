@@ -27,7 +27,7 @@ inline void check_required(const BeamOptions& o, index_t vocabulary, index_t sen
       const std::string name = "required phrase " + std::to_string(i) + " of sentence " + std::to_string(s);
       const auto& phrase = all[s][i];
       check_value(!phrase.empty(), "beam_search", name, " is empty");
-      const index_t most = o.max_length[static_cast<index_t>(s)];
+      const index_t most = o.max_length[s];
       check_value(count_of(phrase) <= most, "beam_search", name, " has ", phrase.size(), " tokens, max_length is ", most);
       for (const token_t t : phrase) {
         check_token("beam_search", ("a token of " + name).c_str(), t, vocabulary);

@@ -60,7 +60,7 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
   struct Draw {
     index_t sentence, sample;
   };
-  Results<Results<Hypothesis>> results(static_cast<std::size_t>(sentences));
+  Results<Results<Hypothesis>> results(sentences);
   std::vector<Draw> draws;
   std::vector<index_t> row_of_draw, kept;  // in the first step the samples of a sentence share its row
   for (index_t s = 0; s < sentences; ++s)
@@ -68,7 +68,7 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
       draws.push_back({s, i});
       row_of_draw.push_back(s);
     }
-  for (auto& list : results) list.resize(static_cast<std::size_t>(options.samples));
+  for (auto& list : results) list.resize(options.samples);
   std::vector<token_t> tokens(results.size(), options.bos);
   std::vector<double> uniforms;
   detail::Adjust<T, D, SampleOptions> adjust("sample", options, vocabulary);
@@ -124,7 +124,7 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
     }
     draws.resize(kept.size());
     row_of_draw.resize(kept.size());
-    for (std::size_t i = 0; i < kept.size(); ++i) row_of_draw[i] = static_cast<index_t>(i);
+    for (std::size_t i = 0; i < kept.size(); ++i) row_of_draw[i] = i;
     const bool unchanged = count_of(kept) == rows && kept == row_of_draw;
     if (!kept.empty() && !unchanged) model.reorder(state, std::span<const index_t>(kept));
   }

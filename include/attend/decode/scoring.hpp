@@ -51,7 +51,7 @@ inline std::pair<Tensor<token_t>, Segments> end_to_end(std::span<const std::vect
     if (before >= 0) all.push_back(before);
     all.insert(all.end(), tokens.begin(), tokens.end());
     if (after >= 0) all.push_back(after);
-    lengths.push_back(static_cast<index_t>(all.size() - begin));
+    lengths.push_back(all.size() - begin);
   }
   return {Tensor<token_t>({count_of(all)}, std::span<const token_t>(all)), Segments::ragged(lengths)};
 }
@@ -109,8 +109,8 @@ std::vector<ForcedTarget> force_targets(const nn::Transformer<T, D>& model, std:
     const auto labels = end_to_end(targets, -1, pass.eos).first;
     const auto values = label_log_probabilities(model, decoder.read(x, reading).value(), labels.template to<D>());
     for (std::size_t s = 0; s < results.size(); ++s) {
-      const auto first = values.begin() + segments.begin(static_cast<index_t>(s));
-      results[s].token_log_probabilities.assign(first, first + segments.length(static_cast<index_t>(s)));
+      const auto first = values.begin() + segments.begin(s);
+      results[s].token_log_probabilities.assign(first, first + segments.length(s));
     }
   } else if (pass.layer >= 0) {
     (void)decoder.read_layers(x, reading, pass.layer + 1);

@@ -180,7 +180,7 @@ index_t decode_from(const std::byte* in, std::span<T> out) {
       if constexpr (std::same_as<T, bfloat16>) out[i] = bfloat16::from_bits(io::encode_bf16(static_cast<double>(value)));
       else out[i] = static_cast<T>(value);
     }
-    return static_cast<index_t>(out.size());
+    return count_of(out);
   }
 }
 

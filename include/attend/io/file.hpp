@@ -107,8 +107,8 @@ class InputFile {
       if (n == 0)
         throw FormatError("read: ", path_.string(), " ends at byte ", offset, ", expected ", wanted, " bytes from ",
                           offset + out.size() - wanted, " on");
-      offset += static_cast<std::size_t>(n);
-      out = out.subspan(static_cast<std::size_t>(n));
+      offset += n;
+      out = out.subspan(n);
     }
   }
 
@@ -139,7 +139,7 @@ inline std::string read_file(const std::filesystem::path& path, std::size_t limi
     const ssize_t n = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) detail::throw_errno("read", path);
-    filled += static_cast<std::size_t>(n);
+    filled += n;
     check_limit(filled);
     if (n == 0) {
       bytes.resize(filled);
@@ -161,8 +161,8 @@ class FileSink {
       const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), detail::max_transfer));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) detail::throw_errno("write", path_);
-      written_ += static_cast<std::size_t>(n);
-      bytes = bytes.subspan(static_cast<std::size_t>(n));
+      written_ += n;
+      bytes = bytes.subspan(n);
     }
   }
   void write(std::string_view text) { write(std::as_bytes(std::span<const char>(text.data(), text.size()))); }

@@ -81,7 +81,7 @@ class SafetensorsFile {
   /// The same into a vector, whose size the tensor decides.
   template <Storable T>
   requires(!std::same_as<T, bool>) [[nodiscard]] std::vector<T> read(std::string_view name) const {
-    std::vector<T> values(static_cast<std::size_t>(info(name).shape.size()));
+    std::vector<T> values(info(name).shape.size());
     read_as(name, std::span<T>(values));
     return values;
   }

@@ -121,7 +121,7 @@ struct Block {
         feed_forward_dropout(make_dropout("feed-forward dropout", o.dropout.feed_forward)),
         block_dropout(make_dropout("block dropout", o.dropout.block)),
         causal(o.causal != 0) {
-    cross.reserve(static_cast<std::size_t>(o.cross_attentions));
+    cross.reserve(o.cross_attentions);
     for (index_t i = 1; i <= o.cross_attentions; ++i)
       cross.push_back(
           {MultiHeadAttention<T, D>(detail::attention_options(o, true, {layer, o.layers, i, sublayers(o)})), Sublayer<T, D>(o)});
@@ -149,7 +149,7 @@ struct Stack {
         embedding_dropout(make_dropout("embedding dropout", o.dropout.embedding)),
         name_(name(kind)) {
     if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, EmbeddingOptions{.scaled = o.scale_embedding});
-    layers.reserve(static_cast<std::size_t>(o.layers));
+    layers.reserve(o.layers);
     for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o, kind, i);
     if (o.final_norm) layer_norm.emplace(o.d_model, o.norm);
   }

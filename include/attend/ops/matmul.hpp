@@ -38,9 +38,7 @@ void product(D, index_t count, kernels::Matrices<T> a, kernels::Matrices<T> b, k
 }
 
 /// All dimensions but the last two.
-inline Shape batch_shape(const Shape& shape) {
-  return Shape(std::span<const index_t>(shape.begin(), static_cast<std::size_t>(shape.rank() - 2)));
-}
+inline Shape batch_shape(const Shape& shape) { return Shape(std::span<const index_t>(shape.begin(), shape.rank() - 2)); }
 
 /// f(count, y, a, b) for the runs of `count` products along the innermost dimension of a batch; y, a, b: the matrices with
 /// which the run begins.

@@ -34,7 +34,7 @@ inline std::size_t fingerprint_step() {
 template <class T>
 std::uint64_t fingerprint(const T* values, index_t count, std::size_t step) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(values);
-  const std::size_t size = static_cast<std::size_t>(count) * sizeof(T);
+  const std::size_t size = count * sizeof(T);
   std::uint64_t sum = size;
   const auto add = [&](std::size_t at) {  // 64 bytes from there, or what is left
     std::array<std::uint64_t, 8> words{};

@@ -48,7 +48,7 @@ template <class T, Device D>
 Var<T, D> permute(const Var<T, D>& x, std::span<const index_t> axes) {
   const Shape& shape = x.shape();
   const index_t rank = shape.rank();
-  std::vector<index_t> order, inverse(static_cast<std::size_t>(rank), -1), dims;
+  std::vector<index_t> order, inverse(rank, -1), dims;
   bool good = count_of(axes) == rank;
   for (std::size_t i = 0; good && i < axes.size(); ++i) {
     const index_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
@@ -79,7 +79,7 @@ template <class T, Device D>
 Var<T, D> transpose(const Var<T, D>& x, index_t axis_a, index_t axis_b) {
   const index_t a = detail::checked_axis("transpose", x.shape(), axis_a);
   const index_t b = detail::checked_axis("transpose", x.shape(), axis_b);
-  std::vector<index_t> axes(static_cast<std::size_t>(x.shape().rank()));
+  std::vector<index_t> axes(x.shape().rank());
   std::iota(axes.begin(), axes.end(), index_t{0});
   std::swap(nth(axes, a), nth(axes, b));
   return permute(x, std::span<const index_t>(axes));

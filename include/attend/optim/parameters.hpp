@@ -99,7 +99,7 @@ class FlatParameters {
   /// The pieces of each of so many ranks: about the same number of elements, whole matrices, and of these about the same work for
   /// an optimizer that multiplies them.
   [[nodiscard]] std::vector<std::vector<Piece>> shares(index_t ranks) const {
-    std::vector<std::vector<Range>> ranges(static_cast<std::size_t>(ranks));
+    std::vector<std::vector<Range>> ranges(ranks);
     index_t others = 0, before = 0;
     for (const Range& range : state_->others) others += range.size;
     const index_t lines = (others + unit - 1) / unit;  // ranges are whole numbers of lines but for the last
@@ -114,7 +114,7 @@ class FlatParameters {
     std::vector<Matrix> matrices = state_->matrices;
     const auto work = [](const Matrix& m) { return m.rows * m.columns * std::min(m.rows, m.columns); };
     std::stable_sort(matrices.begin(), matrices.end(), [&](const Matrix& a, const Matrix& b) { return work(a) > work(b); });
-    std::vector<index_t> load(static_cast<std::size_t>(ranks), 0);
+    std::vector<index_t> load(ranks, 0);
     for (const Matrix& m : matrices) {
       const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
       load[least] += work(m);

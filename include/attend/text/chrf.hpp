@@ -126,8 +126,7 @@ inline text::ChrfScore chrf(std::span<const std::string> hypotheses, std::span<c
       totals[k].matches += best[k].matches;
     }
   }
-  return {chrf_score(totals, options.beta),
-          "chrF" + std::to_string(options.beta) + std::string(static_cast<std::size_t>(options.word_order), '+'),
+  return {chrf_score(totals, options.beta), "chrF" + std::to_string(options.beta) + std::string(options.word_order, '+'),
           "nrefs:" + std::to_string(references.size()) + "|case:" + (options.lowercase ? "lc" : "mixed") + "|eff:yes|nc:" +
               std::to_string(options.character_order) + "|nw:" + std::to_string(options.word_order) + "|space:no"};
 }

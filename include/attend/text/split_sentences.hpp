@@ -122,7 +122,7 @@ inline void append_trimmed(std::string_view text, std::size_t begin, std::size_t
   while (!part.empty()) {
     const auto first = text::code_point_at(part, 0);
     if (!text::is_space(first.value)) break;
-    part.remove_prefix(static_cast<std::size_t>(first.length));
+    part.remove_prefix(first.length);
   }
   if (!part.empty()) parts.push_back(part);
 }
@@ -148,7 +148,7 @@ inline std::size_t middle_cut(std::string_view text) {
       nearer(at, clause);
     }
     before = point.value;
-    at += static_cast<std::size_t>(point.length);
+    at += point.length;
   }
   if (clause != none && clause >= text.size() / 4 && clause <= text.size() - text.size() / 4) return clause;
   if (space != none) return space;
@@ -171,7 +171,7 @@ inline std::vector<std::string_view> split_sentences(std::string_view text) {
     const CodePoint point = code_point_at(text, at);
     points.push_back(point.value);
     bytes.push_back(at);
-    at += static_cast<std::size_t>(point.length);
+    at += point.length;
   }
   bytes.push_back(text.size());
   std::vector<std::string_view> sentences;

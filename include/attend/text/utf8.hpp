@@ -59,7 +59,7 @@ inline std::size_t find_invalid_utf8(std::string_view text) {
     if (at == text.size()) break;
     const CodePoint point = code_point_at(text, at);
     if (!point.valid) return at;
-    at += static_cast<std::size_t>(point.length);
+    at += point.length;
   }
   return std::string_view::npos;
 }
@@ -87,7 +87,7 @@ void for_each_code_point(std::string_view text, Visit&& visit) {
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint point = code_point_at(text, at);
     visit(point.value);
-    at += static_cast<std::size_t>(point.length);
+    at += point.length;
   }
 }
 

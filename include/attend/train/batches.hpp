@@ -23,8 +23,8 @@ struct EncodedSentences {
   std::span<const index_t> begin;  ///< of each sentence, and the end of the last
 
   [[nodiscard]] std::span<const token_t> at(index_t i) const {
-    const auto first = begin[static_cast<std::size_t>(i)], last = begin[static_cast<std::size_t>(i) + 1];
-    return tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+    const auto first = nth(begin, i), last = begin[static_cast<std::size_t>(i) + 1];
+    return tokens.subspan(first, last - first);
   }
 };
 
@@ -257,7 +257,7 @@ class Batches {
     for (std::size_t k = 0; k < order.size(); ++k) {
       source += source_length(order[k]), target += target_length(order[k]);
       if (std::max(source, target) <= limit) continue;
-      epoch.begin.push_back(static_cast<index_t>(k));
+      epoch.begin.push_back(k);
       source = source_length(order[k]), target = target_length(order[k]);
     }
     epoch.begin.push_back(count_of(order));
@@ -266,7 +266,7 @@ class Batches {
   }
 
   static Epoch shuffled(const Epoch& epoch, const Generator::Stream& random) {
-    std::vector<index_t> order(static_cast<std::size_t>(epoch.size()));
+    std::vector<index_t> order(epoch.size());
     std::iota(order.begin(), order.end(), index_t{0});
     shuffle(order, random);
     Epoch result;

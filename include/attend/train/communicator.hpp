@@ -233,11 +233,11 @@ class Communicator {
   }
   template <class T>
   static std::span<const std::byte> bytes(const Tensor<T>& x, const Part& part) {
-    return std::as_bytes(std::span<const T>(x.data() + part.begin, static_cast<std::size_t>(part.size)));
+    return std::as_bytes(std::span<const T>(x.data() + part.begin, part.size));
   }
   template <class T>
   static std::span<std::byte> writable(const Tensor<T>& x, const Part& part) {
-    return std::as_writable_bytes(std::span<T>(x.data() + part.begin, static_cast<std::size_t>(part.size)));
+    return std::as_writable_bytes(std::span<T>(x.data() + part.begin, part.size));
   }
 };
 

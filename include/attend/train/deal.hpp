@@ -92,7 +92,7 @@ template <class Source, class Work, class Sink>
 class Dealer {
  public:
   Dealer(Communicator& ranks, Source& source, Work& work, Sink& sink)
-      : ranks_(ranks), source_(source), sink_(sink), own_(work), holds_(static_cast<std::size_t>(ranks.size()), none) {}
+      : ranks_(ranks), source_(source), sink_(sink), own_(work), holds_(ranks.size(), none) {}
 
   void run() {
     auto moved = Clock::now(), encouraged = moved;

@@ -103,8 +103,7 @@ class MemoryOfRanks {
     const auto& parameters = optimizer_.parameters();
     if (shares_.empty()) {
       shares_ = parameters.shares(ranks_.size());
-      for (const auto& share : shares_)
-        share_bytes_.push_back(static_cast<std::size_t>(parameters.remembered(share)) * sizeof(T));
+      for (const auto& share : shares_) share_bytes_.push_back(parameters.remembered(share) * sizeof(T));
       travelling_ = Tensor<T>({parameters.size()});
     }
     const Tensor<T> host = parameters.values().template to<Cpu>();

@@ -50,7 +50,7 @@ template <class... Values>
 std::string formatted(const char* format, Values... values) {
   std::array<char, 128> buffer{};
   const int n = std::snprintf(buffer.data(), buffer.size(), format, values...);
-  return std::string(buffer.data(), static_cast<std::size_t>(std::clamp(n, 0, static_cast<int>(buffer.size()) - 1)));
+  return std::string(buffer.data(), std::clamp(n, 0, static_cast<int>(buffer.size()) - 1));
 }
 
 }  // namespace detail
@@ -96,12 +96,11 @@ inline std::string progress_bar_text(const ProgressState& s, int width) {
     const int room = width - static_cast<int>(percent.size() + text.size()) - 3;
     if (room >= 5) {
       const int bar = std::min(room, 40), filled = static_cast<int>(done * bar);
-      text = "[" + std::string(static_cast<std::size_t>(filled), '#') + std::string(static_cast<std::size_t>(bar - filled), '.') +
-             "] " + text;
+      text = "[" + std::string(filled, '#') + std::string(bar - filled, '.') + "] " + text;
     }
     text = percent + text;
   }
-  if (static_cast<int>(text.size()) > width) text.resize(static_cast<std::size_t>(std::max(width, 0)));
+  if (static_cast<int>(text.size()) > width) text.resize(std::max(width, 0));
   return text;
 }
 

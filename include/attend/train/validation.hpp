@@ -106,7 +106,7 @@ class Validation {
   }
   /// These translations, one for each pair of the corpus: empty where it was left out.
   [[nodiscard]] std::vector<std::string> in_places(std::vector<std::string> translations) const {
-    std::vector<std::string> all(static_cast<std::size_t>(batches_.pairs().size()));
+    std::vector<std::string> all(batches_.pairs().size());
     for (std::size_t k = 0; k < translations.size(); ++k) nth(all, batches_.kept()[k]) = std::move(translations[k]);
     return all;
   }

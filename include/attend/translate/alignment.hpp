@@ -34,7 +34,7 @@ inline std::vector<index_t> best_sources(const Tensor<float>& weights, index_t s
   std::vector<index_t> best;
   for (index_t t = 0; t < weights.dim(0); ++t) {
     const float* row = weights.data() + t * weights.dim(1);
-    best.push_back(static_cast<index_t>(std::max_element(row, row + sources) - row));
+    best.push_back(std::max_element(row, row + sources) - row);
   }
   return best;
 }

@@ -187,7 +187,7 @@ Shortlist Shortlist::learn(const Pairs& pairs, index_t source_vocabulary, index_
 
   // Each iteration counts by the probabilities of the one before; the first by equal ones.
   attend::detail::TranslationTable table;
-  std::vector<std::int64_t> occurrences(static_cast<std::size_t>(target_vocabulary), 0);
+  std::vector<std::int64_t> occurrences(target_vocabulary, 0);
   std::vector<token_t> sources;
   std::vector<float> shares;
   std::vector<double> totals;
@@ -246,7 +246,7 @@ Shortlist Shortlist::learn(const Pairs& pairs, index_t source_vocabulary, index_
     if (nth(occurrences, f) > 0) list.frequent_.push_back(f);
   std::stable_sort(list.frequent_.begin(), list.frequent_.end(),
                    [&](token_t a, token_t b) { return nth(occurrences, a) > nth(occurrences, b); });
-  if (count_of(list.frequent_) > options.frequent) list.frequent_.resize(static_cast<std::size_t>(options.frequent));
+  if (count_of(list.frequent_) > options.frequent) list.frequent_.resize(options.frequent);
   return list;
 }
 

@@ -40,7 +40,7 @@ inline std::vector<std::string_view> parts_of(std::string_view sentence, const T
 
 /// The word of `sentence` that a part of it begins with, or in.
 inline index_t first_word_of(std::string_view sentence, std::string_view part) {
-  const auto before = sentence.substr(0, static_cast<std::size_t>(part.data() - sentence.data()));
+  const auto before = sentence.substr(0, part.data() - sentence.data());
   const index_t words = text::count_words(before);
   return words > 0 && text::trim_end(before).size() == before.size() ? words - 1 : words;
 }

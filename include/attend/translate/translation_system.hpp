@@ -92,7 +92,7 @@ struct TranslationSystem {
                   .unknown_penalty = o.unknown_penalty};
     if (!o.allowed_next && !o.edit) return c;
     std::vector<index_t> numbers;
-    for (const auto* part : batch) numbers.push_back(static_cast<index_t>(before + part->sentence));
+    for (const auto* part : batch) numbers.push_back(before + part->sentence);
     if (o.allowed_next)
       c.allowed_next = [this, numbers](index_t sentence, std::span<const token_t> tokens) {
         return options.allowed_next(nth(numbers, sentence), tokens);
@@ -113,15 +113,14 @@ struct TranslationSystem {
       text::check_utf8("Translator: required", words);
       phrases.push_back(text::encode_target(tokenizer, words));
       const auto& phrase = phrases.back();
-      const auto check = [&](bool good, const std::string& why) {
-        check_value(good, "Translator", "required has '", attend::detail::printable(words), "', which has ", why);
+      const auto check = [&](bool good, const auto&... why) {
+        check_value(good, "Translator", "required has '", attend::detail::printable(words), "', which has ", why...);
       };
       check(!phrase.empty(), "no tokens");
       check(unknown < 0 || std::find(phrase.begin(), phrase.end(), unknown) == phrase.end(),
             "a character or word that the tokenizer does not know");
       const auto count = count_of(phrase);
-      check(count <= limit(part),
-            std::to_string(count) + " tokens, and the translation " + std::to_string(limit(part)) + " at most");
+      check(count <= limit(part), count, " tokens, and the translation ", limit(part), " at most");
     }
     return phrases;
   }
@@ -214,7 +213,7 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
     index_t word = 0;
     for (const auto text : parts_of(sentences[i], system.options, [&](auto part) { return length(part) <= positions; })) {
       word += first_word_of(rest, text);
-      rest.remove_prefix(static_cast<std::size_t>(text.data() - rest.data()));
+      rest.remove_prefix(text.data() - rest.data());
       SourcePart part{.sentence = i,
                       .part = parts.size() - first,
                       .text = text,

@@ -196,45 +196,38 @@ namespace detail {
 
 /// Throws ValueError if an option is given that the search would pass over.
 inline void check_used(const TranslatorOptions& o) {
-  const auto check = [](bool good, const std::string& what) { check_value(good, "Translator", what); };
-  check(!o.sample || !o.beam.given() || o.beam == 1,
-        "beam is " + std::to_string(o.beam) + ", and sampling is asked for, which keeps no beam");
-  const auto of_sampling = [&](bool given, const std::string& what) {
-    check(!given || o.sample, what + ", and sampling is not asked for");
+  const auto check = [](bool good, const auto&... what) { check_value(good, "Translator", what...); };
+  check(!o.sample || !o.beam.given() || o.beam == 1, "beam is ", o.beam, ", and sampling is asked for, which keeps no beam");
+  const auto of_sampling = [&](bool given, const char* name, auto value) {
+    check(!given || o.sample, name, " is ", value, ", and sampling is not asked for");
   };
-  of_sampling(o.top_k != 0, "top_k is " + std::to_string(o.top_k));
-  of_sampling(o.top_p != 1, "top_p is " + std::to_string(o.top_p));
-  of_sampling(o.min_p != 0, "min_p is " + std::to_string(o.min_p));
-  of_sampling(o.seed != 0, "seed is " + std::to_string(o.seed));
-  check(o.temperature == 1 || o.sample || o.beam > 1,
-        "temperature is " + std::to_string(o.temperature) + ", of which greedy search knows nothing");
+  of_sampling(o.top_k != 0, "top_k", o.top_k);
+  of_sampling(o.top_p != 1, "top_p", o.top_p);
+  of_sampling(o.min_p != 0, "min_p", o.min_p);
+  of_sampling(o.seed != 0, "seed", o.seed);
+  check(o.temperature == 1 || o.sample || o.beam > 1, "temperature is ", o.temperature, ", of which greedy search knows nothing");
   const bool beams = o.beam > 1 && !o.sample;
-  check(o.beam_groups == 1 || beams, "beam_groups is " + std::to_string(o.beam_groups) + ", which goes with beam search");
+  check(o.beam_groups == 1 || beams, "beam_groups is ", o.beam_groups, ", which goes with beam search");
   check(!o.required || beams, "required goes with beam search");
   check(!o.score_forced_end || o.force_end, "score_forced_end goes with force_end, which is not asked for");
-  check(o.unknown_penalty == 0 || o.unknown != Unknown::suppress,
-        "unknown_penalty is " + std::to_string(o.unknown_penalty) + ", and the unknown token never comes");
+  check(o.unknown_penalty == 0 || o.unknown != Unknown::suppress, "unknown_penalty is ", o.unknown_penalty,
+        ", and the unknown token never comes");
 }
 
 /// Throws ValueError, naming the option, for what has to do neither with a tokenizer nor with a model.
 inline void check_translator(const TranslatorOptions& o) {
-  const auto check = [](bool good, const std::string& what) { check_value(good, "Translator", what); };
+  const auto check = [](bool good, const auto&... what) { check_value(good, "Translator", what...); };
   check_fields("Translator", o);
-  check(o.sample || o.n_best <= o.beam,
-        "n_best is " + std::to_string(o.n_best) + ", expected 1 to beam, " + std::to_string(o.beam));
-  check(o.max_length == 0 || o.min_length <= o.max_length,
-        "min_length is " + std::to_string(o.min_length) + ", max_length " + std::to_string(o.max_length));
+  check(o.sample || o.n_best <= o.beam, "n_best is ", o.n_best, ", expected 1 to beam, ", o.beam);
+  check(o.max_length == 0 || o.min_length <= o.max_length, "min_length is ", o.min_length, ", max_length ", o.max_length);
   check(o.coverage_penalty == 0 || (o.beam > 1 && !o.sample),
         "coverage_penalty goes with beam search, " +
             (o.sample ? std::string("and sampling is asked for") : "the beam is " + std::to_string(o.beam)));
-  check(o.beam % o.beam_groups == 0,
-        "beam_groups is " + std::to_string(o.beam_groups) + ", expected a divisor of the beam, " + std::to_string(o.beam));
-  check((o.beam_groups > 1) == (o.diversity_penalty > 0), "beam_groups is " + std::to_string(o.beam_groups) +
-                                                              " and diversity_penalty " + std::to_string(o.diversity_penalty) +
-                                                              ", expected both or neither");
+  check(o.beam % o.beam_groups == 0, "beam_groups is ", o.beam_groups, ", expected a divisor of the beam, ", o.beam);
+  check((o.beam_groups > 1) == (o.diversity_penalty > 0), "beam_groups is ", o.beam_groups, " and diversity_penalty ",
+        o.diversity_penalty, ", expected both or neither");
   check(!o.required || o.beam_groups == 1, "required and beam_groups exclude each other");
-  check(!o.on_token || o.sample || o.beam == 1,
-        "on_token goes with sampling and greedy search, the beam is " + std::to_string(o.beam));
+  check(!o.on_token || o.sample || o.beam == 1, "on_token goes with sampling and greedy search, the beam is ", o.beam);
   check_used(o);
 }
 

@@ -23,8 +23,8 @@ void attention_step_rows(index_t rows, const StepSizes<T>& sizes, const Keys& ke
   else if (packs && widest <= 16 * V) run(attention_step_kernel<T, 16, Keys>);
   else if (packs && widest <= 32 * V) run(attention_step_kernel<T, 32, Keys>);
   else
-    launch("attention_step", attention_step_general_kernel<T, Keys>, grid, step_threads,
-           static_cast<std::size_t>(sizes.d_v) * sizeof(Wide<T>), sizes, keys);
+    launch("attention_step", attention_step_general_kernel<T, Keys>, grid, step_threads, sizes.d_v * sizeof(Wide<T>), sizes,
+           keys);
 }
 
 }  // namespace attend::cuda

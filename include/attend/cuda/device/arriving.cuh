@@ -34,7 +34,7 @@ template <class T>
 class Arriving<T, Cuda> {
  public:
   explicit Arriving(const Tensor<T, Cuda>& x) : Arriving(x.size()) {  // so that what was made goes where the rest fails
-    const auto bytes = static_cast<std::size_t>(count_) * sizeof(T);
+    const auto bytes = count_ * sizeof(T);
     const auto held = cuda::Context::instance().lock();
     const cudaStream_t stream = cuda::Context::instance().stream();
     cuda::check(cudaEventCreateWithFlags(&there_, cudaEventDisableTiming), "copy to host");

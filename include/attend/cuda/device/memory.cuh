@@ -107,7 +107,7 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(index_t count) {
-    if (count > 0) block_ = pool().allocate(static_cast<std::size_t>(count) * sizeof(T));
+    if (count > 0) block_ = pool().allocate(count * sizeof(T));
   }
   Buffer(Buffer&& other) noexcept : block_(std::exchange(other.block_, {})) {}
   Buffer& operator=(Buffer&& other) noexcept {
@@ -191,13 +191,13 @@ class Staging {
 template <class T>
 Buffer<T> upload(const T* host, index_t count) {
   Buffer<T> buffer(count);
-  Staging::instance().upload(host, buffer.data(), static_cast<std::size_t>(count) * sizeof(T));
+  Staging::instance().upload(host, buffer.data(), count * sizeof(T));
   return buffer;
 }
 /// See above.
 template <class T>
 Buffer<T> upload(const std::vector<T>& host) {
-  return upload(host.data(), static_cast<index_t>(host.size()));
+  return upload(host.data(), count_of(host));
 }
 
 /// y[i] = value.
@@ -240,7 +240,7 @@ void fill(Cuda, index_t n, T value, T* y) {
   const auto held = cuda::Context::instance().lock();
   constexpr unsigned char zeros[sizeof(T)] = {};
   if (std::memcmp(&value, zeros, sizeof(T)) == 0)
-    cuda::check(cudaMemsetAsync(y, 0, static_cast<std::size_t>(n) * sizeof(T), cuda::Context::instance().stream()), "fill");
+    cuda::check(cudaMemsetAsync(y, 0, n * sizeof(T), cuda::Context::instance().stream()), "fill");
   else cuda::launch("fill", cuda::fill_kernel<T>, cuda::blocks_for(n), cuda::block_threads, 0, n, value, y);
 }
 
@@ -249,23 +249,19 @@ template <class T>
 void copy(Cuda, index_t n, const T* x, T* y) {
   const auto held = cuda::Context::instance().lock();
   if (n > 0)
-    cuda::check(cudaMemcpyAsync(y, x, static_cast<std::size_t>(n) * sizeof(T), cudaMemcpyDeviceToDevice,
-                                cuda::Context::instance().stream()),
-                "copy");
+    cuda::check(cudaMemcpyAsync(y, x, n * sizeof(T), cudaMemcpyDeviceToDevice, cuda::Context::instance().stream()), "copy");
 }
 /// y[i] = x[i] from the host to the device. x may change as soon as this returns; nobody waits.
 template <class T>
 void copy_to_device(Cuda, index_t n, const T* x, T* y) {
-  cuda::Staging::instance().upload(x, y, static_cast<std::size_t>(n) * sizeof(T));
+  cuda::Staging::instance().upload(x, y, n * sizeof(T));
 }
 /// y[i] = x[i] from the device to the host, after all that was launched before. Throws what went wrong until then.
 template <class T>
 void copy_to_host(Cuda, index_t n, const T* x, T* y) {
   auto& context = cuda::Context::instance();
   const auto held = context.lock();
-  if (n > 0)
-    cuda::check(cudaMemcpyAsync(y, x, static_cast<std::size_t>(n) * sizeof(T), cudaMemcpyDeviceToHost, context.stream()),
-                "copy to host");
+  if (n > 0) cuda::check(cudaMemcpyAsync(y, x, n * sizeof(T), cudaMemcpyDeviceToHost, context.stream()), "copy to host");
   context.synchronize("copy to host");
 }
 

@@ -30,7 +30,7 @@ struct DeviceSegments {
   static std::vector<std::int32_t> host_tables(const Segments& s) {
     check_value(s.rows() <= INT32_MAX, "Segments", s.rows(), " rows on the device, at most 2^31 - 1");
     std::vector<std::int32_t> host;
-    host.reserve(static_cast<std::size_t>(3 * s.count()));
+    host.reserve(3 * s.count());
     for (index_t i = 0; i < s.count(); ++i) host.push_back(static_cast<std::int32_t>(s.begin(i)));
     for (index_t i = 0; i < s.count(); ++i) host.push_back(static_cast<std::int32_t>(s.length(i)));
     for (index_t i = 0; i < s.count(); ++i) host.push_back(static_cast<std::int32_t>(s.keys(i)));

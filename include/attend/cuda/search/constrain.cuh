@@ -17,7 +17,7 @@ struct Entry {
 /// The places on the device.
 inline Buffer<Entry> upload_entries(const kernels::Entries& at) {
   std::vector<Entry> entries;
-  entries.reserve(static_cast<std::size_t>(at.count));
+  entries.reserve(at.count);
   for (index_t i = 0; i < at.count; ++i) entries.push_back({at.rows[i], at.columns[i]});
   return upload(entries);
 }
