@@ -7,7 +7,7 @@
 namespace attend {
 
 /// What an additive attention sees, besides its projections.
-template <class T, Device D>
+template <class T, Device D = Cpu>
 struct AdditiveAttentionCall {
   Segments queries, keys;                         ///< which rows form a sentence
   AttentionWeights<T, D>* weights_out = nullptr;  ///< if given, receives the weights
