@@ -23,7 +23,7 @@ endfunction()
 
 file(REMOVE_RECURSE "${WORK}")
 file(COPY "${ATTEND_SOURCE}/examples/tutorial/" DESTINATION "${WORK}")
-run("configuring" ${CMAKE_COMMAND} -S . -B build -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=-O1"
+run("configuring" ${CMAKE_COMMAND} -S . -B build -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=-Og"
     -DCMAKE_BUILD_TYPE=None -DCMAKE_DISABLE_FIND_PACKAGE_attend=ON "-DFETCHCONTENT_SOURCE_DIR_ATTEND=${ATTEND_SOURCE}"
     ${SETTINGS})
 run("building" ${CMAKE_COMMAND} --build build)
