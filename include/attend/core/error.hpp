@@ -14,18 +14,36 @@ namespace attend {
 
 namespace detail {
 
-/// A part of a message: text as it is, numbers as `number_text` has them.
-template <class P>
-std::string message_part(const P& part) {
-  if constexpr (std::is_same_v<P, char>) return std::string(1, part);
-  else if constexpr (std::is_same_v<P, bool>) return part ? "true" : "false";
-  else if constexpr (std::is_arithmetic_v<P>) return number_text(part);
-  else if constexpr (std::is_convertible_v<P, std::string_view>) return std::string(std::string_view(part));
-  else return number_text(static_cast<long long>(part));  // what stands for a number
-}
-inline std::string joined(std::initializer_list<std::string> parts) {
+/// A part of a message, text as it is and numbers as `number_text` has them, for as long as what it was made from is there. One
+/// function for each type of a part, and not one for each list of them, is what a program's many messages come to.
+class MessagePart {
+ public:
+  template <class P>
+  explicit MessagePart(const P& part) {
+    if constexpr (std::is_same_v<P, char>) text_ = {&(number_[0] = part), 1};
+    else if constexpr (std::is_same_v<P, bool>) text_ = part ? "true" : "false";
+    else if constexpr (std::is_floating_point_v<P>) write(part);
+    else if constexpr (std::is_unsigned_v<P>) write(static_cast<unsigned long long>(part));
+    else if constexpr (std::is_convertible_v<P, std::string_view>) text_ = std::string_view(part);
+    else write(static_cast<long long>(part));  // a number, or what stands for one
+  }
+  MessagePart(const MessagePart&) = delete;
+  MessagePart& operator=(const MessagePart&) = delete;
+
+  [[nodiscard]] std::string_view text() const { return text_; }
+
+ private:
+  template <class N>
+  void write(N value) {
+    text_ = {number_, write_number(value, number_, number_ + sizeof(number_))};
+  }
+
+  std::string_view text_;
+  char number_[40];
+};
+inline std::string joined(std::initializer_list<MessagePart> parts) {
   std::string text;
-  for (const auto& part : parts) text += part;
+  for (const auto& part : parts) text += part.text();
   return text;
 }
 
@@ -37,8 +55,8 @@ inline std::string joined(std::initializer_list<std::string> parts) {
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
   template <class... Parts>
-  requires(sizeof...(Parts) > 1) explicit Error(const Parts&... parts)
-      : std::runtime_error(detail::joined({detail::message_part(parts)...})) {}
+  requires(sizeof...(Parts) > 1) [[gnu::cold]] explicit Error(const Parts&... parts)
+      : std::runtime_error(detail::joined({detail::MessagePart(parts)...})) {}
 };
 
 /// A tensor has a shape that the operation cannot take.

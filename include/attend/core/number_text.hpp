@@ -8,12 +8,21 @@
 
 namespace attend {
 
+namespace detail {
+
+/// Writes the shortest text of a number; it ends where the result points.
+template <class N>
+char* write_number(N value, char* begin, char* end) {
+  return std::to_chars(begin, end, value).ptr;
+}
+
+}  // namespace detail
+
 /// The shortest text that `parse_number` reads back to the same number, whatever the locale.
 template <class N>
 std::string number_text(N value) {
   std::array<char, 40> buffer{};
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return std::string(buffer.data(), result.ptr);
+  return std::string(buffer.data(), detail::write_number(value, buffer.data(), buffer.data() + buffer.size()));
 }
 
 /// Reads a number that fills the whole text. False if there is none, or one that `N` cannot hold; `value` is then as it was.
