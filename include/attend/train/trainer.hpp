@@ -29,6 +29,7 @@
 #include "attend/train/run_folder.hpp"
 #include "attend/train/run_identity.hpp"
 #include "attend/train/run_schedule.hpp"
+#include "attend/train/shared_update.hpp"
 #include "attend/train/step_runner.hpp"
 #include "attend/train/sums_of_ranks.hpp"
 #include "attend/train/validation.hpp"
@@ -287,33 +288,6 @@ class Trainer {
     restored_.reset();
     return own;
   }
-  /// Brings the weights that the other ranks have moved.
-  void gather_weights() {
-    if (!sharded()) return;
-    const auto& parameters = optimizer_.parameters();
-    if (shares_.empty()) {
-      shares_ = parameters.shares(ranks_.size());
-      for (const auto& share : shares_)
-        share_bytes_.push_back(static_cast<std::size_t>(parameters.remembered(share)) * sizeof(T));
-      travelling_ = Tensor<T>({parameters.size()});
-    }
-    const Tensor<T> host = parameters.values().template to<Cpu>();
-    const auto each = [&](auto&& f) {
-      index_t before = 0;
-      for (index_t rank = 0; rank < ranks_.size(); before += parameters.remembered(nth(shares_, rank++)))
-        for (const auto& [begin, size, at] : nth(shares_, rank))
-          f(rank, size, host.data() + begin, travelling_.data() + before + at);
-    };
-    each([&](index_t rank, index_t n, const T* from, T* to) {
-      if (rank == ranks_.rank()) copy(Cpu{}, n, from, to);
-    });
-    ranks_->gather_pieces(std::as_writable_bytes(travelling_.span()), share_bytes_);
-    each([&](index_t rank, index_t n, T* to, const T* from) {
-      if (rank != ranks_.rank()) copy(Cpu{}, n, from, to);
-    });
-    if constexpr (!std::same_as<D, Cpu>) parameters.values().assign(host);
-    weights_changed();
-  }
   /// What ranks tell each other after each step.
   struct Word {
     double seconds, weights;
@@ -357,9 +331,10 @@ class Trainer {
     auto losses = differentiate(batch, labels);
     agree();  // of what stands before the update, so that nothing is lost if it fails
     sound_ = false;
-    optimizer_.update(rate, o_.clip_norm);
+    if (shared_) optimizer_.update(rate, o_.clip_norm, shared_->squares());
+    else optimizer_.update(rate, o_.clip_norm);
     ++state_.step;
-    gather_weights();
+    if (shared_) shared_->gather_weights();
     if (average_) average_->update(state_.step, optimizer_.record().data());
     state_.tokens += labels;
     if (++state_.position == epoch_.size()) {
@@ -388,7 +363,10 @@ class Trainer {
     const auto parts = batches_.cut(batch, o_.parts);
     const index_t first = ranks_.first(o_.parts), last = ranks_.last(o_.parts);
     const auto& gradients = optimizer_.parameters().gradients();
-    if (ranks_ && !sums_of_ranks_) sums_of_ranks_.emplace(*ranks_, optimizer_.parameters(), o_.fast_sums);
+    if (ranks_ && !sums_of_ranks_) {
+      if (sharded()) shared_.emplace(*ranks_, optimizer_.parameters());
+      sums_of_ranks_.emplace(*ranks_, optimizer_.parameters(), o_.fast_sums, shared_ ? &*shared_ : nullptr);
+    }
     const AbandonedSums abandoned{sums_of_ranks_};
     std::vector<PartLoss> losses;
     for (index_t part = first; part < last; ++part) {
@@ -636,7 +614,8 @@ class Trainer {
   Reporter reporter_;
   StepRunner<Model> runner_;
   PendingUpdates<T, D> updates_;
-  PairwiseSum<T, D> sums_;  // of the gradients of a batch's parts
+  PairwiseSum<T, D> sums_;                    // of the gradients of a batch's parts
+  std::optional<SharedUpdate<T, D>> shared_;  // where the optimizer is shared out
   std::optional<SumsOfRanks<T, D>> sums_of_ranks_;
 
   TrainingState state_;
@@ -651,11 +630,8 @@ class Trainer {
   RunClock clock_;
   double checkpoint_time_ = 0;
   std::optional<optim::OptimizerState<T, D>> restored_;  // what rank 0 has read for all
-  std::vector<std::vector<typename optim::FlatParameters<T, D>::Piece>> shares_;
-  std::vector<std::size_t> share_bytes_;
-  Tensor<T> travelling_;             // the weights of all shares, end to end
-  double agreed_seconds_ = 0;        // with the other ranks
-  bool agreed_interrupted_ = false;  // in any of them
+  double agreed_seconds_ = 0;                            // with the other ranks
+  bool agreed_interrupted_ = false;                      // in any of them
 };
 
 }  // namespace attend::train
