@@ -4,6 +4,7 @@
 #include <bit>
 #include <concepts>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
@@ -12,7 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/bfloat16.hpp"
 #include "attend/core/error.hpp"
+#include "attend/core/number_text.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/tensor.hpp"
 #include "attend/cpu/basic.hpp"
 
@@ -22,6 +26,16 @@ namespace attend::train {
 struct RankError : Error {
   using Error::Error;
 };
+
+/// How long a rank may keep the others waiting before it counts as lost: so many seconds, unless the environment's
+/// ATTEND_RANK_SECONDS says otherwise. Throws ValueError unless that is more than 0.
+inline double rank_seconds(const char* operation, double seconds) {
+  if (const char* text = std::getenv("ATTEND_RANK_SECONDS"))
+    check_value(parse_number(std::string_view(text), seconds), "ATTEND_RANK_SECONDS", "`", attend::detail::printable(text),
+                "`, expected a number");
+  check_value(seconds > 0, operation, "timeout_seconds is ", seconds, ", expected more than 0");
+  return seconds;
+}
 
 /// Texts as one text, and back.
 inline std::string packed_texts(std::span<const std::string> texts) {
@@ -111,7 +125,10 @@ class Communicator {
   /// and in all of them.
   template <class T, Device D>
   void sum_in_any_order(const Tensor<T, D>& x) {
-    if constexpr (std::same_as<D, Cpu> && (std::same_as<T, float> || std::same_as<T, double>)) {
+    if constexpr (!std::same_as<D, Cpu>) {
+      if (reaches_devices() && sum_by_engine_on_device(std::span<T>(x.data(), static_cast<std::size_t>(x.size()))))
+        return finish_on_device();
+    } else if constexpr (std::same_as<T, float> || std::same_as<T, double>) {
       if (sum_by_engine(x.span())) return;
     }
     if (std::has_single_bit(static_cast<std::size_t>(size()))) return sum(x);
@@ -128,12 +145,10 @@ class Communicator {
 
   /// What rank 0 has, to all.
   void broadcast(std::span<std::byte> bytes) {
-    // Whoever has it passes it on to the rank that is so far away, half as far, and so on.
-    const index_t n = size(), me = rank();
-    for (index_t distance = static_cast<index_t>(std::bit_ceil(static_cast<std::size_t>(n))) / 2; distance > 0; distance /= 2) {
-      if (me % (2 * distance) == 0 && me + distance < n) exchange(me + distance, bytes, {});
-      else if (me % (2 * distance) == distance) exchange(me - distance, {}, bytes);
-    }
+    pass_on([&](index_t other, bool sends) {
+      if (sends) exchange(other, bytes, {});
+      else exchange(other, {}, bytes);
+    });
   }
   /// The same of a plain value, a text, or a tensor.
   template <class V>
@@ -148,9 +163,9 @@ class Communicator {
   }
   template <class T, Device D>
   void broadcast(const Tensor<T, D>& x) {
-    const Tensor<T> host = x.template to<Cpu>();
-    broadcast(std::as_writable_bytes(host.span()));
-    if constexpr (!std::same_as<D, Cpu>) x.assign(host);
+    where_it_travels(x, [&](const auto& there) {
+      pass_on([&](index_t other, bool sends) { exchange_tensors(other, sends ? &there : nullptr, sends ? nullptr : &there); });
+    });
   }
 
   /// What each rank has, in their order, to all.
@@ -175,13 +190,18 @@ class Communicator {
   /// A tensor, of which both know the shape.
   template <class T, Device D>
   void send(index_t other, const Tensor<T, D>& x) {
-    exchange(other, std::as_bytes(x.template to<Cpu>().span()), {});
+    if constexpr (std::same_as<D, Cpu>) {
+      exchange_tensors<T, D>(other, &x, nullptr);
+    } else if (reaches_devices()) {
+      exchange_tensors<T, D>(other, &x, nullptr);
+      finish_on_device();
+    } else {
+      send(other, x.template to<Cpu>());
+    }
   }
   template <class T, Device D>
   void receive(index_t other, const Tensor<T, D>& x) {
-    const Tensor<T> host = x.template to<Cpu>();
-    exchange(other, {}, std::as_writable_bytes(host.span()));
-    if constexpr (!std::same_as<D, Cpu>) x.assign(host);
+    where_it_travels(x, [&](const auto& there) { exchange_tensors(other, decltype(&there){nullptr}, &there); });
   }
   std::string receive(index_t other) {
     std::size_t n = 0;
@@ -196,9 +216,14 @@ class Communicator {
   virtual bool sum_by_engine(std::span<float>) { return false; }
   virtual bool sum_by_engine(std::span<double>) { return false; }
 
+  /// The same of numbers on the device; need not wait.
+  virtual bool sum_by_engine_on_device(std::span<float>) { return false; }
+  virtual bool sum_by_engine_on_device(std::span<double>) { return false; }
+  virtual bool sum_by_engine_on_device(std::span<bfloat16>) { return false; }
+
   /// Whether memory of this process's device can be exchanged without the host.
   [[nodiscard]] virtual bool reaches_devices() const { return false; }
-  /// `exchange` of memory of the device, in the order of what else is launched there. Need not wait.
+  /// `exchange` of memory of the device, in the order of what else is launched there; of nothing it does nothing. Need not wait.
   virtual void exchange_on_device(index_t /*other*/, std::span<const std::byte> /*sent*/, std::span<std::byte> /*received*/) {}
   /// Until what was exchanged on the device is there. Throws RankError as `exchange` would.
   virtual void finish_on_device() {}
@@ -301,10 +326,29 @@ class Communicator {
     if (carrier.owns()) for_ranges(x, load, carrier, [](index_t n, const T* from, T* to) { copy(D{}, n, from, to); });
     return carrier;
   }
+  template <Device D>
+  void exchange_bytes(D, index_t other, std::span<const std::byte> sent, std::span<std::byte> received) {
+    if constexpr (std::same_as<D, Cpu>) exchange(other, sent, received);
+    else exchange_on_device(other, sent, received);
+  }
+  /// Null: nothing.
   template <class T, Device D>
-  void exchange_carriers(index_t other, const Carrier<T, D>& sent, const Carrier<T, D>& received) {
-    if constexpr (std::same_as<D, Cpu>) exchange(other, sent.bytes(), received.bytes());
-    else exchange_on_device(other, sent.bytes(), received.bytes());
+  void exchange_tensors(index_t other, const Tensor<T, D>* sent, const Tensor<T, D>* received) {
+    const auto bytes = [](const Tensor<T, D>* x) {
+      return x ? std::span(reinterpret_cast<std::byte*>(x->data()), static_cast<std::size_t>(x->size()) * sizeof(T))
+               : std::span<std::byte>();
+    };
+    exchange_bytes(D{}, other, bytes(sent), bytes(received));
+  }
+  /// What rank 0 has reaches all: whoever has it passes it on to the rank that is so far away, half as far, and so on.
+  /// step(other, whether this one sends).
+  template <class F>
+  void pass_on(F&& step) {
+    const index_t n = size(), me = rank();
+    for (index_t distance = static_cast<index_t>(std::bit_ceil(static_cast<std::size_t>(n))) / 2; distance > 0; distance /= 2) {
+      if (me % (2 * distance) == 0 && me + distance < n) step(me + distance, true);
+      else if (me % (2 * distance) == distance) step(me - distance, false);
+    }
   }
   /// With each partner, the nearest first, a rank gives away the part of what it sums up that the partner's side keeps.
   template <class T, Device D>
@@ -313,7 +357,7 @@ class Communicator {
       const Load kept = load(shares, 2 * distance, 0);
       const auto sent = packed(x, load(shares, 2 * distance, distance));
       const Carrier<T, D> received(x, kept, false);
-      exchange_carriers(rank() ^ distance, sent, received);
+      exchange_bytes(D{}, rank() ^ distance, sent.bytes(), received.bytes());
       for_ranges(x, kept, received, [](index_t n, T* mine, const T* theirs) { add(D{}, n, theirs, mine); });
     }
   }
@@ -324,7 +368,7 @@ class Communicator {
       const Load missing = load(shares, 2 * distance, distance);
       const auto sent = packed(x, load(shares, 2 * distance, 0));
       const Carrier<T, D> received(x, missing, true);
-      exchange_carriers(rank() ^ distance, sent, received);
+      exchange_bytes(D{}, rank() ^ distance, sent.bytes(), received.bytes());
       if (received.owns()) for_ranges(x, missing, received, [](index_t n, T* to, const T* from) { copy(D{}, n, from, to); });
     }
   }
@@ -336,29 +380,6 @@ class Communicator {
       for (index_t i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<Wide<T>>(y[i]) + static_cast<Wide<T>>(x[i]));
     }
   }
-};
-
-/// Adds up tensors as they come, always two sums of equally many of them: of eight ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), so
-/// that ranks that have some of them each come to the same bits by `Communicator::sum`.
-template <class T, Device D>
-class PairwiseSum {
- public:
-  /// Takes number `k` of `count`, a power of two, in their order. It works in x, which after the last is the
-  /// sum of all. Keeps three tensors for eight.
-  void add(index_t k, index_t count, const Tensor<T, D>& x) {
-    if (k + 1 == count) return finish(k, x, 0, x.size());
-    std::size_t level = 0;
-    for (; (k >> level) & 1; ++level) add_into(D{}, x.size(), sums_[level].data(), x.data());
-    if (level == sums_.size()) sums_.emplace_back(x.shape());
-    sums_[level].assign(x);
-  }
-  /// Takes a part of the last of them, `size` elements from `begin` on; the other parts may come later.
-  void finish(index_t k, const Tensor<T, D>& x, index_t begin, index_t size) {
-    for (std::size_t level = 0; (k >> level) & 1; ++level) add_into(D{}, size, sums_[level].data() + begin, x.data() + begin);
-  }
-
- private:
-  std::vector<Tensor<T, D>> sums_;  // of 1, 2, 4, ... tensors
 };
 
 }  // namespace attend::train

@@ -16,6 +16,7 @@
 #include "attend/autograd/var.hpp"
 #include "attend/optim/parameters.hpp"
 #include "attend/train/communicator.hpp"
+#include "attend/train/pairwise_sum.hpp"
 #include "attend/train/shared_update.hpp"
 
 namespace attend::train {
@@ -82,8 +83,9 @@ class SumsOfRanks {
  private:
   using Clock = std::chrono::steady_clock;
   static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
-  /// Elements: enough for a message's cost not to matter, few enough for the first to go out early.
-  static constexpr index_t least = index_t{1} << 20;
+  /// Elements: enough for a message's cost not to matter, few enough for the first to go out early. On a device, where none does,
+  /// as many as there is room for.
+  static constexpr index_t least = index_t{1} << (std::same_as<D, Cpu> ? 20 : 24);
 
   /// Parameters next to each other.
   struct Piece {
