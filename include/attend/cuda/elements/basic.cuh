@@ -20,11 +20,11 @@ struct TimesAt {
 
 /// sums[p] = the sum of the squares of part p of x, a block's work, in double, which a large gradient's square fits into.
 template <class T>
-__global__ void __launch_bounds__(block_threads) squares_kernel(index_t n, bool packed, const T* x, double* sums) {
+__global__ void __launch_bounds__(block_threads) squares_kernel(index_t n, index_t parts, bool packed, const T* x, double* sums) {
   using W = Wide<T>;
   constexpr int count = Pack<T>::count;
   static __shared__ double room[warp_threads];
-  for (index_t p = blockIdx.x; p < kernels::square_parts(n); p += gridDim.x) {
+  for (index_t p = blockIdx.x; p < parts; p += gridDim.x) {
     const T* const first = x + p * kernels::square_part;
     const index_t size =
         n - p * kernels::square_part < kernels::square_part ? n - p * kernels::square_part : kernels::square_part;
@@ -55,8 +55,9 @@ template <class T>
 void squares_of_parts(index_t n, const T* x, double* sums) {
   constexpr index_t most_blocks = index_t{1} << 16;
   if (n == 0) return;
-  launch("sum_of_squares", squares_kernel<T>, static_cast<unsigned>(std::min(kernels::square_parts(n), most_blocks)),
-         block_threads, 0, n, aligned(x), x, sums);
+  const index_t parts = kernels::square_parts(n);
+  launch("sum_of_squares", squares_kernel<T>, static_cast<unsigned>(std::min(parts, most_blocks)), block_threads, 0, n, parts,
+         aligned(x), x, sums);
 }
 /// See kernels::sum_of_parts.
 inline void sum_of_parts(index_t n, const double* sums, double* result) {
