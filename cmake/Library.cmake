@@ -8,11 +8,12 @@
 #   attend::compiled the same, precompiled, and what most programs use of it is compiled in one file of its own
 #
 #   attend::mpi      ranks that are processes of MPI, <attend/mpi.hpp>       + an MPI
+#   attend::nccl     ranks that exchange what lies on their GPUs, <attend/nccl.hpp>   + NCCL
 #   attend::cuda     the back end for NVIDIA GPUs, <attend/cuda.hpp>         + CUDA's runtime, cuBLAS and cuBLASLt
 
 # Headers above the floors that come with another target than attend.
 set(attend_with_core "/attend/(core|version)\\.hpp$")
-set(attend_elsewhere "${attend_with_core}|/attend/(cuda|mpi)\\.hpp$")
+set(attend_elsewhere "${attend_with_core}|/attend/(cuda|mpi|nccl)\\.hpp$")
 
 # attend_library(<name> FLOORS <folder>... LINK <target>...)
 function(attend_library name)
@@ -96,6 +97,16 @@ if(ATTEND_TEXT)
   list(APPEND ATTEND_LIBRARIES mpi)
   if(ATTEND_MPI)
     add_library(attend::mpi ALIAS attend_mpi)
+  endif()
+
+  add_library(attend_nccl INTERFACE)
+  target_sources(attend_nccl INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
+                                       FILES "${PROJECT_SOURCE_DIR}/include/attend/nccl.hpp")
+  set_target_properties(attend_nccl PROPERTIES EXPORT_NAME nccl VERIFY_INTERFACE_HEADER_SETS OFF)
+  target_link_libraries(attend_nccl INTERFACE attend attend_cuda NCCL::NCCL)
+  list(APPEND ATTEND_LIBRARIES nccl)
+  if(ATTEND_NCCL)
+    add_library(attend::nccl ALIAS attend_nccl)
   endif()
 
   # The file becomes one of the program's own, so that it has the program's flags, and no binary needs to be installed.

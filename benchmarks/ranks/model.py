@@ -3,10 +3,14 @@
 
     python3 benchmarks/ranks/model.py                              # docs/machines.md's table
     python3 benchmarks/ranks/model.py --ranks 4 --parts 4 --parameters 61e6 --gbit 1 --compute 4.2
+    python3 benchmarks/ranks/model.py --ranks 4 --parts 4 --parameters 61e6 --gbit 1 --compute 4.2 --shard-optimizer
 
 A rank computes for `compute` seconds (all its parts). Gradients are n bytes in pieces; of each it sends 2 (ranks - 1) / ranks, and
 waits 2 log2(ranks) times for the network's latency. What goes out while the last part's backward is still at work, which is two thirds
 of its compute, costs nothing; the piece that is complete last, the first parameters in their order (the embedding), does not.
+
+With shards of the optimizer a rank gets the sums of its own, which is half of that, and the weights that others have moved after the
+update, the other half, which nothing hides.
 """
 
 import argparse
@@ -17,16 +21,17 @@ EFFICIENCY = 0.8  # of many cores of a processor together, beside two of them; a
 PIECE = 4 << 20  # bytes of a message, or a parameter that is larger
 
 
-def step(ranks: int, parts: int, parameters: float, last: float, compute: float, gbit: float, latency: float) -> dict:
+def step(ranks: int, parts: int, parameters: float, last: float, compute: float, gbit: float, latency: float, shards: bool = False) -> dict:
     """Seconds of a step. `last`: the share of the parameters that are complete last."""
     bytes_ = 4 * parameters
     rate = gbit * 1e9 / 8 * 0.94  # what TCP leaves of it
     share = 2 * (ranks - 1) / ranks
     messages = max(1, bytes_ / PIECE)
-    sums = share * bytes_ / rate + 2 * math.log2(ranks) * latency * messages if ranks > 1 else 0.0
+    traffic = share * bytes_ / rate + 2 * math.log2(ranks) * latency * messages if ranks > 1 else 0.0
     backward = compute * ranks / parts * 2 / 3
+    sums = traffic / 2 if shards else traffic
     hidden = min(sums * (1 - last), backward)
-    return {"sums": sums, "hidden": hidden, "step": compute + sums - hidden}
+    return {"sums": sums, "weights": traffic - sums, "hidden": hidden, "step": compute + traffic - hidden}
 
 
 def main() -> None:
@@ -38,11 +43,12 @@ def main() -> None:
     parser.add_argument("--compute", type=float, help="seconds that a rank computes in a step")
     parser.add_argument("--gbit", type=float, default=10)
     parser.add_argument("--latency", type=float, default=30e-6, help="seconds from a message's start to its arrival")
+    parser.add_argument("--shard-optimizer", action="store_true")
     o = parser.parse_args()
     if o.ranks:
         if not o.compute:
             parser.error("--ranks needs --compute")
-        cost = step(o.ranks, o.parts or o.ranks, o.parameters, o.last, o.compute, o.gbit, o.latency)
+        cost = step(o.ranks, o.parts or o.ranks, o.parameters, o.last, o.compute, o.gbit, o.latency, o.shard_optimizer)
         print(", ".join(f"{name} {seconds:.2f} s" for name, seconds in cost.items()), f"efficiency {o.compute / cost['step']:.0%}")
         return
     print("| tokens of a rank and step | 16 cores compute | " + " | ".join(

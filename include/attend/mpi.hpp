@@ -55,12 +55,7 @@ inline bool launched() {
 /// ATTEND_RANK_SECONDS overrides it.
 class World final : public train::Communicator {
  public:
-  explicit World(double timeout_seconds = 1800) : timeout_(timeout_seconds) {
-    if (const char* seconds = std::getenv("ATTEND_RANK_SECONDS")) {
-      check_value(parse_number(std::string_view(seconds), timeout_), "ATTEND_RANK_SECONDS", "`", detail::printable(seconds),
-                  "`, expected a number");
-    }
-    check_value(timeout_ > 0, "mpi::world", "timeout_seconds is ", timeout_, ", expected more than 0");
+  explicit World(double timeout_seconds = 1800) : timeout_(train::rank_seconds("mpi::world", timeout_seconds)) {
     int initialized = 0;
     check("MPI_Initialized", MPI_Initialized(&initialized));
     if (!initialized) {

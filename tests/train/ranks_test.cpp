@@ -99,6 +99,42 @@ TEST_CASE("Communicator: sums have the bits of the sums of pairs, in each of any
     }
 }
 
+TEST_CASE("Communicator: sums of shares have the same bits, each where its rank wants it, and are gathered again", "[train]") {
+  using Shares = Communicator::Shares;
+  constexpr index_t n = 1000;
+  for (const index_t size : {1, 2, 4, 8}) {
+    PairwiseSum<float, Cpu> sums;
+    Tensor<float> expected;
+    for (index_t k = 0; k < size; ++k) sums.add(k, size, expected = numbers(k, n));
+    // Rank k has the elements i with (i / 7) % size == k but for some that are nobody's; the last has nothing where there are
+    // eight.
+    Shares shares(static_cast<std::size_t>(size));
+    for (index_t i = 0; i + 7 <= n; i += 7)
+      if (i / 7 % size + 1 < 8) nth(shares, i / 7 % size).push_back({i, i % 2 == 0 ? 7 : 6});
+    const auto ends = ThreadRanks::run(size, [&](const std::shared_ptr<Communicator>& c) {
+      const auto x = numbers(c->rank(), n);
+      c->sum_shares(x, shares);
+      for (const auto& [begin, count] : nth(shares, c->rank()))
+        for (index_t i = begin; i < begin + count; ++i)
+          if (x.data()[i] != expected.data()[i]) throw Error("element ", i, " has another sum");
+      c->gather_shares(x, shares);
+      for (const auto& share : shares)
+        for (const auto& [begin, count] : share)
+          for (index_t i = begin; i < begin + count; ++i)
+            if (x.data()[i] != expected.data()[i]) throw Error("element ", i, " came as another");
+    });
+    INFO(size << " ranks");
+    rethrow_first(ends);
+  }
+  const auto refused = [](const Shares& shares) {
+    const auto ends =
+        ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& c) { c->sum_shares(Tensor<float>({4}), shares); });
+    std::rethrow_exception(ends.front());
+  };
+  CHECK_THROWS_WITH(refused({{}}), Contains("there are 1 shares, expected 2"));
+  CHECK_THROWS_WITH(refused({{{0, 3}}, {{3, 2}}}), Contains("elements from 3 on, 2 of them, are not within 4"));
+}
+
 TEST_CASE("PairwiseSum: adds ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))", "[train]") {
   const float large = 16777216;  // from here on floats are two apart
   PairwiseSum<float, Cpu> sums;
@@ -326,18 +362,105 @@ class Counting final : public Communicator {
   void exchange(index_t other, std::span<const std::byte> sent, std::span<std::byte> received) override {
     other_->exchange(other, sent, received);
     ++exchanged;
+    sent_bytes += sent.size();
   }
   [[nodiscard]] bool waiting(index_t other) override { return other_->waiting(other); }
   void look_for_failure() override { other_->look_for_failure(); }
   void fail(std::string_view why) noexcept override { other_->fail(why); }
 
   std::atomic<int> exchanged = 0;
+  std::atomic<std::size_t> sent_bytes = 0;
 
  private:
   std::shared_ptr<Communicator> other_;
 };
 
+/// A network with embeddings, matrices of two kinds and small parameters beside them, like a large one.
+std::vector<Var<float>> layers(std::vector<Tensor<float>>& matrices) {
+  std::vector<Var<float>> parameters{Var<float>(Tensor<float>({700, 128}, 1.0f), true)};
+  for (int layer = 0; layer < 8; ++layer)
+    for (const Shape& shape : {Shape{128}, Shape{128, 128}, Shape{128, 128}, Shape{130}, Shape{512, 128}, Shape{128, 512}}) {
+      parameters.emplace_back(Tensor<float>(shape, 1.0f), true);
+      if (shape.rank() == 2) matrices.push_back(parameters.back().value());
+    }
+  return parameters;
+}
+
 }  // namespace
+
+TEST_CASE("SharedUpdate: the norm has the bits of one rank's, for half the bytes of sums of everything") {
+  std::vector<Tensor<float>> matrices;
+  std::size_t all_bytes = 0;
+  Tensor<float> expected;
+  double squares = 0;
+  {
+    const optim::FlatParameters<float> flat(layers(matrices), matrices);
+    all_bytes = static_cast<std::size_t>(flat.size()) * sizeof(float);
+    PairwiseSum<float, Cpu> sums;
+    for (index_t k = 0; k < 4; ++k) sums.add(k, 4, expected = numbers(k, flat.size()));
+    // As the gaps are in gradients.
+    Tensor<float> mask({flat.size()}, 0.0f);
+    for (const auto& place : flat.places()) mask.rows(place.begin, place.shape.size()).fill(1.0f);
+    for (index_t i = 0; i < flat.size(); ++i) expected.data()[i] *= mask.data()[i];
+    squares = sum_of_squares(Cpu{}, flat.size(), expected.data());
+  }
+  const auto ends = ThreadRanks::run(4, [&](const std::shared_ptr<Communicator>& communicator) {
+    Counting ranks(communicator);
+    std::vector<Tensor<float>> own_matrices;
+    const auto parameters = layers(own_matrices);
+    const optim::FlatParameters<float> flat(parameters, own_matrices);
+    const SharedUpdate<float, Cpu> shared(ranks, flat);
+    PairwiseSum<float, Cpu> parts;
+    SumsOfRanks<float, Cpu> sums(ranks, flat, false, &shared);
+    flat.zero_grad();
+    const auto own = numbers(ranks.rank(), flat.size());
+    for (const auto& place : flat.places())
+      flat.gradients().rows(place.begin, place.shape.size()).assign(own.rows(place.begin, place.shape.size()));
+    sums.begin(parts, 0);
+    sums.finish();
+    const auto summed_bytes = ranks.sent_bytes.load();
+    if (shared.squares().item() != squares) throw Error("another sum of squares");
+    // Shares are of about the same size, so each rank sends about three quarters; for sums of everything it sends twice as much.
+    if (summed_bytes > all_bytes * 80 / 100) throw Error("the sums took ", summed_bytes, " bytes of ", all_bytes);
+    ranks.sent_bytes = 0;
+    ranks.sum(flat.gradients().clone());
+    if (ranks.sent_bytes < all_bytes * 149 / 100) throw Error("sums of all took ", ranks.sent_bytes.load());
+    const auto shares = flat.shares(4);
+    for (const auto& piece : nth(shares, ranks.rank()))
+      for (index_t i = piece.begin; i < piece.begin + piece.size; ++i)
+        if (flat.gradients().data()[i] != expected.data()[i]) throw Error("element ", i, " has another sum");
+    // What a rank moves comes to all.
+    for (const auto& piece : nth(shares, ranks.rank()))
+      flat.values().rows(piece.begin, piece.size).fill(static_cast<float>(ranks.rank() + 2));
+    shared.gather_weights();
+    for (index_t rank = 0; rank < 4; ++rank)
+      for (const auto& piece : nth(shares, rank))
+        for (index_t i = piece.begin; i < piece.begin + piece.size; ++i)
+          if (flat.values().data()[i] != static_cast<float>(rank + 2)) throw Error("weight ", i, " has not come");
+  });
+  rethrow_first(ends);
+}
+
+TEST_CASE("FlatParameters: of what an optimizer remembers, one of four ranks has at most 0.3") {
+  for (const optim::OptimizerOptions& options :
+       {optim::OptimizerOptions(optim::AdamOptions{}), optim::OptimizerOptions(optim::MuonOptions{})}) {
+    const auto bytes = [&](index_t rank, index_t ranks) {
+      std::vector<Tensor<float>> matrices;
+      const auto parameters = layers(matrices);
+      const optim::FlatParameters<float> flat(parameters, matrices);
+      if (ranks > 1) flat.share_out(rank, ranks);
+      index_t sum = 0;
+      for (const auto& entry : optim::AnyOptimizer<float>(flat, options).state().entries) sum += entry.values.size();
+      return static_cast<double>(sum) * sizeof(float);
+    };
+    const double whole = bytes(0, 1);
+    for (index_t rank = 0; rank < 4; ++rank) {
+      INFO(optim::optimizer_name(options) << ", rank " << rank);
+      CHECK(bytes(rank, 4) <= 0.3 * whole);
+      CHECK(bytes(rank, 4) >= 0.2 * whole);
+    }
+  }
+}
 
 TEST_CASE("SumsOfRanks: what is complete is summed while other gradients are still computed") {
   constexpr index_t n = index_t{1} << 20, count = 4;  // each parameter is a piece of its own

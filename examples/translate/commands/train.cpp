@@ -32,6 +32,10 @@
 #include "ranks.hpp"
 #include "train_settings.hpp"
 
+#if defined(TRANSLATE_WITH_NCCL)
+#include "attend/nccl.hpp"
+#endif
+
 namespace translate {
 
 namespace {
@@ -276,6 +280,14 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   std::fprintf(stderr, "train: translate with: translate run --model %s\n", flags.out.c_str());
 }
 
+/// The same ranks, each with a GPU of its own, where that is where they train.
+RankList on_devices(RankList ranks, [[maybe_unused]] const Place& place) {
+#if defined(TRANSLATE_WITH_NCCL)
+  if (ranks && place.device == "cuda") return nccl::world(std::move(ranks));
+#endif
+  return ranks;
+}
+
 void start_rank(CLI::App& command, TrainCommand& flags) {
   std::optional<io::FolderLock> lock;  // what is there may be another run's, which goes on
   if (leads(flags.ranks)) {
@@ -290,6 +302,7 @@ void start_rank(CLI::App& command, TrainCommand& flags) {
     restore_settings(command, flags.out, settings, path.string());
   }
   check_options(command, flags);
+  flags.ranks = on_devices(flags.ranks, flags.place);
   flags.place.with_types(
       [&](auto types) { train_model<typename decltype(types)::T, typename decltype(types)::D>(command, flags, lock); });
 }

@@ -4,6 +4,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
+#include "attend/kernels/squares.hpp"
 
 /// Passes over whole arrays that everything else needs.
 namespace attend::kernels {
@@ -57,23 +58,31 @@ void sum_rows(Cpu, ConstMatrix<T> x, Gradient<T> into) {
   });
 }
 
-/// The sum of x[i]^2, in double, in parts of fixed size so that the number of threads does not show.
+/// sums[p] = the sum of the squares of part p of x, see `square_part`, in double.
 template <class T>
-double sum_of_squares(Cpu, index_t n, const T* x) {
-  constexpr index_t part = 16384;
-  const index_t parts = (n + part - 1) / part;
-  std::vector<double> sums(parts);
-  parallel_for(parts, 1, [&](index_t begin, index_t end) {
+void squares_of_parts(Cpu, index_t n, const T* x, double* sums) {
+  parallel_for(square_parts(n), 1, [&](index_t begin, index_t end) {
     for (index_t p = begin; p < end; ++p) {
-      const T* first = x + p * part;
-      nth(sums, p) = cpu::sum_over<double>(std::min(part, n - p * part), [=](index_t i) {
+      const T* first = x + p * square_part;
+      sums[p] = cpu::sum_over<double>(std::min(square_part, n - p * square_part), [=](index_t i) {
         const auto v = static_cast<double>(first[i]);
         return v * v;
       });
     }
   });
+}
+/// *result = the sum of those of n numbers' parts.
+inline void sum_of_parts(Cpu, index_t n, const double* sums, double* result) {
+  *result = 0;
+  for (index_t p = 0; p < square_parts(n); ++p) *result += sums[p];
+}
+/// The sum of x[i]^2, in double, part by part, so that the number of threads does not show.
+template <class T>
+double sum_of_squares(Cpu, index_t n, const T* x) {
+  std::vector<double> sums(static_cast<std::size_t>(square_parts(n)));
+  squares_of_parts(Cpu{}, n, x, sums.data());
   double sum = 0;
-  for (const double s : sums) sum += s;
+  sum_of_parts(Cpu{}, n, sums.data(), &sum);
   return sum;
 }
 

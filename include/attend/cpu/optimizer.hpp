@@ -63,14 +63,19 @@ template <class T, class Update, std::size_t memories, std::size_t... k>
 
 namespace attend::kernels {
 
-/// Begins an update: the gradients' norm, and with max_norm > 0 the scale that cuts it down to that, min(1, max_norm / (norm +
-/// 1e-6)); counts the update, or where the norm is not finite that it is left out.
-template <class T>
-void begin_update(Cpu, index_t n, const T* gradient, double max_norm, UpdateRecord* record) {
-  record->norm = std::sqrt(sum_of_squares(Cpu{}, n, gradient));
+/// Begins an update from the sum of the gradients' squares: their norm, and with max_norm > 0 the scale that cuts it down to
+/// that, min(1, max_norm / (norm + 1e-6)); counts the update, or where the norm is not finite that it is left out.
+inline void begin_update_from(Cpu, const double* squares, double max_norm, UpdateRecord* record) {
+  record->norm = std::sqrt(*squares);
   record->taken = std::isfinite(record->norm);
   record->gradient_scale = max_norm > 0 ? clip_scale(record->norm, max_norm) : 1.0;
   ++(record->taken ? record->steps : record->skipped);
+}
+/// The same of these gradients.
+template <class T>
+void begin_update(Cpu, index_t n, const T* gradient, double max_norm, UpdateRecord* record) {
+  const double squares = sum_of_squares(Cpu{}, n, gradient);
+  begin_update_from(Cpu{}, &squares, max_norm, record);
 }
 /// The same for gradients that count `gradient_scale` times what they are, a positive number: left out too where that makes their
 /// norm more than T has.

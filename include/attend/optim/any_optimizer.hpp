@@ -38,6 +38,9 @@ class AnyOptimizer {
   void update(double learning_rate, double max_norm = 0) {
     std::visit([=](auto& o) { o.update(learning_rate, max_norm); }, optimizer_);
   }
+  void update(double learning_rate, double max_norm, const Tensor<double, D>& squares) {
+    base().update(learning_rate, max_norm, squares);
+  }
   [[nodiscard]] const Tensor<UpdateRecord, D>& record() const { return base().record(); }
   void zero_grad() { base().zero_grad(); }
   [[nodiscard]] const FlatParameters<T, D>& parameters() const { return base().parameters(); }

@@ -70,6 +70,14 @@ class OptimizerBase {
     check_value(max_norm >= 0 && std::isfinite(max_norm), "optimizer", "max_norm is ", max_norm, ", expected 0 or more");
     if (begin([&] { begin_update(D{}, parameters_.size(), gradients(), max_norm, record_.data()); })) move(learning_rate);
   }
+  /// The same of one that moves a share (`FlatParameters::share_out`) and has the gradients of that alone: `squares`, [1], is the
+  /// sum of the squares of all gradients.
+  void update(double learning_rate, double max_norm, const Tensor<double, D>& squares) {
+    set_learning_rate(learning_rate);
+    check_value(max_norm >= 0 && std::isfinite(max_norm), "optimizer", "max_norm is ", max_norm, ", expected 0 or more");
+    check_shape("optimizer", "squares", squares.shape(), {1});
+    if (begin([&] { begin_update_from(D{}, squares.data(), max_norm, record_.data()); })) move(learning_rate);
+  }
 
   void zero_grad() { parameters_.zero_grad(); }
   [[nodiscard]] const FlatParameters<T, D>& parameters() const { return parameters_; }

@@ -129,7 +129,8 @@ class FlatParameters {
     return pieces;
   }
   /// Leaves all but the share of one rank to others: an optimizer that is made afterwards moves and remembers no more, and
-  /// whoever calls its `step` brings the values of the other shares. The gradients are still those of all.
+  /// whoever calls its `step` brings the values of the other shares. The gradients are those of all, or, for an `update` that is
+  /// told the sum of their squares, those of the share.
   void share_out(index_t rank, index_t ranks) const { state_->pieces = nth(shares(ranks), rank); }
   /// `[512, 512] [512] ...`: the shapes in their order. Buffers of an equal layout may be copied into each other.
   [[nodiscard]] std::string layout() const {

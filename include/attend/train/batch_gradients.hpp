@@ -10,8 +10,10 @@
 #include "attend/train/batches.hpp"
 #include "attend/train/checkpoint.hpp"
 #include "attend/train/options.hpp"
+#include "attend/train/pairwise_sum.hpp"
 #include "attend/train/pending_updates.hpp"
 #include "attend/train/ranks.hpp"
+#include "attend/train/shared_update.hpp"
 #include "attend/train/step_runner.hpp"
 #include "attend/train/sums_of_ranks.hpp"
 
@@ -36,7 +38,10 @@ class BatchGradients {
     const auto parts = batches.cut(batch, o_.parts);
     const index_t first = ranks_.first(o_.parts), last = ranks_.last(o_.parts);
     const auto& gradients = parameters.gradients();
-    if (ranks_ && !sums_of_ranks_) sums_of_ranks_.emplace(*ranks_, parameters, o_.fast_sums);
+    if (ranks_ && !sums_of_ranks_) {
+      if (o_.shard_optimizer && ranks_.size() > 1) shared_.emplace(*ranks_, parameters);
+      sums_of_ranks_.emplace(*ranks_, parameters, o_.fast_sums, shared_ ? &*shared_ : nullptr);
+    }
     const AbandonedSums abandoned{sums_of_ranks_};
     std::vector<PartLoss> losses;
     for (index_t part = first; part < last; ++part) {
@@ -61,6 +66,8 @@ class BatchGradients {
 
   /// The sums over ranks, if there have been any.
   [[nodiscard]] const std::optional<SumsOfRanks<T, D>>& sums_of_ranks() const { return sums_of_ranks_; }
+  /// What an update takes besides where ranks have a share each of the optimizer, from the first batch on.
+  [[nodiscard]] const std::optional<SharedUpdate<T, D>>& shared() const { return shared_; }
 
  private:
   /// Sums that an exception has overtaken must not go on beside what comes of it.
@@ -93,7 +100,8 @@ class BatchGradients {
   const Ranks& ranks_;
   const FitOptions& o_;
   StepRunner<Model> runner_;
-  PairwiseSum<T, D> sums_;  // of the gradients of a batch's parts
+  PairwiseSum<T, D> sums_;                    // of the gradients of a batch's parts
+  std::optional<SharedUpdate<T, D>> shared_;  // that sums_of_ranks_ looks at
   std::optional<SumsOfRanks<T, D>> sums_of_ranks_;
 };
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <new>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,8 +13,8 @@
 
 namespace attend::train {
 
-/// What the optimizer of a run remembers, and the weights that it has moved, where ranks have a share of both each
-/// (FitOptions::shard_optimizer) or all have all of it.
+/// What the optimizer of a run remembers, where ranks have a share of it each (FitOptions::shard_optimizer) or all have all of
+/// it.
 template <class T, Device D>
 class MemoryOfRanks {
  public:
@@ -97,32 +96,6 @@ class MemoryOfRanks {
     if (ranks_.leads()) own.steps = read->steps, own.skipped = read->skipped;
     return own;
   }
-  /// Brings the weights that the other ranks have moved.
-  void gather_weights() {
-    if (!sharded_) return;
-    const auto& parameters = optimizer_.parameters();
-    if (shares_.empty()) {
-      shares_ = parameters.shares(ranks_.size());
-      for (const auto& share : shares_) share_bytes_.push_back(parameters.remembered(share) * sizeof(T));
-      travelling_ = Tensor<T>({parameters.size()});
-    }
-    const Tensor<T> host = parameters.values().template to<Cpu>();
-    const auto each = [&](auto&& f) {
-      index_t before = 0;
-      for (index_t rank = 0; rank < ranks_.size(); before += parameters.remembered(nth(shares_, rank++)))
-        for (const auto& [begin, size, at] : nth(shares_, rank))
-          f(rank, size, host.data() + begin, travelling_.data() + before + at);
-    };
-    each([&](index_t rank, index_t n, const T* from, T* to) {
-      if (rank == ranks_.rank()) copy(Cpu{}, n, from, to);
-    });
-    ranks_->gather_pieces(std::as_writable_bytes(travelling_.span()), share_bytes_);
-    each([&](index_t rank, index_t n, T* to, const T* from) {
-      if (rank != ranks_.rank()) copy(Cpu{}, n, from, to);
-    });
-    if constexpr (!std::same_as<D, Cpu>) parameters.values().assign(host);
-    weights_changed();
-  }
 
  private:
   /// f(piece, the elements of `whole` that it is, the elements of `own` that it is).
@@ -136,9 +109,6 @@ class MemoryOfRanks {
   bool sharded_;
   const optim::AnyOptimizer<T, D>& optimizer_;
   const std::optional<optim::WeightAverage<T, D>>& average_;
-  std::vector<std::vector<typename optim::FlatParameters<T, D>::Piece>> shares_;
-  std::vector<std::size_t> share_bytes_;
-  Tensor<T> travelling_;  // the weights of all shares, end to end
 };
 
 }  // namespace attend::train

@@ -53,9 +53,10 @@ struct FitOptions {
   /// by pair: what comes out is the same for any number of ranks that divides it, and for one process alone. Automatic: 8 with a
   /// communicator (or as many as there are ranks, if these are more), else 1.
   index_t parts = automatic;
-  /// Each rank remembers, and moves, a share of the parameters (moments, float copies of bfloat16 weights), and passes what it
-  /// has moved on: 1 / ranks of the optimizer's memory and of its work, for another pass of the weights between ranks. The bits
-  /// are the same. An exception then ends the run without a checkpoint of its last step.
+  /// Each rank remembers, and moves, a share of the parameters (moments, float copies of bfloat16 weights), gets the sums of that
+  /// share's gradients alone, and passes what it has moved on: 1 / ranks of the optimizer's memory and of its work, for as many
+  /// bytes between ranks. The bits are the same, and those of `fast_sums` are then ordered sums, too. An exception then ends the
+  /// run without a checkpoint of its last step.
   bool shard_optimizer = false;
 
   /// Whether the gradients of ranks are added in whatever order the engine is fastest in, by any number of ranks, of which each

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <condition_variable>
@@ -15,29 +16,39 @@
 #include "attend/autograd/var.hpp"
 #include "attend/optim/parameters.hpp"
 #include "attend/train/communicator.hpp"
+#include "attend/train/pairwise_sum.hpp"
+#include "attend/train/shared_update.hpp"
 
 namespace attend::train {
 
 /// Adds up the gradients of all ranks, on a processor while the backward pass is still at work: parameters in the reverse of
 /// their order, some megabytes at a time, as soon as the gradients of all ranks' last parts are complete. A thread of its own
-/// does what waits for others. Sums are taken element by element, so the bits do not depend on when.
+/// does what waits for others. Sums are taken element by element, so the bits do not depend on when. Where ranks have a share
+/// each of the optimizer, a rank gets the sums of its share alone.
 template <class T, Device D>
 class SumsOfRanks {
  public:
-  /// `fast`: in any order, in place of that of `Communicator::sum`.
-  SumsOfRanks(Communicator& ranks, const optim::FlatParameters<T, D>& parameters, bool fast)
-      : ranks_(ranks), gradients_(parameters.gradients()), fast_(fast) {
+  /// `fast`: in any order, in place of that of `Communicator::sum`; sums of shares (`shared`, if not null) have that order
+  /// always.
+  SumsOfRanks(Communicator& ranks, const optim::FlatParameters<T, D>& parameters, bool fast,
+              const SharedUpdate<T, D>* shared = nullptr)
+      : ranks_(ranks), gradients_(parameters.gradients()), fast_(fast), shared_(shared) {
+    // Of shares a message has whole matrices, so that more of them together are needed for ranks to have as much to send as to
+    // receive.
+    const index_t enough = shared ? std::max(least, std::min(least * ranks.size(), parameters.size() / 8)) : least;
     const auto places = parameters.places();
     const auto ids = parameters.ids();
     index_t end = parameters.size();
     for (std::size_t i = places.size(); i > 0; --i) {
       const auto& place = places[i - 1];
-      if (pieces_.empty() || pieces_.back().size >= least) pieces_.push_back({place.begin, 0, 0});
+      if (pieces_.empty() || pieces_.back().size >= enough) pieces_.push_back({place.begin, 0, 0, {}});
       pieces_.back().begin = place.begin;
       pieces_.back().size += std::exchange(end, place.begin) - place.begin;
       ++pieces_.back().parameters;
       piece_of_[ids[i - 1]] = pieces_.size() - 1;
     }
+    if (shared)
+      for (Piece& piece : pieces_) piece.shares = shared->within(piece.begin, piece.size);
   }
 
   /// Before the backward pass of this rank's last part, number `k`: `parts` has the sums of those before it.
@@ -72,12 +83,14 @@ class SumsOfRanks {
  private:
   using Clock = std::chrono::steady_clock;
   static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
-  /// Elements: enough for a message's cost not to matter, few enough for the first to go out early.
-  static constexpr index_t least = index_t{1} << 20;
+  /// Elements: enough for a message's cost not to matter, few enough for the first to go out early. On a device, where none does,
+  /// as many as there is room for.
+  static constexpr index_t least = index_t{1} << (std::same_as<D, Cpu> ? 20 : 24);
 
   /// Parameters next to each other.
   struct Piece {
     index_t begin, size, parameters;
+    Communicator::Shares shares;
   };
 
   /// A thread that does one thing after another; it ends with this.
@@ -90,7 +103,7 @@ class SumsOfRanks {
             while (true) {
               changed_.wait(lock, [&] { return !waiting_.empty() || ended_; });
               if (waiting_.empty() || error_) return;
-              const Piece piece = waiting_.front();
+              const Piece& piece = *waiting_.front();
               waiting_.pop_front();
               lock.unlock();
               std::exception_ptr error;
@@ -113,7 +126,7 @@ class SumsOfRanks {
     void add(const Piece& piece) {
       {
         const std::lock_guard lock(mutex_);
-        waiting_.push_back(piece);
+        waiting_.push_back(&piece);
       }
       changed_.notify_one();
     }
@@ -132,7 +145,7 @@ class SumsOfRanks {
       changed_.notify_one();
       if (thread_.joinable()) thread_.join();
     }
-    std::deque<Piece> waiting_;
+    std::deque<const Piece*> waiting_;
     bool ended_ = false;
     std::exception_ptr error_;
     std::mutex mutex_;
@@ -155,7 +168,8 @@ class SumsOfRanks {
   void sum(const Piece& piece) {
     const auto begin = Clock::now();
     const auto part = gradients_.rows(piece.begin, piece.size);
-    if (fast_) ranks_.sum_in_any_order(part);
+    if (shared_) ranks_.sum_shares(part, piece.shares);
+    else if (fast_) ranks_.sum_in_any_order(part);
     else ranks_.sum(part);
     summed_ += seconds_since(begin);
   }
@@ -163,6 +177,7 @@ class SumsOfRanks {
   Communicator& ranks_;
   const Tensor<T, D> gradients_;
   const bool fast_;
+  const SharedUpdate<T, D>* const shared_;
   std::vector<Piece> pieces_;  // the last parameters first
   std::unordered_map<const void*, std::size_t> piece_of_;
   PairwiseSum<T, D>* parts_ = nullptr;

@@ -194,9 +194,11 @@ class Trainer {
     auto losses = gradients_(batches_, batch, labels, state_, optimizer_);
     agreement_.agree(optimizer_, state_.step);  // of what stands before the update, so that nothing is lost if it fails
     sound_ = false;
-    optimizer_.update(rate, o_.clip_norm);
+    const auto& shared = gradients_.shared();
+    if (shared) optimizer_.update(rate, o_.clip_norm, shared->squares());
+    else optimizer_.update(rate, o_.clip_norm);
     ++state_.step;
-    memory_.gather_weights();
+    if (shared) shared->gather_weights();
     if (average_) average_->update(state_.step, optimizer_.record().data());
     state_.tokens += labels;
     if (++state_.position == epoch_.size()) {

@@ -6,6 +6,7 @@
 #include "attend/cuda/elements/elementwise.cuh"
 #include "attend/cuda/elements/sum.cuh"
 #include "attend/kernels/matrix.hpp"
+#include "attend/kernels/squares.hpp"
 
 /// Passes over whole arrays that everything else needs.
 namespace attend::cuda {
@@ -17,48 +18,62 @@ struct TimesAt {
   __device__ W operator()(W x) const { return *factor * x; }
 };
 
-/// The most blocks that share a sum of squares.
-inline constexpr int square_blocks = 1024;
-
-/// sums[b] = the sum of the squares that block b went over, in double, which a large gradient's square fits into.
+/// sums[p] = the sum of the squares of part p of x, a block's work, in double, which a large gradient's square fits into.
 template <class T>
-__global__ void __launch_bounds__(block_threads) sum_of_squares_kernel(index_t n, index_t packs, const T* x, double* sums) {
+__global__ void __launch_bounds__(block_threads) squares_kernel(index_t n, index_t parts, bool packed, const T* x, double* sums) {
   using W = Wide<T>;
   constexpr int count = Pack<T>::count;
   static __shared__ double room[warp_threads];
-  double sum = 0;
-#pragma unroll 2
-  for (index_t p = grid_thread(); p < packs; p += grid_threads()) {
-    W v[count];
-    load_values(x + p * count, v);
+  for (index_t p = blockIdx.x; p < parts; p += gridDim.x) {
+    const T* const first = x + p * kernels::square_part;
+    const index_t size =
+        n - p * kernels::square_part < kernels::square_part ? n - p * kernels::square_part : kernels::square_part;
+    const index_t packs = packed ? size / count : 0;
+    double sum = 0;
+#pragma unroll 4
+    for (index_t i = threadIdx.x; i < packs; i += blockDim.x) {
+      W v[count];
+      load_values(first + i * count, v);
 #pragma unroll
-    for (int j = 0; j < count; ++j) {
-      const auto d = static_cast<double>(v[j]);
-      sum += d * d;
+      for (int j = 0; j < count; ++j) {
+        const auto d = static_cast<double>(v[j]);
+        sum += d * d;
+      }
     }
-  }
 #pragma unroll 1
-  for (index_t i = packs * count + grid_thread(); i < n; i += grid_threads()) {
-    const auto v = static_cast<double>(x[i]);
-    sum += v * v;
+    for (index_t i = packs * count + threadIdx.x; i < size; i += blockDim.x) {
+      const auto v = static_cast<double>(first[i]);
+      sum += v * v;
+    }
+    sum = block_sum(sum, room);
+    if (threadIdx.x == 0) sums[p] = sum;
   }
-  sum = block_sum(sum, room);
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
+/// See kernels::squares_of_parts.
+template <class T>
+void squares_of_parts(index_t n, const T* x, double* sums) {
+  constexpr index_t most_blocks = index_t{1} << 16;
+  if (n == 0) return;
+  const index_t parts = kernels::square_parts(n);
+  launch("sum_of_squares", squares_kernel<T>, static_cast<unsigned>(std::min(parts, most_blocks)), block_threads, 0, n, parts,
+         aligned(x), x, sums);
+}
+/// See kernels::sum_of_parts.
+inline void sum_of_parts(index_t n, const double* sums, double* result) {
+  if (n == 0) return fill(Cuda{}, 1, 0.0, result);
+  Walk one, all;
+  one.append(1, {});
+  all.append(kernels::square_parts(n), {1, 0, 0});
+  sum_along("sum_of_squares", ScaledTerms<double>{sums, 1.0}, {one, all, 1, false, true}, kernels::Gradient{result});
+}
 /// *result = the sum of x[i]^2, on the device, without waiting. The order of the additions depends on n and on x's alignment
 /// alone.
 template <class T>
 void sum_of_squares_into(index_t n, const T* x, double* result) {
-  if (n == 0) return fill(Cuda{}, 1, 0.0, result);
-  const index_t packs = aligned(x) ? n / Pack<T>::count : 0, steps = packs > 0 ? packs : n;
-  const index_t blocks = std::min<index_t>(square_blocks, (steps + block_threads - 1) / block_threads);
-  const Buffer<double> sums(blocks);
-  launch("sum_of_squares", sum_of_squares_kernel<T>, static_cast<unsigned>(blocks), block_threads, 0, n, packs, x, sums.data());
-  Walk one, all;
-  one.append(1, {});
-  all.append(blocks, {1, 0, 0});
-  sum_along("sum_of_squares", ScaledTerms<double>{sums.data(), 1.0}, {one, all, 1, false, true}, kernels::Gradient{result});
+  const Buffer<double> sums(kernels::square_parts(n));
+  squares_of_parts(n, x, sums.data());
+  sum_of_parts(n, sums.data(), result);
 }
 
 /// y[i] = x[i] in another type: float, double, bfloat16.
@@ -97,6 +112,14 @@ void sum_rows(Cuda, ConstMatrix<T> x, Gradient<T> into) {
   summed.append(x.rows, {stride, 0, 0});
   cuda::sum_columns("sum_rows", cuda::ScaledTerms<T>{x.data, Wide<T>(1)}, {cuda::Walk{}, summed, x.columns}, into);
 }
+
+/// sums[p] = the sum of the squares of part p of x, see `square_part`, in double.
+template <class T>
+void squares_of_parts(Cuda, index_t n, const T* x, double* sums) {
+  cuda::squares_of_parts(n, x, sums);
+}
+/// *result = the sum of those of n numbers' parts.
+inline void sum_of_parts(Cuda, index_t n, const double* sums, double* result) { cuda::sum_of_parts(n, sums, result); }
 
 /// The sum of x[i]^2, in double. Waits for the device.
 template <class T>

@@ -92,12 +92,16 @@ __global__ void average_kernel(index_t n, W keep, const UpdateRecord* record, co
 
 namespace attend::kernels {
 
+/// See the CPU's. The sum and the record lie on the device.
+inline void begin_update_from(Cuda, const double* squares, double max_norm, UpdateRecord* record) {
+  cuda::launch("update", cuda::begin_update_kernel<UpdateRecord>, 1, 32, 0, squares, max_norm, record);
+}
 /// See the CPU's. The record lies on the device.
 template <class T>
 void begin_update(Cuda, index_t n, const T* gradient, double max_norm, UpdateRecord* record) {
   const cuda::Buffer<double> squares(1);
   cuda::sum_of_squares_into(n, gradient, squares.data());
-  cuda::launch("update", cuda::begin_update_kernel<UpdateRecord>, 1, 32, 0, squares.data(), max_norm, record);
+  begin_update_from(Cuda{}, squares.data(), max_norm, record);
 }
 /// See the CPU's. The record lies on the device.
 template <class T>
