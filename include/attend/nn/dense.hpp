@@ -29,7 +29,7 @@ inline std::vector<index_t> key_lengths(const Tensor<std::uint8_t>& mask) {
 }
 
 /// The sentences of a tensor [batch, length, ...]: rows that the mask leaves out are computed but not attended to. Without a
-/// mask all count. Throws as `key_lengths`, and ShapeError where the mask is not [batch, length].
+/// mask all count. Throws as `key_lengths`, and ShapeError if the mask is not [batch, length].
 inline Segments dense_segments(index_t batch, index_t length, const Tensor<std::uint8_t>& mask = {}) {
   if (mask.rank() == 1 && mask.empty()) return Segments::dense(batch, length);
   check_shape("dense_segments", "mask", mask.shape(), {batch, length});

@@ -11,7 +11,7 @@ namespace attend::nn {
 /// What `Linear` is besides its widths.
 struct LinearOptions {
   bool bias = true;
-  double gain = 1;  ///< the bounds of the initial weights, Xavier's, are multiplied by it
+  double gain = 1;  ///< what Xavier's bound on the initial weights is multiplied by
 };
 
 /// y = x W^T + b. Weights by Xavier, times the gain; bias 0.
