@@ -58,7 +58,7 @@ struct WideOf<bfloat16> {
 };
 }  // namespace detail
 
-/// What sums, norms, statistics and losses over numbers of type T are kept in: float for bfloat16, else T itself.
+/// What sums, norms, statistics and losses over numbers of type T are kept in: float for bfloat16, otherwise T itself.
 template <class T>
 using Wide = typename detail::WideOf<T>::type;
 

@@ -291,7 +291,7 @@ class BeamSearch {
 ///
 /// What `generate` of transformers finds with num_beams, length_penalty and early_stopping within max_new_tokens = n comes from
 /// `alpha` = length_penalty, `normalization` = marian, `stop` = present_length for early_stopping False, first for True, exact
-/// for "never", and either `keep_unfinished` with max_length = n or, where there is a forced_eos_token_id, `force_end` with
+/// for "never", and either `keep_unfinished` with max_length = n or, if there is a forced_eos_token_id, `force_end` with
 /// max_length = n - 1.
 /// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error if a
 /// log-probability is NaN.

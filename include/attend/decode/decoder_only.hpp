@@ -47,7 +47,7 @@ class DecoderOnly {
   /// The most tokens that a hypothesis may have: positions, less the one of the begin token.
   [[nodiscard]] index_t longest() const { return decoder_.options.max_length - 1; }
 
-  /// A state with that many rows of empty prefixes.
+  /// A state of `rows` rows with empty prefixes.
   [[nodiscard]] State begin(index_t rows) const { return detail::empty_cache(decoder_, rows); }
 
   /// The log-probabilities after one more token for each row, [rows, vocabulary]. Throws ShapeError for another number of tokens

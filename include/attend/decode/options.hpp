@@ -67,7 +67,7 @@ struct Constraints {
   /// Sequences of tokens that never come; those of one token are like `suppressed` (`bad_words_ids` of transformers).
   std::vector<std::vector<token_t>> banned = {};
   /// No n-gram comes twice in a hypothesis, its prefix counted, the begin token not; 0: no such rule. (transformers counts the
-  /// begin token too, which shows only where that may come again.)
+  /// begin token too, which shows only if that may come again.)
   index_t no_repeat_ngram = 0;
   /// After max_length tokens the end token `eos` follows, with log-probability 0 (`forced_eos_token_id` of transformers).
   bool force_end = false;
@@ -87,7 +87,7 @@ struct Constraints {
   /// What may come next, asked before each step for each hypothesis; the prefix does not ask. Log-probabilities stay as they are
   /// (`prefix_allowed_tokens_fn` of transformers).
   AllowedNext allowed_next = {};
-  /// Called before each choice, for one hypothesis after another, where more than one token may come.
+  /// Called before each choice, for one hypothesis after another, if more than one token may come.
   EditLogProbabilities edit = {};
 
   template <class F>
@@ -153,7 +153,7 @@ enum class Stop {
   /// (`early_stopping = "never"` of transformers finds the same).
   exact,
   /// When `beam` hypotheses have finished and no live one could replace one of them if it ended at its present length and
-  /// log-probability (`early_stopping = False` of transformers). Quicker where alpha > 0, and may miss a longer, better one.
+  /// log-probability (`early_stopping = False` of transformers). Quicker if alpha > 0, but may miss a longer, better one.
   present_length,
   /// As soon as `beam` hypotheses have finished (`early_stopping = True` of transformers).
   first,

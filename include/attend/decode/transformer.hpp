@@ -60,7 +60,7 @@ class TransformerModel {
     return steps_.begin(model_, model_.encode(source, segments).x, segments, head);
   }
 
-  /// The log-probabilities after one more token for each row, [rows, vocabulary]; where steps are recorded, valid until the next
+  /// The log-probabilities after one more token for each row, [rows, vocabulary]; if steps are recorded, valid until the next
   /// step. Throws ShapeError for another number of tokens than rows, and beyond the model's positions.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;

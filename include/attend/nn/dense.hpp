@@ -78,9 +78,9 @@ Tensor<T> add_padding(const Tensor<T>& x, const Segments& segments, T padding = 
 /// the tokens; without one all tokens count. Labels are needed only for a loss.
 struct DenseBatch {
   Tensor<token_t> source;                 // [batch, source length]
-  Tensor<std::uint8_t> source_mask = {};  // the same, or none
+  Tensor<std::uint8_t> source_mask = {};  // [batch, source length], or none
   Tensor<token_t> target;                 // [batch, target length]
-  Tensor<std::uint8_t> target_mask = {};  // the same, or none
+  Tensor<std::uint8_t> target_mask = {};  // [batch, target length], or none
   Tensor<token_t> labels = {};            // as target, or none
 };
 

@@ -34,7 +34,7 @@ enum class Initialisation {
   t_fixup,
   /// v, out, fc1, fc2: b, and out, fc2 divided by a besides, which stands for the factor a of the residual, since norm(a x + f) =
   /// norm(x + f / a). In an encoder a = 0.81 N^(5/16), b = 0.87 N^(-5/16); in a decoder a = (3 N)^(1/4), b = (12 N)^(-1/4).
-  /// Source: Wang et al. 2022, figure 2, with as many layers in both stacks.
+  /// Source: Wang et al. 2022, figure 2, with equally many layers in both stacks.
   deepnorm
 };
 

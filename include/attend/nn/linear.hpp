@@ -22,7 +22,7 @@ struct Linear {
   static constexpr bool maps_vectors = true;
   Var<T, D> weight;                                   // [out, in]
   std::optional<Var<T, D>> bias;                      // [out]
-  std::shared_ptr<const PackedWeights<T, D>> packed;  // what to multiply by where no gradients are recorded; see nn::use
+  std::shared_ptr<const PackedWeights<T, D>> packed;  // what to multiply by if no gradients are recorded; see nn::use
 
   /// Throws ValueError if a width is not positive.
   Linear(index_t in, index_t out, const LinearOptions& o = {}) {

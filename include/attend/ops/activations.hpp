@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// max(x, 0). The slope at 0 is 0; what is not a number stays so.
+/// max(x, 0). The slope at 0 is 0; NaN stays NaN.
 struct Relu {
   template <class T>
   ATTEND_FUNCTOR T value(T x) const {

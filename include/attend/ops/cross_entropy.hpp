@@ -63,7 +63,7 @@ Var<Wide<T>, D> r_drop(const Var<T, D>& logits, const Tensor<token_t, D>& labels
 /// dlogits = (p - (1 - e) onehot(label) - e/n) / rows that count.
 /// If no row counts, because there is none or all labels are ignored, the loss is 0 and so are its gradients.
 /// With options.r_drop two passes over the same tokens are drawn together: see CrossEntropyOptions.
-/// Shapes: logits [..., n], labels as many as rows, loss [1], in float for logits in bfloat16. Throws ShapeError, ValueError,
+/// Shapes: logits [..., n], labels one for each row, loss [1], in float for logits in bfloat16. Throws ShapeError, ValueError,
 /// IndexError for a label outside [0, n) that is not the ignored one (on a GPU, which finds it in passing, when the host next
 /// waits). Source: Szegedy et al. 2016, section 7.
 template <class T, Device D>
@@ -153,7 +153,7 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
 
 /// cross_entropy(linear(x, weight, bias), labels) without ever holding the logits of all rows: they come and go in chunks, and
 /// the gradients are computed on the way, so that memory does not grow with rows times classes.
-/// Shapes: x [..., in], weight [n, in], bias [n], labels as many as rows, loss [1]. Throws as cross_entropy.
+/// Shapes: x [..., in], weight [n, in], bias [n], labels one for each row, loss [1]. Throws as cross_entropy.
 template <class T, Device D>
 Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>& bias,
                                      const Tensor<token_t, D>& labels, const CrossEntropyOptions& options = {}) {

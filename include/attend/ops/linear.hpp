@@ -22,7 +22,7 @@ Shape linear_shape(const char* operation, const Var<T, D>& x, const Var<T, D>& w
 }
 
 /// Hands rows `first` to `first + dy's width` of weight and bias their gradients, dy being that of their product with x. The
-/// bias's gradient is summed up along with the weight's where both are wanted. `bias` may be null.
+/// bias's gradient is summed up along with the weight's if both are wanted. `bias` may be null.
 template <class T, Device D>
 void accumulate_parameters(const Tensor<T, D>& dy, const Tensor<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
                            index_t first) {

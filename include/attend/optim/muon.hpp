@@ -50,8 +50,8 @@ struct MuonOptions {
 /// steps X <- a X + b X X^T X + c X X^T X X^T X from u / |u|, (a, b, c) = (3.4445, -4.7750, 2.0315). If `cautious`, numbers of
 /// O(u) whose sign is not that of g's are set to 0, since a step along them would go uphill on this batch, and the others are
 /// multiplied by n / m, at most by 2, where m of n are left. The factor 0.2 sqrt(max(out, in)) makes a number of the update about
-/// as large as one of Adam's. Muon costs about 20 min(out, in) additions and multiplications a weight and update: worth it where
-/// a batch has many more tokens than the model has channels.
+/// as large as one of Adam's. Muon costs about 20 min(out, in) additions and multiplications per weight and update: worth it if a
+/// batch has many more tokens than the model has channels.
 ///
 /// Throws ValueError for options out of range, and if no hidden matrix is known. Source: Jordan et al. 2024, "Muon: An optimizer
 /// for hidden layers in neural networks"; the factor: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2;

@@ -94,8 +94,8 @@ class Schedule {
     const double risen = step < o_.warmup ? std::min(1.0, std::max(s / warmup, 2 * done)) : 1.0;
     return risen * (falls() ? fallen(done) : after_warmup(std::max(s, warmup)));
   }
-  /// Whether a warm-up ends by the middle of a run at the latest. Not where the end of a fall is given, which then says how long
-  /// the run is, nor for noam, whose highest rate depends on the warm-up.
+  /// Whether a warm-up ends by the middle of a run at the latest. Not if the end of a fall is given, which then says how long the
+  /// run is, nor for noam, whose highest rate depends on the warm-up.
   [[nodiscard]] bool cuts_warmup() const { return o_.kind != ScheduleKind::noam && (!falls() || open()); }
 
   /// `cosine:learning_rate=0.001,warmup=4000,steps=100000,final_rate=0`: what `parse` reads back to an equal schedule.
