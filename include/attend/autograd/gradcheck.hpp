@@ -27,7 +27,7 @@ struct GradcheckResult {
 };
 
 /// Compares the hand-written gradient of `f` with differences of its values. f() computes a Var from `inputs` (leaves in double
-/// which require gradients); its outputs are weighed at random, for a plain sum hides errors (softmax's gradient is then zero).
+/// which require gradients); its outputs are weighted at random, for a plain sum hides errors (softmax's gradient is then zero).
 /// The difference formula has four points, (f(-2h) - 8 f(-h) + 8 f(h) - f(2h)) / 12h, so its error is of order h^4.
 /// f must give the same values each time: let dropout draw from a generator that f seeds.
 template <class F>
@@ -61,7 +61,7 @@ GradcheckResult gradcheck(F&& f, const std::vector<Var<double>>& inputs, const G
       entry = original;
       const double analytic = gradient.data()[i];
       const double error = std::abs(analytic - numeric) / std::max({1.0, std::abs(analytic), std::abs(numeric)});
-      if (!(error <= result.worst) && !std::isnan(result.worst)) {  // an error that is not a number is the worst, and stays it
+      if (!(error <= result.worst) && !std::isnan(result.worst)) {  // an error that is not a number stays the worst
         result.worst = error;
         char figures[96];
         std::snprintf(figures, sizeof(figures), "analytic %.9g, numeric %.9g, relative error %.2g", analytic, numeric, error);

@@ -26,7 +26,7 @@ inline bool& grad_flag() {
   return enabled;
 }
 
-/// What the graph knows of a value whatever its type: how it came about. Values of several types may stand in one graph, as where
+/// What the graph knows of a value whatever its type: how it came about. Values of several types may stand in one graph, as when
 /// a loss in float is computed from numbers in bfloat16.
 struct NodeBase {
   /// Takes the address of the gradient, a Tensor of the value's own type.
@@ -45,10 +45,10 @@ struct NodeBase {
   NodeBase(const NodeBase&) = delete;
   NodeBase& operator=(const NodeBase&) = delete;
   virtual ~NodeBase() { dismantle(std::move(backward), std::move(inputs)); }
-  /// Calls function(gradient) if there is one, and lets go of it.
+  /// Calls function(gradient) if there is a gradient, and lets go of that.
   virtual void pass_on(const Backward& function) = 0;
 
-  /// Frees a graph with a loop: freeing node by node through destructors would overflow the stack on a long chain.
+  /// Frees a graph iteratively: destructors that free one node through another would overflow the stack on a long chain.
   static void dismantle(Backward&& function, std::vector<std::shared_ptr<NodeBase>>&& nodes) {
     struct Remains {
       Backward function;
@@ -93,10 +93,10 @@ struct Node : NodeBase {
 
 }  // namespace detail
 
-/// True where operations record how they came about. Per thread.
+/// True if operations record how their results came about. Per thread.
 inline bool grad_enabled() { return detail::grad_flag(); }
 
-/// While one stands in scope, nothing is recorded: for evaluation and decoding.
+/// While one is in scope, nothing is recorded: for evaluation and decoding.
 class NoGrad {
  public:
   NoGrad() : before_(std::exchange(detail::grad_flag(), false)) {}
@@ -108,8 +108,9 @@ class NoGrad {
   bool before_;
 };
 
-/// While one stands in scope, backward passes of this thread tell of each leaf whose gradient they add nothing more to, by its
-/// identity (`Var::id`): to pass gradients on while others are still computed. Not of leaves that they do not reach.
+/// While one is in scope, backward passes of this thread call `complete` with the identity (`Var::id`) of each leaf as soon as
+/// they add nothing more to its gradient, so that it can be passed on while others are still computed. Leaves that they do not
+/// reach are not named.
 class GradientWatch {
  public:
   using Function = std::function<void(const void* id)>;
@@ -126,7 +127,7 @@ class GradientWatch {
     return watch;
   }
 
-  /// Counts from how many of these values gradients are still to come to each leaf.
+  /// Counts, for each leaf, how many of these values have yet to hand it a gradient.
   void begin(const std::vector<std::shared_ptr<detail::NodeBase>>& order) {
     remaining_.clear();
     for (const auto& node : order)
@@ -143,7 +144,7 @@ class GradientWatch {
   std::unordered_map<const void*, index_t> remaining_;
 };
 
-/// Where the gradient of a value is gathered, without the value. A backward keeps it of an input whose value it does not read,
+/// Where the gradient of a value is gathered, without the value. For an input whose value it does not read, a backward keeps this
 /// in place of the Var, so that the memory of that value is free as soon as nobody else reads it.
 template <class T, Device D = Cpu>
 class GradientSink {
@@ -157,7 +158,7 @@ class GradientSink {
   /// The identity of the value: equal for two handles of the same parameter.
   [[nodiscard]] const void* id() const { return node_.get(); }
 
-  /// Adds `dx` to the value's gradient. Takes the tensor over where it can.
+  /// Adds `dx` to the value's gradient. Takes the tensor over if it can.
   void accumulate(Tensor<T, D> dx) const {
     if (!requires_grad()) return;
     check_recording();
@@ -171,8 +172,8 @@ class GradientSink {
     own_grad();
     add_into(D{}, g.size(), dx.data(), g.data());
   }
-  /// For the backward of an operation that can add to memory itself: calls write(g) with a kernels::Gradient<T>, in whose place
-  /// it must leave its contribution, on top of what is there where g.add; otherwise nothing is there yet.
+  /// For the backward of an operation that can add to memory itself: calls write(g) with a kernels::Gradient<T>, where it must
+  /// leave its contribution: on top of what is there if g.add; otherwise nothing is there yet.
   template <class F>
   void accumulate_with(F&& write) const {
     if (!requires_grad()) return;
@@ -187,8 +188,8 @@ class GradientSink {
  private:
   friend class Var<T, D>;
   explicit GradientSink(std::shared_ptr<Node> node) : node_(std::move(node)) {}
-  /// A recording writes where it wrote at first, and what is done here is not repeated with it: a leaf's gradient must have its
-  /// place already, and keep it.
+  /// A recording writes where it wrote the first time, and what the host does here is not repeated with it: a leaf's gradient
+  /// must have its place already, and keep it.
   void check_recording() const {
     if (node_->computed || node_->fixed_grad || !recording(D{})) return;
     spoil_recording(D{});
@@ -242,7 +243,7 @@ class Var {
     node_->value = std::move(value);
     weights_changed();
   }
-  /// Lets the gradient live in `buffer` (a view of a larger one), which is written in place from now on.
+  /// Lets the gradient live in `buffer` (a view of a larger one), which is written in place from now on. Throws ShapeError.
   void set_grad_buffer(Tensor<T, D> buffer) const {
     check_shape("set_grad_buffer", "buffer", buffer.shape(), shape());
     node_->grad = std::move(buffer);
@@ -258,8 +259,10 @@ class Var {
     sink().accumulate_with(std::forward<F>(write));
   }
 
-  /// Computes the gradient of this value, a single number, by every leaf that requires one, and adds it to theirs.
-  /// Frees the graph on the way. Throws ShapeError if it is not one number, Error where the graph is used up.
+  /// Computes the gradient of this value, a single number, with respect to every leaf that requires one, and adds it to the
+  /// leaf's.
+  /// Frees the graph on the way. Throws ShapeError if it is not one number, Error if the graph is used up or nothing in it
+  /// requires a gradient.
   void backward() const {
     if (size() != 1) throw ShapeError("backward: shape ", shape().text(), " is not a single number; pass its gradient");
     backward(Tensor<T, D>(shape(), T(1)));
@@ -314,13 +317,13 @@ class Var {
   }
 
   std::shared_ptr<Node> node_;
-  Tensor<T, D> computed_;  // the value where it is not a leaf's
+  Tensor<T, D> computed_;  // the value, unless this is a leaf
 };
 
 /// Makes `value`, computed from `inputs`, part of the graph. `backward(dy)` is called once with d(loss)/d(value) and must hand
 /// each input its share by `accumulate(dx)` or `accumulate_with(...)` of the input or of its `sink()`. It may keep inputs whose
 /// values it reads, sinks of the others and what it needs besides, never the returned Var itself, which would own itself. With
-/// NoGrad in scope, or where no input requires a gradient, nothing is kept. The inputs, as a vector, may be of another type.
+/// NoGrad in scope, or if no input requires a gradient, nothing is kept. The inputs, as a vector, may be of another type.
 template <class T, Device D, class U = T, class F>
 Var<T, D> record(Tensor<T, D> value, std::vector<Var<U, D>> inputs, F&& backward) {
   Var<T, D> result(std::move(value));

@@ -11,7 +11,7 @@
 namespace attend {
 
 /// A float cut down to its upper 16 bits: 8 exponent bits, 7 fraction bits. A type to store and to multiply in: arithmetic is
-/// that of float, to which it converts by itself; the way back, rounded to nearest, ties to even, is asked for.
+/// float's, to which it converts implicitly; the way back, rounded to nearest, ties to even, is explicit.
 struct bfloat16 {
   std::uint16_t bits;
 
@@ -40,7 +40,7 @@ struct bfloat16 {
     return r;
 #else
     const auto u = std::bit_cast<std::uint32_t>(x);
-    if ((u & 0x7fffffff) > 0x7f800000) return 0x7fff;  // what is no number stays none, as on the device
+    if ((u & 0x7fffffff) > 0x7f800000) return 0x7fff;  // NaN stays NaN, with the bits that the device gives it
     return static_cast<std::uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 #endif
   }
@@ -58,7 +58,7 @@ struct WideOf<bfloat16> {
 };
 }  // namespace detail
 
-/// What sums, norms, statistics and losses over numbers of type T are kept in: float for bfloat16, else T itself.
+/// What sums, norms, statistics and losses over numbers of type T are kept in: float for bfloat16, otherwise T itself.
 template <class T>
 using Wide = typename detail::WideOf<T>::type;
 

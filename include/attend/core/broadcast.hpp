@@ -39,7 +39,7 @@ struct Strides {
   [[nodiscard]] index_t inner_a() const { return nth(a, rank - 1); }
   [[nodiscard]] index_t inner_b() const { return nth(b, rank - 1); }
 
-  /// Adds an innermost dimension, joined to the one before where all walk on as they did.
+  /// Adds an innermost dimension, joined to the one before if a and b walk through the two as through one.
   void append(index_t n, index_t stride_a, index_t stride_b) {
     if (n == 1) return;
     if (rank > 0) {
@@ -113,7 +113,8 @@ class StridedWalk {
   index_t rank_ = 0, count_ = 1;
 };
 
-/// The walk over all dimensions but the innermost; `kept` of them are those in which a moves, `summed` those where it stands.
+/// Walks over the dimensions but the innermost: over `all` of them, over those `kept`, in which a moves, and over those `summed`,
+/// in which it stands still.
 struct RowWalks {
   StridedWalk all, kept, summed;
   explicit RowWalks(const Strides& s) {

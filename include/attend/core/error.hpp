@@ -14,8 +14,8 @@ namespace attend {
 
 namespace detail {
 
-/// A part of a message, text as it is and numbers as `number_text` has them, for as long as what it was made from is there. One
-/// function for each type of a part, and not one for each list of them, is what a program's many messages come to.
+/// A part of a message: text as it is, numbers as `number_text` writes them. It lives no longer than what it was made from.
+/// Through it a program's many messages compile to one function for each type of part, not to one for each list of types.
 class MessagePart {
  public:
   template <class P>
@@ -25,7 +25,7 @@ class MessagePart {
     else if constexpr (std::is_floating_point_v<P>) write(part);
     else if constexpr (std::is_unsigned_v<P>) write(static_cast<unsigned long long>(part));
     else if constexpr (std::is_convertible_v<P, std::string_view>) text_ = std::string_view(part);
-    else write(static_cast<long long>(part));  // a number, or what stands for one
+    else write(static_cast<long long>(part));  // a signed number, or what converts to one
   }
   MessagePart(const MessagePart&) = delete;
   MessagePart& operator=(const MessagePart&) = delete;
@@ -50,7 +50,7 @@ inline std::string joined(std::initializer_list<MessagePart> parts) {
 }  // namespace detail
 
 /// Base of every exception that the library throws. The message names the operation, what it got and what it expected:
-/// `layer_norm: gamma has shape [5], expected [4]`. Each may be made from the parts of one, texts and numbers:
+/// `layer_norm: gamma has shape [5], expected [4]`. Each may be made from the parts of its message, texts and numbers:
 /// `throw IndexError("row ", row, " of ", rows)`.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -74,8 +74,8 @@ struct IndexError : Error {
   using Error::Error;
 };
 
-/// There is not as much memory as was asked for, here or on a device. What was there before is as it was; with less, one may go
-/// on.
+/// There is not as much memory as was asked for, here or on a device. What was there before is unchanged, and one may go on with
+/// less.
 struct MemoryError : Error {
   using Error::Error;
 };
@@ -97,8 +97,8 @@ void check_value(bool good, const char* operation, const Parts&... message) {
     throw ValueError(operation, ": ", message...);
 }
 
-/// Calls f. Where it throws one of the kinds of error above, the message begins with `context` then:
-/// `fit: validation at step 7: `. Any other exception goes on as it is, a plain `Error` too.
+/// Calls f. If it throws one of the kinds of error above, it is thrown again with `context` before its message:
+/// `fit: validation at step 7: `. Any other exception passes through as it is, a plain `Error` too.
 template <class F>
 decltype(auto) in_context(const std::string& context, F&& f) {
   try {

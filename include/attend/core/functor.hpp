@@ -5,8 +5,8 @@
 #pragma nv_diag_suppress 1675
 #endif
 
-/// Marks small functions that run in the middle of a loop: put into the loop that calls them, which only then becomes vector
-/// instructions, and made for the device as well where a CUDA compiler is at work.
+/// Marks small functions that run inside a loop: they are inlined into it, which only then becomes vector instructions, and a
+/// CUDA compiler makes them for the device as well.
 #if defined(__CUDACC__)
 #define ATTEND_FUNCTOR [[gnu::always_inline]] __host__ __device__ inline
 #else

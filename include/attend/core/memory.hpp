@@ -30,7 +30,7 @@
 
 namespace attend {
 
-/// Every tensor begins on a cache line, which is also the widest vector register.
+/// Every tensor begins on a cache line, which is as wide as the widest vector register.
 inline constexpr std::size_t memory_alignment = 64;
 
 /// What the pool holds at the moment, in bytes.
@@ -43,7 +43,7 @@ struct MemoryUse {
 /// A piece of a pool's memory.
 struct MemoryBlock {
   void* data = nullptr;
-  std::size_t size = 0;  ///< what it really has, to be given to `deallocate`
+  std::size_t size = 0;  ///< bytes that it really has, which `deallocate` goes by
   void* pool = nullptr;  ///< where it goes back to, on a device with several pools
 };
 
@@ -63,7 +63,7 @@ struct HostMemory {
   static void give_back(void* block, std::size_t size) noexcept { ::operator delete(block, std::align_val_t(alignment(size))); }
   /// What the system could say about a refusal.
   static std::string state() { return {}; }
-  /// Gives back what can be, before a second try.
+  /// Gives back what it can before a second try.
   template <class Pool>
   static void make_room(Pool& pool) noexcept {
     pool.release_cached();
@@ -86,11 +86,12 @@ class CachingPool {
   }
 
   CachingPool() = default;
-  /// A pool that keeps its blocks even where others do not, because somebody still has their addresses.
+  /// A pool that keeps its blocks even under the address sanitizer, because somebody still has their addresses.
   struct AlwaysCaches {};
   explicit CachingPool(AlwaysCaches) : always_caches_(true) {}
 
-  /// `bytes` rounded up to its size class: four classes between one power of two and the next, at most a fifth of it unused.
+  /// `bytes` rounded up to its size class: four classes between one power of two and the next, so that at most a fifth of
+  /// a block is unused; up to 256 bytes, classes 64 bytes apart.
   static std::size_t size_class(std::size_t bytes) {
     if (bytes <= memory_alignment) return memory_alignment;
     const std::size_t step = std::max<std::size_t>(std::bit_floor(bytes - 1) / 4, memory_alignment);
@@ -205,7 +206,7 @@ void copy(Cpu, index_t n, const T* x, T* y) {
 
 }  // namespace kernels
 
-/// A block of device memory with its size; freed when the last tensor that looks into it goes.
+/// A block of the device's memory, given back to its pool when the last tensor that looks into it goes.
 template <class T, Device D>
 class Storage {
  public:

@@ -7,7 +7,7 @@
 
 namespace attend::detail {
 
-/// Text of a file for a message of one line: UTF-8 cut to so many bytes at most, control characters replaced.
+/// Text from outside, for a message of one line: UTF-8 cut to at most `longest` bytes, control characters replaced.
 inline std::string printable(std::string_view text, std::size_t longest = 200) {
   std::size_t length = std::min(text.size(), longest);
   while (length > 0 && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // not within a character

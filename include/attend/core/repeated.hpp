@@ -7,26 +7,27 @@
 
 namespace attend {
 
-/// Work that is being recorded did what a recording cannot repeat. Repeated catches it, and goes on without a recording.
+/// Work that is being recorded did what a recording cannot repeat. `Repeated` catches this and goes on without a recording.
 struct RecordingError : Error {
   using Error::Error;
 };
 
 namespace kernels {
 
-/// Whether this thread records what it gives the device, rather than have it done. The processor does everything at once.
+/// Whether this thread records what it gives the device, rather than having it done. The processor does everything at once.
 constexpr bool recording(Cpu) { return false; }
-/// Lets nothing come of what is being recorded. To be called before a RecordingError: the work may catch that by itself.
+/// Makes sure that what is being recorded is discarded. To be called before a RecordingError is thrown, since the work itself may
+/// catch that.
 inline void spoil_recording(Cpu) {}
 
 }  // namespace kernels
 
-/// Work that is done again and again on other numbers in the same memory. On the processor that is to do it; on a device it may
-/// be recorded once and then run as a whole, which spares the host its many small calls.
+/// Work that is done again and again on other numbers in the same memory. On the processor it is simply done each time; on a
+/// device it may be recorded once and then run as a whole, which spares the host its many small calls.
 template <Device D>
 class Repeated {
  public:
-  /// Whether recording is worth arranging the numbers for it.
+  /// Whether the device records, which makes it worth keeping the numbers in one place.
   static constexpr bool records = false;
 
   template <class F>

@@ -40,7 +40,7 @@ class Segments {
     return ragged(std::span<const index_t>(lengths.begin(), lengths.size()));
   }
   /// `batch` sentences of `length` rows each. `key_lengths[i]`, if given, is how many rows of sentence i are not padding.
-  /// Throws ShapeError if their count is not `batch`, ValueError where one is beyond `length`.
+  /// Throws ShapeError if their count is not `batch`, ValueError if one is outside [0, length] or a size is negative.
   static Segments dense(index_t batch, index_t length, std::span<const index_t> key_lengths = {}) {
     check_value(batch >= 0 && length >= 0, "Segments::dense", "negative size");
     std::vector<index_t> begin(batch), lengths(begin.size(), length), keys = lengths;
@@ -60,7 +60,7 @@ class Segments {
   [[nodiscard]] index_t count() const { return tables_->count; }
   /// The number of rows of all sentences together.
   [[nodiscard]] index_t rows() const { return tables_->rows; }
-  // Where sentences stand; of a room these throw ValueError.
+  // Where sentences stand; for a room these throw ValueError.
   [[nodiscard]] index_t begin(index_t i) const { return nth(known().begin, i); }
   [[nodiscard]] index_t length(index_t i) const { return nth(known().length, i); }
   [[nodiscard]] index_t keys(index_t i) const { return nth(known().keys, i); }
@@ -69,7 +69,7 @@ class Segments {
   [[nodiscard]] index_t longest() const { return tables_->longest; }
   /// The most keys that a sentence has.
   [[nodiscard]] index_t most_keys() const { return tables_->most_keys; }
-  /// True of a `room`: where its sentences stand only the tables on the device say.
+  /// True for a `room`: only the tables on the device say where its sentences stand.
   [[nodiscard]] bool is_room() const { return tables_->room; }
 
   /// What a device's kernels read in place of these tables; `make(*this)` makes it at first use, and it lives as long as they do.
@@ -98,7 +98,7 @@ class Segments {
     return Segments(std::move(begin), std::move(length), std::move(keys), 2 * once.rows);
   }
 
-  /// Throws ShapeError unless a tensor of this many rows is what these segments describe.
+  /// Throws ShapeError unless these segments describe a tensor of this many rows.
   void check_rows(const char* operation, const char* name, index_t rows) const {
     if (rows != this->rows())
       throw ShapeError(operation, ": ", name, " has ", rows, " rows, expected ", this->rows(), " of ", count(), " sentences");

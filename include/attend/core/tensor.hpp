@@ -96,7 +96,7 @@ class Tensor {
     fill(D{}, size(), value, data_);
     weights_changed();
   }
-  /// Copies the elements of `other` here, from whatever device. Throws ShapeError if the shapes differ.
+  /// Copies the elements of `other` here, from this device or from the processor. Throws ShapeError if the shapes differ.
   void assign(const Tensor& other) const {
     check_shape("assign", "source", other.shape(), shape_);
     if (other.data_ != data_) copy(D{}, size(), other.data_, data_);
@@ -135,7 +135,7 @@ class Tensor {
     }
   }
 
-  /// True where no other tensor looks into this tensor's storage, so that it may be written in place.
+  /// True if no other tensor looks into this tensor's storage, so that it may be written in place.
   [[nodiscard]] bool unique() const { return storage_.use_count() == 1; }
 
  private:

@@ -40,7 +40,7 @@ namespace detail {
 /// More threads than any machine has processors for.
 inline constexpr int most_threads = 1024;
 
-/// The number that a text says. Throws ValueError, which begins with `name`, where it is no whole number from 1 to 1024.
+/// The number that a text gives. Throws ValueError, whose message begins with `name`, unless it is a whole number from 1 to 1024.
 inline int threads_from(const char* name, std::string_view text) {
   int n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -86,10 +86,10 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   [[nodiscard]] int threads() const { return threads_.load(std::memory_order_relaxed); }
-  /// Whether this thread is at work on a part of a loop, so that a loop within it would run here alone.
+  /// Whether this thread is at work on a part of a loop, so that a loop within it would run on this thread alone.
   [[nodiscard]] static bool within_loop() { return inside(); }
 
-  /// Not while a loop runs in another thread. Throws ValueError unless it is 1 to 1024.
+  /// Sets the number of threads. Not to be called while a loop runs in another thread. Throws ValueError unless it is 1 to 1024.
   void resize(int threads) {
     if (threads < 1 || threads > detail::most_threads)
       throw ValueError("set_threads: got ", threads, ", expected 1 to ", detail::most_threads);
@@ -99,8 +99,9 @@ class ThreadPool {
     start(threads);
   }
 
-  /// Calls body(begin, end) on consecutive parts of [0, n), each `chunk` long but for the last. Runs here alone where there is
-  /// one chunk, where this is itself part of such a loop, or where another thread keeps the workers busy.
+  /// Calls body(begin, end) on consecutive parts of [0, n), each `chunk` long but for the last. All of it is one part, and runs
+  /// on this thread alone, if there is only one chunk, if this is itself part of such a loop, or if another thread keeps the
+  /// workers busy.
   /// An exception of the body is thrown here once all parts have ended; later parts are then left out.
   void run(index_t n, index_t chunk, LoopBody body) {
     const index_t chunks = (n + chunk - 1) / chunk;
@@ -239,10 +240,10 @@ class ThreadPool {
   std::atomic<LoopBody::Call> call_{nullptr};
 };
 
-/// The number of threads that loops are split over: ATTEND_THREADS in the environment, otherwise the processors there are. Throws
-/// ValueError, as all that computes then does, where ATTEND_THREADS is neither empty nor a number from 1 to 1024.
+/// The number of threads that loops are split over: ATTEND_THREADS in the environment, otherwise the processors there are. If
+/// ATTEND_THREADS is neither empty nor a number from 1 to 1024, this throws ValueError, and so does all that computes.
 inline int threads() { return ThreadPool::instance().threads(); }
-/// Sets that number. Not while another thread computes. Throws ValueError unless it is 1 to 1024.
+/// Sets that number. Not to be called while another thread computes. Throws ValueError unless it is 1 to 1024.
 inline void set_threads(int n) { ThreadPool::instance().resize(n); }
 
 /// body(begin, end) over parts of [0, n), in parallel. A part has at least `grain` indices (but for the last); choose it so

@@ -18,8 +18,8 @@ namespace attend::text {
 /// - `bos()`, `eos()`, `pad()`: the marks for begin, end and padding; -1 for one that the tokenizer does not have. A translation
 ///   model needs `eos()`.
 ///
-/// A tokenizer may have more, and the functions below use it where it is there:
-/// - `encode_target(text)`, `target_size()`: where targets have other pieces or another vocabulary than sources. `encode`, `size`
+/// A tokenizer may have more, and the functions below use it if it is there:
+/// - `encode_target(text)`, `target_size()`: if targets have other pieces or another vocabulary than sources. `encode`, `size`
 ///   and `piece` are then of the sources; `decode` and all marks but padding are of the targets;
 /// - `unk()`: the mark for what has no token;
 /// - `piece(token)`, `target_piece(token)`: what a token looks like;
@@ -49,21 +49,21 @@ template <class T>
   else return tokenizer.size();
 }
 
-/// The mark for what has no token; -1 where the tokenizer has none.
+/// The mark for what has no token; -1 if the tokenizer has none.
 template <class T>
 [[nodiscard]] token_t unknown_token(const T& tokenizer) {
   if constexpr (requires { tokenizer.unk(); }) return tokenizer.unk();
   else return -1;
 }
 
-/// What a token of a source looks like; its text where the tokenizer does not say.
+/// What a token of a source looks like; its text if the tokenizer does not say.
 template <class T>
 [[nodiscard]] std::string piece(const T& tokenizer, token_t token) {
   if constexpr (requires { tokenizer.piece(token); }) return std::string(tokenizer.piece(token));
   else return tokenizer.decode(std::span<const token_t>(&token, 1));
 }
 
-/// The same of a target.
+/// The same for a token of a target.
 template <class T>
 [[nodiscard]] std::string target_piece(const T& tokenizer, token_t token) {
   if constexpr (requires { tokenizer.target_piece(token); }) return std::string(tokenizer.target_piece(token));

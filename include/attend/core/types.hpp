@@ -29,8 +29,8 @@ template <class List>
 /// Token ids and class labels.
 using token_t = std::int32_t;
 
-/// What works on plain memory: functions overloaded on where they run, found by that tag's namespace. `using namespace attend`
-/// opens none of them.
+/// What works on plain memory: functions overloaded on the tag of the device that they run on, and found through its namespace.
+/// `using namespace attend` opens none of them.
 namespace kernels {
 
 /// The processor.

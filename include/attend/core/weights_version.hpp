@@ -10,16 +10,15 @@ inline std::atomic<std::uint64_t> weights_version{0};
 }
 
 /// Grows whenever the library may have changed the weights of a model: an optimizer's step, `Tensor::assign` and `fill`,
-/// `Var::set_value`, loading. What was made from weights (see PackedWeights) is made again when it has grown.
+/// `Var::set_value`, loading. What was made from weights (see PackedWeights) is made again once this has grown.
 inline std::uint64_t weights_version() { return detail::weights_version.load(std::memory_order_acquire); }
 
 /// To be called after writing a part of a matrix of weights by hand (a value, a row), through `data()` or `span()`: what was
-/// packed of it is then made again. What overwrites whole matrices is seen without it (see PackedWeights::refresh).
+/// packed of it is then made again. A whole matrix overwritten is noticed without this call (see PackedWeights::refresh).
 inline void weights_changed() { detail::weights_version.fetch_add(1, std::memory_order_acq_rel); }
 
-/// While one stands in scope, weights are being written: the version grows as it goes out of scope, also by an exception, since
-/// what was written until then counts. It may not grow before: who then made something from weights would have made it from old
-/// ones under the new number.
+/// While one is in scope, weights are being written: the version grows when it goes out of scope, by an exception too, since what
+/// was written until then counts. It must not grow sooner: what was packed meanwhile would hold old weights under the new number.
 class WeightsChange {
  public:
   WeightsChange() = default;

@@ -37,7 +37,7 @@ void for_each_row(const Strides& s, F&& row) {
   });
 }
 
-/// into[a] = the sum of load(y, a, b) over all elements at which a stands; `load` takes positions in y, a, b.
+/// into[a] = the sum of load(y, a, b) over all elements that share the position a; `load` takes positions in y, a, b.
 /// The order of a sum is given by the sizes alone.
 template <class T, class F>
 void sum_where_still(const Strides& s, const F& load, kernels::Gradient<T> into) {
@@ -71,7 +71,7 @@ void sum_where_still(const Strides& s, const F& load, kernels::Gradient<T> into)
     });
     return;
   }
-  // Sums along the innermost dimension, in parts where there are few of them and long ones.
+  // Sums along the innermost dimension, in parts if they are few and long.
   constexpr index_t part = 4096;
   const bool few = kept < 64;
   const index_t parts = few ? std::max<index_t>(1, (n + part - 1) / part) : 1, length = parts == 1 ? n : part;

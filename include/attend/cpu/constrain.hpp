@@ -11,8 +11,8 @@
 #include "attend/cpu/softmax.hpp"
 #include "attend/kernels/constrain.hpp"
 
-/// What searches do to single rows of log-probabilities x [., width]. Rows and columns are within it; no row is named twice,
-/// except in `set_entries`.
+/// What searches do to single rows of log-probabilities x [., width]. Rows and columns are within it; where whole rows change
+/// (`keep_entries` and lists of columns), no row is named twice.
 namespace attend::kernels {
 
 /// values[i] = what x has at place i.

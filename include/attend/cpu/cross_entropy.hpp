@@ -17,7 +17,7 @@ T log_sum_exp(index_t n, const T* x) {
   return top + std::log(sum_over<T>(n, [=](index_t i) { return cpu::exp(x[i] - top); }));
 }
 
-/// A row of n logits and its log-sum-exp, of which `label` is right but for the share `smoothing`.
+/// A row of n logits and its log-sum-exp; of the target, `label` has all but the share `smoothing`, which is spread evenly.
 template <class T>
 struct LabelledRow {
   index_t n;
@@ -45,7 +45,7 @@ struct LabelledRow {
 
 namespace attend::kernels {
 
-/// losses[r]: the cross-entropy of row r, 0 where its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
+/// losses[r]: the cross-entropy of row r, 0 if its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
 template <class T>
 void cross_entropy_forward(Cpu, const LabelledRows& of, const T* logits, T* losses, T* log_sums) {
   const T smoothing = static_cast<T>(of.options.smoothing);
@@ -134,7 +134,7 @@ void sum_losses(Cpu, index_t n, const T* losses, const T* scale, T* loss) {
   *loss = static_cast<T>(sum) * *scale;
 }
 
-/// The position of the first label that is neither `ignore_index` nor in [0, classes); -1 where all are good.
+/// The position of the first label that is neither `ignore_index` nor in [0, classes); -1 if all are good.
 inline index_t find_bad_label(Cpu, const LabelledRows& of) {
   for (index_t r = 0; r < of.rows; ++r)
     if (const token_t label = of.labels[r]; label != of.options.ignore_index && (label < 0 || label >= of.classes)) return r;
@@ -149,8 +149,8 @@ void loss_scale(Cpu, const LabelledRows& of, T* scale) {
   *scale = of.options.mean ? T(1) / static_cast<T>(std::max<index_t>(1, count)) : T(1);
 }
 
-/// Rows whose logits exist at a time in `linear_cross_entropy`: few, so that they are near when their gradient is computed;
-/// enough that copying the weight into the order of products, for each chunk anew, costs little beside it.
+/// Rows whose logits exist at a time in `linear_cross_entropy`: few, so that they are still in the cache when their gradient is
+/// computed; enough that copying the weight into the order of products, for each chunk anew, costs little beside it.
 inline index_t logits_chunk(Cpu, index_t /*rows*/, index_t classes) {
   return std::clamp<index_t>((index_t{1} << 22) / std::max<index_t>(1, classes), 64, 1024);
 }

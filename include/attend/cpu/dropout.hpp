@@ -11,7 +11,7 @@
 
 namespace attend::cpu {
 
-/// Elements that a pass goes over twice, for a mask, while they are in the first-level cache.
+/// Elements in a part of a pass that goes over each part twice, once for the mask, while it is in the first-level cache.
 inline constexpr index_t mask_part = 2048;
 
 /// body(first, count) for the parts of [0, n), in parallel.
@@ -58,8 +58,8 @@ void dropout_range(const DropoutMask& mask, index_t first, index_t n, const T* x
 
 namespace attend::kernels {
 
-/// y[i] = mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0. y may be x where nothing
-/// is added. The backward is the same function, from dy to dx.
+/// y[i] = mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0. y may be x if nothing is
+/// added. The backward is the same function, from dy to dx.
 template <class T>
 void dropout_apply(Cpu, index_t n, const DropoutMask& mask, const T* x, Gradient<T> y) {
   constexpr index_t size = cpu::random_block;

@@ -9,7 +9,7 @@
 
 namespace attend::kernels {
 
-/// The position of the first token outside the vocabulary, or their number if there is none.
+/// The position of the first token outside the vocabulary, or the number of tokens if there is none.
 inline index_t find_invalid_token(Cpu, const TokenList& tokens) {
   return std::find_if(tokens.data, tokens.data + tokens.count,
                       [n = tokens.vocabulary](token_t token) { return token < 0 || token >= n; }) -

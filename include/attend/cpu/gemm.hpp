@@ -10,8 +10,8 @@
 
 namespace attend::cpu {
 
-/// The first panel of b, `k` rows of `columns` or as many as a panel has, as `multiply_panels` wants it: where b's rows lie in
-/// memory and will be read but a few times, the panel itself, otherwise its copy in `copy`.
+/// The first panel of b, `k` rows of at most `columns` columns, as `multiply_panels` wants it: where it lies, if `in_place` and
+/// it is a whole panel or one vector wide; otherwise copied to `copy`.
 template <class T>
 Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t k, index_t columns, T* copy) {
   if (in_place && (columns >= tile_columns<T> || columns == width<T>)) return {b.data, 0, b.row_step};
@@ -19,8 +19,8 @@ Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t k, index_t columns, 
   return {copy, 0, tile_columns<T>};
 }
 
-/// Columns [begin, end) of c, panel by panel, by one thread: for not too many rows, where each panel is best copied by whom it
-/// serves.
+/// Columns [begin, end) of c, panel by panel, by one thread: for so few rows that each panel is best copied by the thread that
+/// multiplies by it.
 template <class T>
 void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
   constexpr index_t N = tile_columns<T>;
@@ -38,8 +38,8 @@ void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
 }
 
 /// The whole product: b is copied into panels by all threads, as much at a time as a second-level cache holds for one
-/// `k_block`; then the threads share the rows of c. Where b's rows are short and lie in memory as panels do, they are not copied.
-/// With `lower`, only whole tiles are left out that lie above c's diagonal.
+/// `k_block`; then the threads share the rows of c. If b's rows are short and lie in memory as panels do, they are not copied.
+/// With `lower`, tiles that lie wholly above c's diagonal are left out.
 template <class T>
 void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
   const index_t m = product.m, n = product.n, k = product.k;
@@ -89,7 +89,7 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
     }
 }
 
-/// c [m, n] = alpha * a b (+ c where `add`, + bias). For k = 0, the sum is 0.
+/// c [m, n] = alpha * a b (+ c if `add`, + bias if there is one). For k = 0, the sum is 0.
 template <class T>
 void multiply(const Product<T>& product, bool parallel) {
   constexpr index_t N = tile_columns<T>;
@@ -111,8 +111,8 @@ void multiply(const Product<T>& product, bool parallel) {
   }
   parallel = parallel && m * n * k >= 65536 && threads() > 1 && !ThreadPool::within_loop();
   // With few rows, and columns for all threads, nobody need wait until b is copied: each thread copies the columns that it
-  // multiplies. It reads a once a panel then, which for a transposed a pays with more columns only, and c's rows are written a
-  // piece at a time, which costs where the sums are short. The limits are measured.
+  // multiplies. But then a is read once for each panel, which for a transposed a pays only with more columns, and c's rows are
+  // written a piece at a time, which costs if the sums are short. The limits are measured.
   const bool wide = k >= 64 && n >= (a.column_step == 1 ? m : 2 * m) && n >= 2 * N * threads();
   const bool by_columns = m <= 8 * tile_rows || (m <= 20 * tile_rows && wide);
   if (parallel ? !by_columns : m > 2 * tile_rows && n > N) {
@@ -126,7 +126,8 @@ void multiply(const Product<T>& product, bool parallel) {
   }
 }
 
-/// c [n, n] becomes symmetric: what is above its diagonal, but for squares of a vector's width on it, becomes what is below.
+/// Makes c [n, n] symmetric: what is below its diagonal is copied to above it, except within squares of a vector's width on the
+/// diagonal, which are computed whole.
 template <class T>
 void mirror(index_t n, T* c, index_t ldc) {
   constexpr index_t W = width<T>;
@@ -170,7 +171,7 @@ void gemm_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Ma
   });
 }
 
-/// `count` products of a matrix and its own transpose, c [n, n] = alpha * a * a^T, and c on top if `add`, which is symmetric
+/// `count` products of a matrix and its own transpose, c [n, n] = alpha * a * a^T, and c on top if `add`; c must be symmetric
 /// then. The same bits as gemm_batched's, for half to two thirds of the work.
 template <class T>
 void gram_batched(Cpu, index_t count, ConstMatrices<T> a, Matrices<T> c, const ProductOptions& options = {}) {

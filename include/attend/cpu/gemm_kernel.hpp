@@ -16,7 +16,7 @@
 /// Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, for the arrangement.
 namespace attend::cpu {
 
-/// What becomes of the sums, and where: c = alpha * sum (+ c where `add`, + bias if there is one: a number for each column).
+/// What becomes of the sums, and where: c = alpha * sum (+ c if `add`, + bias if there is one: a number for each column).
 template <class T>
 struct Outcome {
   T alpha;
@@ -51,7 +51,8 @@ struct Product {
 
 namespace detail {
 
-/// Goes on to the next row, so that a compiler does not compute the addresses of all rows ahead: that costs it the registers.
+/// Goes on to the next row, hidden from the compiler, which would otherwise compute the addresses of all rows ahead and run out
+/// of registers.
 template <class T>
 [[gnu::always_inline]] inline void next_row(T*& row, index_t step) {
   row += step;
@@ -59,7 +60,7 @@ template <class T>
 }
 
 /// c [R, V vectors] at stride ldc, of which `columns` exist (all of them, but for the last tile of a row), from k rows of a's
-/// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. Where `APacked`, a's steps are those of a packed
+/// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. If `APacked`, a's steps are those of a packed
 /// tile, known to the compiler.
 template <class T, int R, int V, bool APacked>
 [[gnu::noinline]] void tile(index_t k, MatrixView<T> a, const T* b, index_t b_step, index_t panel_step, Outcome<T> outcome,
@@ -152,7 +153,7 @@ inline constexpr auto one_panel_tiles = narrow_tiles<T, tile_vectors, APacked>(s
 template <class T>
 inline constexpr auto one_vector_tiles = narrow_tiles<T, 1, false>(std::make_integer_sequence<int, tile_rows>{});
 
-/// The tile for `columns` that are left of b, as many vectors as these need.
+/// The tile for the last `columns` columns of b, with as many vectors as they need.
 template <class T>
 Tile<T> last_tile(index_t rows, index_t columns) {
   const auto at = static_cast<std::size_t>(rows - 1);
@@ -161,7 +162,8 @@ Tile<T> last_tile(index_t rows, index_t columns) {
 
 }  // namespace detail
 
-/// The same as `multiply_panels` if nothing is worth a copy: few rows, and b's in whole vectors that are read where they lie.
+/// The same as `multiply_panels` for when nothing is worth a copy: little to multiply, and rows of b in whole vectors, which are
+/// read where they lie.
 template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
   for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
@@ -177,8 +179,9 @@ template <class T>
 void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome) {
   static constexpr auto direct = detail::direct_tiles<T>(std::make_integer_sequence<int, tile_rows>{});
   constexpr index_t N = tile_columns<T>;
-  // Packing costs as much as reading a once more for some panels; without it, rows a power of two apart share cache lines.
-  // Several tiles together only where their numbers lie side by side: a single one stays in the first-level cache.
+  // Packing costs about as much as reading a once more for a few panels; without it, rows a power of two apart compete for the
+  // same sets of the cache. Several tiles together only if their numbers lie side by side; otherwise one at a time, which stays
+  // in the first-level cache.
   const int most = a.row_step == 1 ? TileRows::most : 1;
   T* rows = nullptr;
   const bool far = a.row_step == 1 && a.column_step * static_cast<index_t>(sizeof(T)) >= 4096;  // every k on a page of its own

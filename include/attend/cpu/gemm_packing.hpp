@@ -26,7 +26,7 @@ inline constexpr index_t packed_rows = (tile_rows + width<T> - 1) / width<T>* wi
 /// Numbers summed in one go. A tile of a of this depth stays in the first-level cache.
 inline constexpr index_t k_block = 512;
 
-/// A matrix, or what is left of one from some element on: element (row, column) is data[row * row_step + column * column_step].
+/// A matrix, or the part of one from some element on: element (row, column) is data[row * row_step + column * column_step].
 template <class T>
 struct MatrixView {
   const T* data;
@@ -41,7 +41,8 @@ struct MatrixView {
   [[nodiscard]] MatrixView from(index_t row, index_t column) const { return {at(row, column), row_step, column_step}; }
 };
 
-/// Some tiles' rows of a: how many tiles, where tile t begins (the last entry: where it ends), and rows that may be read.
+/// The rows of a that some tiles take: how many tiles, at which row tile t begins (and, one entry on, ends), and how many rows of
+/// a may be read.
 struct TileRows {
   static constexpr int most = 8;
   int count = 0;
@@ -82,8 +83,8 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
     }
 }
 
-/// Copies rows [begin, end) of a b whose rows are contiguous into its panels, `panel_step` apart, from `to` on: row by row across
-/// all `columns`, as memory likes it. The columns that the last panel lacks become 0.
+/// Copies rows [begin, end) of b, each of which is contiguous, into its panels, `panel_step` elements apart from `to` on: row by
+/// row across all `columns`, as memory likes it. The columns that the last panel lacks become 0.
 template <class T>
 void pack_rows(MatrixView<T> b, index_t begin, index_t end, index_t columns, T* to, index_t panel_step) {
   constexpr index_t W = width<T>, N = tile_columns<T>;
@@ -127,8 +128,8 @@ void pack_panel(MatrixView<T> b, index_t k, index_t columns, T* to) {
   }
 }
 
-/// b's panels as a product reads them: panel p begins `panel_step` elements after the last, its row l `row_step` after the row
-/// before.
+/// b's panels as a product reads them: panel p begins `panel_step` elements after the one before, its row l `row_step` after the
+/// row before.
 template <class T>
 struct Panels {
   const T* data;

@@ -15,22 +15,22 @@
 #include "attend/cpu/vector.hpp"
 
 /// Products in 8-bit integers: weights once, activations at run time, sums exact in 32 bits. What a row gets depends on that row
-/// alone, on every processor the same.
+/// alone.
 namespace attend::cpu {
 
 namespace detail {
 
 using Words = Vector<std::int32_t>;
 
-/// What stands in for a byte of an activation. The fast instruction takes these unsigned; 128 times the weights' sum then comes
-/// off at the end.
+/// Whether 128 is added to the bytes of activations, which the fast instruction takes unsigned; 128 times the weights' sum is
+/// then taken off where the sums start.
 #if defined(__AVX512VNNI__)
 inline constexpr bool shifted_bytes = true;
 #else
 inline constexpr bool shifted_bytes = false;
 #endif
 
-/// sum[i] += the products of four bytes of a with four bytes of b, each of width<int32> times four.
+/// sum[i] += the products of bytes 4i to 4i + 3 of a with those of b, for each i below width<int32>.
 [[gnu::always_inline]] inline Words add_products(Words sum, Words a, Words b) {
 #if defined(__AVX512VNNI__)
   return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
@@ -52,7 +52,7 @@ struct Int8Outcome {
   index_t ldy;
 };
 
-/// One tile of an 8-bit product: sums [R, V vectors] over k / 4 groups.
+/// One tile of an 8-bit product: sums [R, V vectors], from `start` on, over groups of four bytes.
 template <int R, int P>
 [[gnu::noinline]] void int8_tile(index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b, index_t panel_step,
                                  const std::int32_t* start, Int8Outcome outcome, index_t columns) {
@@ -144,7 +144,8 @@ class Int8Matrix {
     });
   }
 
-  /// y [m, n] = x b + bias, x [m, k] in 8 bits as well, each row with a scale of its own and none transposed. `bias` may be null.
+  /// y [m, n] = x b + bias, x [m, k] brought to 8 bits as well, each row with a scale of its own. Neither x nor y is transposed.
+  /// `bias` may be null.
   void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const {
     const index_t m = y.rows;
     if (m <= 0) return;
@@ -195,7 +196,7 @@ class Int8Matrix {
 
   index_t k_, n_, groups_, panels_;
   Tensor<std::int8_t, Cpu> bytes_;
-  std::vector<std::int32_t> start_;  // of each column's sum
+  std::vector<std::int32_t> start_;  // what each column's sum starts from
   std::vector<float> scales_;        // of each column
 };
 

@@ -17,7 +17,7 @@ using kernels::NormGradients;
 using kernels::NormOfRows;
 using kernels::NormStatistics;
 
-/// A row's mean, of which a root mean square norm knows nothing.
+/// A row's mean; 0 for a root mean square norm, which takes none off.
 template <class T>
 T norm_mean(const NormLayout& norm, T sum) {
   return norm.kind == NormKind::rms ? T(0) : sum / static_cast<T>(norm.width);
@@ -75,7 +75,7 @@ void layer_norm_rows_backward(const NormOfRows<T>& of, const T* dy, const T* x, 
   }
 }
 
-/// The sums of dy * xhat and of dy over some rows: gamma_sums, beta_sums [width], or one number each where scalar.
+/// The sums of dy * xhat and of dy over some rows: gamma_sums, beta_sums [width], or one number each if `scalar_affine`.
 template <class T>
 void layer_norm_rows_affine(const NormOfRows<T>& of, const T* dy, const T* x, NormStatistics<T> kept, T* gamma_sums,
                             T* beta_sums) {
@@ -139,7 +139,7 @@ void layer_norm_forward(Cpu, const NormOfRows<T>& norm, const T* x, T* y, NormSt
 
 /// dx = rstd * (g - mean(g) - xhat * c), g = dy * gamma, for the root mean square norm without mean(g). For the population
 /// variance c = mean(g * xhat). For the sample deviation d, with eps added to it, c = sum(g * xhat) / ((n - 1) * d * rstd).
-/// dgamma = the sum over rows of dy * xhat, dbeta that of dy; single sums where scalar.
+/// dgamma = the sum over rows of dy * xhat, dbeta that of dy; single sums if `scalar_affine`.
 template <class T>
 void layer_norm_backward(Cpu, const NormOfRows<T>& norm, const T* dy, const T* x, NormStatistics<T> kept,
                          const NormGradients<T>& gradients) {

@@ -27,7 +27,7 @@ inline double log1p(double t) { return std::log1p(t); }
 
 namespace attend::kernels {
 
-/// y[i] = log(exp(y[i]) + exp(x[i] + shift)), whatever the size of either; that of two minus infinities is one.
+/// y[i] = log(exp(y[i]) + exp(x[i] + shift)), whatever the size of either; of two minus infinities, minus infinity.
 template <class T>
 void log_add(Cpu, index_t n, T shift, const T* x, T* y) {
   parallel_rows(n, 1, [=](index_t begin, index_t end) {

@@ -6,7 +6,7 @@
 
 namespace attend::cpu {
 
-// "flatten" puts the functor into the loop, which turns into vector instructions only then.
+// "flatten" puts the functor into the loop, which only then turns into vector instructions.
 
 template <class T, class F>
 [[gnu::flatten]] void map_range(index_t n, const F& f, const T* x, T* y) {

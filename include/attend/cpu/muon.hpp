@@ -11,7 +11,7 @@
 namespace attend::kernels {
 
 /// g = record's gradient_scale * gradient, velocity = momentum * velocity + g, direction = g + momentum * velocity (Nesterov's).
-/// Does nothing where the record says that the update is left out.
+/// Does nothing if the record says that the update is left out.
 template <class T>
 void muon_momentum(Cpu, index_t n, double momentum, const UpdateRecord* record, const T* gradient, T* velocity, T* direction) {
   if (!record->taken) return;
@@ -50,8 +50,8 @@ void scaled_plus_identity(Cpu, index_t count, index_t size, T a, T b, const T* x
   });
 }
 
-/// direction[i] = 0 where direction[i] gradient[i] is not more than 0: a step along it would not go downhill there. To *kept is
-/// added in how many places it is more than 0.
+/// direction[i] = 0 where direction[i] * gradient[i] is not more than 0: a step along it would not go downhill there. Adds to
+/// *kept the number of places where it is more than 0.
 template <class T>
 void keep_descending(Cpu, index_t n, const T* gradient, T* direction, index_t* kept) {
   std::atomic<index_t> all = 0;  // whole numbers: the order in which they are added does not show

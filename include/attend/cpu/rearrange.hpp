@@ -10,7 +10,7 @@
 
 namespace attend::kernels {
 
-/// y = x, and what y was on top if `add`. Neither is transposed.
+/// y = x, or y += x if `add`. Neither is transposed.
 template <class T>
 void copy_runs(Cpu, ConstMatrix<T> x, Matrix<T> y, bool add) {
   const index_t outer = y.rows, length = y.columns;
@@ -36,7 +36,7 @@ void clear_runs(Cpu, Matrix<T> y) {
   });
 }
 
-/// y = x with x's dimensions in another order: `s.size` are those of y, `s.a` x's strides along them.
+/// y = x with x's dimensions in another order: `s.size` are the sizes of y's dimensions, `s.a` x's strides along them.
 template <class T>
 void permute_copy(Cpu, const Strides& s, const T* x, Gradient<T> y) {
   if (s.count() == 0) return;

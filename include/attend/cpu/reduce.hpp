@@ -10,7 +10,7 @@
 namespace attend::kernels {
 
 /// y [outer, inner] = the largest of x [outer, n, inner], as `size` has it, over the middle dimension, n > 0; at: the first place
-/// where it stands. What is not a number counts as the largest.
+/// where it stands. NaN counts as the largest.
 template <class T>
 void max_forward(Cpu, const AroundAxis& size, const T* x, T* y, index_t* at) {
   const index_t outer = size.outer, n = size.n, inner = size.inner;

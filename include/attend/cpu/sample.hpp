@@ -25,7 +25,7 @@ class Sampler {
         top_p_(from.top_p),
         margin_(attend::detail::min_p_margin(from.min_p, sharpness_)) {}
 
-  /// Throws Error if the row holds a NaN, ValueError where it holds infinity.
+  /// Throws Error if the row holds a NaN, ValueError if it holds infinity.
   void prepare(index_t row, const T* x) {
     x_ = x;
     token_t first;
@@ -33,7 +33,7 @@ class Sampler {
     check_value(largest_ < std::numeric_limits<T>::infinity(), "sample", "row ", row, " has infinity at column ", first,
                 ", expected log-probabilities");
     if (kept_ == width_ && top_p_ >= 1 && std::isinf(margin_)) return prepare_all();
-    const T lowest = largest_ + margin_;  // that min_p keeps
+    const T lowest = largest_ + margin_;  // the lowest that min_p keeps
     // The mass that top_p is a share of: that of all tokens, or of the k most probable ones.
     const bool k_only = kept_ < width_;
     double mass = std::numeric_limits<double>::infinity();
@@ -52,7 +52,7 @@ class Sampler {
     }
   }
 
-  /// The token that `uniform`, in [0, 1), falls on; -1 where no token has any probability.
+  /// The token that `uniform`, in [0, 1), falls on; -1 if no token has any probability.
   [[nodiscard]] token_t draw(double uniform) const {
     if (largest_ == -std::numeric_limits<T>::infinity()) return -1;
     const double target = uniform * cumulative_.back();
@@ -118,7 +118,7 @@ class Sampler {
 namespace attend::kernels {
 
 /// Draws indices[d] from the draw's row of the log-probabilities x, for each draw d, and gives values[d] = x at it. indices[d] is
-/// -1 where all of the row is minus infinity. x is not transposed. Throws Error if a row holds a NaN, ValueError where it holds
+/// -1 if all of the row is minus infinity. x is not transposed. Throws Error if a row holds a NaN, ValueError if it holds
 /// infinity.
 template <class T>
 void sample_rows(Cpu, const SampledTokens& from, const Draws& draws, ConstMatrix<T> x, T* values, token_t* indices) {

@@ -7,7 +7,7 @@
 
 namespace attend::cpu {
 
-/// Memory of a thread that stays, aligned for vectors; its contents do not.
+/// Memory for a thread, aligned for vectors. It is kept from one use to the next; its contents are not.
 class Scratch {
  public:
   Scratch() = default;

@@ -77,7 +77,7 @@ template <class T>
 #endif
 }
 
-/// The square roots, rounded as the standard library's. A loop over that one stays scalar where it has to set errno.
+/// The square roots, rounded as the standard library's. A loop over std::sqrt stays scalar where that has to set errno.
 template <class T>
 [[gnu::always_inline]] inline Vector<T> sqrt(Vector<T> v) {
 #if defined(__AVX512F__)  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain form

@@ -10,7 +10,7 @@
 
 namespace attend::cpu {
 
-/// The largest of a row, or 0 where that is minus infinity: what may be subtracted from every value of the row.
+/// The largest of a row, or 0 if that is minus infinity: what may be subtracted from every value of the row.
 template <class T>
 T softmax_shift(index_t n, const T* x) {
   const T top = max_over<T>(n, [=](index_t i) { return x[i]; });

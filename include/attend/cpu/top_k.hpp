@@ -31,16 +31,16 @@ struct TopList {
   }
 };
 
-/// As wide as T. Whole numbers, because compilers turn their maxima into vector instructions without being asked.
+/// Whole numbers as wide as T, because compilers turn the maxima of those into vector instructions without being asked.
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
 
-/// The bits without the sign: above those of infinity where x is not a number.
+/// The bits without the sign: above those of infinity if x is NaN.
 template <class T>
 BitsOf<T> magnitude_bits(T x) {
   return std::bit_cast<BitsOf<T>>(x) & std::numeric_limits<BitsOf<T>>::max();
 }
-/// A whole number that orders as x does: the bits, for negative numbers with all but the sign turned over. -0 is 0.
+/// A whole number that orders as x does: the bits, for negative numbers with all but the sign flipped. -0 is 0.
 template <class T>
 BitsOf<T> order_bits(T x) {
   const auto bits = std::bit_cast<BitsOf<T>>(x + T(0));
@@ -108,7 +108,7 @@ namespace attend::kernels {
 
 /// The k largest values of each row, largest first, and their columns; of equal values the lower column comes first.
 /// Minus infinity is a value like any other. x [rows, width] -> values, indices [rows, k].
-/// Throws ValueError unless 1 <= k <= width, Error where a row holds a NaN.
+/// Throws ValueError unless 1 <= k <= width, Error if a row holds a NaN.
 template <class T>
 void top_k(Cpu, index_t rows, index_t width, index_t k, const T* x, T* values, token_t* indices) {
   check_value(k >= 1 && k <= width, "top_k", "k is ", k, ", expected 1 to the width ", width);

@@ -43,14 +43,14 @@ template <class T, class F>
   return part[0];
 }
 
-/// The largest of f(0) ... f(n - 1); minus infinity for n = 0. What is not a number is passed over.
+/// The largest of f(0) ... f(n - 1); minus infinity for n = 0. NaN is passed over.
 template <class T, class F>
 [[gnu::always_inline]] inline T max_over(index_t n, F&& f) {
   T part[lanes], last[lanes];
   for (index_t l = 0; l < lanes; ++l) part[l] = last[l] = -std::numeric_limits<T>::infinity();
   index_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    // Else GCC writes this loop out before it looks for vectors, and finds none: fifteen times as slow.
+    // Otherwise GCC unrolls this loop before it looks for vectors, and finds none: fifteen times as slow.
 #pragma GCC unroll 1
     for (index_t l = 0; l < lanes; ++l) {
       const T v = f(i + l);

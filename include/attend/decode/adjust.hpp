@@ -27,7 +27,7 @@ void sharpen(const Tensor<T, D>& x, double temperature) {
 }
 
 /// The one place where log-probabilities change between the model and the choice of tokens: what the options want less of is
-/// lowered, what they rule out becomes minus infinity. Made once a search.
+/// lowered, what they rule out becomes minus infinity. Made once per search.
 template <class T, Device D, class Options>
 class Adjust {
  public:
@@ -65,7 +65,7 @@ class Adjust {
       const index_t sentence = prefix_of(row, tokens_);
       add_rules(options_, row, sentence, tokens_, rules_);
     }
-    // Sampling has its temperature in the draw, and reports what was before it.
+    // Sampling applies its temperature in the draw, and reports the log-probabilities from before that.
     if constexpr (std::same_as<Options, BeamOptions>) sharpen(x, options_.temperature);
     const Tensor<T, D> only = take_forced(x, prefix_of);
     restrict(x);
@@ -82,8 +82,8 @@ class Adjust {
 
  private:
   static kernels::Entries entries(const StepRules::Lists& at) { return {count_of(at.rows), at.rows.data(), at.tokens.data()}; }
-  /// What remains of the rows that only one token may follow: the model's value of a forced one, or 0 of the end token. Puts all
-  /// in one list.
+  /// The values of rows that only one token may follow: the model's for a token of a prefix or a scored end, 0 for any other end.
+  /// Puts all of these rows into `rules_.forced`.
   template <class PrefixOf>
   Tensor<T, D> take_forced(const Tensor<T, D>& x, PrefixOf& prefix_of) {
     auto& one = rules_.forced;
@@ -101,8 +101,8 @@ class Adjust {
     if (of_prefix > 0) check_prefix(values.rows(0, of_prefix), prefix_of);
     return values;
   }
-  /// Throws ValueError if one of the values of the first forced tokens is minus infinity: a hypothesis that ended there would
-  /// stand above real ones.
+  /// Throws ValueError if the model's value for a token of a prefix is minus infinity: a hypothesis that ended there would rank
+  /// above real ones.
   template <class PrefixOf>
   void check_prefix(const Tensor<T, D>& values, PrefixOf& prefix_of) {
     const auto host = values.to_host();
@@ -135,7 +135,7 @@ class Adjust {
   /// The user's function gets floats; what it leaves as it was keeps all of its digits.
   template <class PrefixOf>
   void edit(const Tensor<T, D>& x, PrefixOf& prefix_of) {
-    const auto host = x.to_host();  // x itself, if it is there
+    const auto host = x.to_host();  // x itself on the processor
     std::vector<float> before(vocabulary_), values;
     for (index_t row = 0; row < host.dim(0); ++row) {
       tokens_.clear();
@@ -152,10 +152,10 @@ class Adjust {
         own[i] = static_cast<T>(values[i]);
       }
     }
-    // No `assign`, which would have whoever packs weights look for new ones.
+    // Not by `assign`, which counts as a change of weights: packed ones would be made again.
     if constexpr (!std::same_as<D, Cpu>) copy_to_device(D{}, x.size(), host.data(), x.data());
   }
-  /// Leaves the tokens that `allowed_next` has named.
+  /// Leaves only the tokens that `allowed_next` has named.
   void keep_next(const Tensor<T, D>& x) const {
     const auto& next = rules_.next;
     if (next.rows.empty()) return;
@@ -177,7 +177,7 @@ class Adjust {
   std::vector<token_t> tokens_;
 };
 
-/// Of each row of x [rows, vocabulary], wherever it is, its numbers.
+/// The rows of x [rows, vocabulary], on whatever device, as numbers on the host.
 template <class T, Device D>
 std::vector<std::vector<float>> rows_of(const Tensor<T, D>& x) {
   const auto host = x.to_host();
@@ -191,7 +191,7 @@ std::vector<std::vector<float>> rows_of(const Tensor<T, D>& x) {
   return rows;
 }
 
-/// Tells `on_token` of a token after `length` others. False where the hypothesis is to stop.
+/// Tells `on_token` of a token after `length` others. False if the hypothesis is to stop.
 template <class Options>
 bool tell(const Options& options, index_t sentence, index_t sample, index_t length, token_t token, double log_probability) {
   if (!options.on_token) return true;

@@ -60,7 +60,7 @@ class BeamSearch {
   }
 
   Results<Results<Hypothesis>> run() {
-    // Of each row the first `beam` tokens and as many more as may be ends are all that can matter.
+    // Of each row only the `beam` best tokens, and one more for each end token, can matter.
     const auto ends = count_of(options_.end_tokens) + 1;
     const index_t k = options_.beam <= vocabulary_ - ends ? options_.beam + ends : vocabulary_;
     for (index_t length = 0; !rows_.empty(); ++length) {
@@ -100,8 +100,8 @@ class BeamSearch {
     double total;            // that, less what diversity has taken off: what it is ranked by
     token_t token;           // what the model is given next
   };
-  /// A sentence under way, or a group of its beam: its rows stand side by side, the most probable first; its endings, the best
-  /// first; and in that order too what nothing could follow, or is cut off before it has all that is required.
+  /// A sentence under way, or a group of its beam. Its rows stand side by side, the most probable first. `endings` has the best
+  /// first; so has `stuck`: the hypotheses that nothing could follow, or that were cut off before they had all that is required.
   struct Group {
     index_t sentence, first_row, rows;
     std::vector<Ending> endings, stuck;
@@ -149,7 +149,7 @@ class BeamSearch {
     if (!rows_.empty() && !unchanged) model_.reorder(state_, std::span<const index_t>(origins_));
   }
 
-  /// What hypotheses might go on by to get further in a required phrase.
+  /// Takes the log-probabilities of the tokens that bring hypotheses further in a required phrase.
   void take_required(const Tensor<T, D>& x) {
     auto& required = offer_.required();
     if (!required.any()) return;
@@ -178,7 +178,7 @@ class BeamSearch {
       const bool cut = !end && cuts(group, length);
       const bool ends = (end || cut) && counts && length <= last, lacks = cut && !offer_.has_all(rank);
       const bool chosen = !end && (length < last || cut) && offer_.may_live(rank), lives = chosen && length < last;
-      if (chosen) offer_.choose(token);  // of a hypothesis that is cut off here, its last token
+      if (chosen) offer_.choose(token);  // the last token of a hypothesis that is cut off here, too
       const double total = score(c.total, length + 1) + (ends || lacks ? coverage_.penalty(c.row) : 0);
       if (ends && end) keep(group.endings, {total, log_probability, node.parent, node.log_probability, true, token, c.row});
       if (ends && !end) keep(group.endings, {total, log_probability, tree_.add(node, c.row)});
@@ -201,11 +201,11 @@ class BeamSearch {
     }
     offer_.end_group();
   }
-  /// The tokens that a hypothesis has before the last step that it may make.
+  /// How many tokens a hypothesis has before the last step that it may make.
   [[nodiscard]] index_t last_length(const Group& group) const {
     return options_.max_length[group.sentence] - (options_.keep_unfinished ? 1 : 0);
   }
-  /// Whether what a hypothesis of `length` tokens gets next is its last token, the end or not.
+  /// Whether the next token of a hypothesis of `length` tokens is its last, be it an end or not.
   [[nodiscard]] bool cuts(const Group& group, index_t length) const {
     return options_.keep_unfinished && length == last_length(group);
   }
@@ -240,8 +240,8 @@ class BeamSearch {
   [[nodiscard]] bool is_done(const Group& group, index_t length, double best) const {
     if (group.endings.size() < wanted()) return false;
     if (options_.stop == Stop::first) return true;
-    // Log-probabilities only sink, and the penalty grows (alpha > 0) or shrinks with the length: the best that can still come
-    // has the log-probability of now and either the shortest or the longest length. Coverage takes away from that, never adds.
+    // Log-probabilities only fall, and the penalty grows (alpha > 0) or shrinks with the length: the best that can still come has
+    // the present log-probability and either the shortest or the longest length. Coverage takes away from that, never adds.
     const index_t last = last_length(group), longest = last < std::numeric_limits<index_t>::max() ? last + 1 : last;
     const double bound =
         options_.stop == Stop::present_length ? score(best, length) : std::max(score(best, length + 1), score(best, longest));
@@ -255,7 +255,7 @@ class BeamSearch {
     auto& list = nth((endings.empty() ? unfinished_ : results_), group.sentence);
     if (endings.empty()) {
       endings.swap(group.stuck);
-      const bool cut_off = length >= last_length(group) && !cuts(group, length);  // else all that there is stands in `stuck`
+      const bool cut_off = length >= last_length(group) && !cuts(group, length);  // otherwise all that there is stands in `stuck`
       for (index_t row = group.first_row; cut_off && row < group.first_row + group.rows; ++row)
         keep(endings, unfinished(group, row, length));
     }
@@ -280,20 +280,20 @@ class BeamSearch {
 
 }  // namespace detail
 
-/// Beam search: for each of the `sentences` rows of `state`, the n-best list of hypotheses, best score first; of equal scores
-/// the one that ended earlier, from the more probable prefix, with the lower token, comes first.
+/// Beam search: for each of the `sentences` rows of `state`, the n-best list of hypotheses, best score first; of equal scores the
+/// one that ended earlier comes first, then the one from the more probable prefix, then the one with the lower token.
 ///
-/// At each step the `beam` most probable continuations live on. A list holds only finished hypotheses, and may be shorter than
-/// n_best, unless none has finished: then the best of those come back that max_length has cut off or that nothing could follow. A
+/// At each step the `beam` most probable continuations live on. A list holds only finished hypotheses and may be shorter than
+/// n_best; if none has finished, it holds the best of those that max_length has cut off or that nothing could follow. A
 /// hypothesis of max_length tokens still counts as finished if eos is among the `beam` best continuations. The first step works
-/// on one row a sentence; a sentence that is done leaves the state at once. The state is used up.
+/// on one row per sentence; a sentence that is done leaves the state at once. The state is used up.
 /// With beam = 1 and alpha = 0 the result is that of `greedy`.
 ///
 /// What `generate` of transformers finds with num_beams, length_penalty and early_stopping within max_new_tokens = n comes from
 /// `alpha` = length_penalty, `normalization` = marian, `stop` = present_length for early_stopping False, first for True, exact
-/// for "never", and either `keep_unfinished` with max_length = n or, where there is a forced_eos_token_id, `force_end` with
+/// for "never", and either `keep_unfinished` with max_length = n or, if there is a forced_eos_token_id, `force_end` with
 /// max_length = n - 1.
-/// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
+/// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error if a
 /// log-probability is NaN.
 template <StepModel M>
 Results<Results<Hypothesis>> beam_search(M& model, typename M::State& state, index_t sentences, const BeamOptions& options = {}) {

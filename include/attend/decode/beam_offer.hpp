@@ -11,14 +11,14 @@
 
 namespace attend::decode::detail {
 
-/// What a step of a beam search offers the rows of one sentence, or of one group of its beam, to go on by; and which of it is
+/// What a step of a beam search offers the rows of one sentence, or of one group of its beam, to go on by; and which of that is
 /// taken.
 template <class T, Device D>
 class BeamOffer {
  public:
   struct Candidate {
-    double total;        // of its tokens, less what diversity takes off: what it is ranked by
-    index_t row, place;  // of the state; among that row's k tokens, or k and more: among the required ones
+    double total;        // log-probability of its tokens, less what diversity takes off: it is ranked by this
+    index_t row, place;  // row of the state; place among that row's k tokens, from k on among the required ones
   };
 
   explicit BeamOffer(const BeamOptions& options)
@@ -27,7 +27,7 @@ class BeamOffer {
         diversity_(options.diversity_penalty),
         required_(options.required) {}
 
-  /// Of the beam, or of each of its groups.
+  /// How many hypotheses the beam keeps, or each of its groups.
   [[nodiscard]] index_t width() const { return width_; }
   [[nodiscard]] RequiredRows<T, D>& required() { return required_; }
   [[nodiscard]] const RequiredRows<T, D>& required() const { return required_; }
@@ -42,10 +42,10 @@ class BeamOffer {
     candidates_.clear();
     diversity_.begin_group(sentence);
   }
-  /// Adds what a row of `length` tokens may go on by. False where that is nothing.
+  /// Adds the tokens that a row of `length` tokens may go on by. False if there are none.
   bool list(index_t row, double total, index_t length) {
     const std::size_t before = candidates_.size();
-    const bool has_all = required_.met(sentence_, row) == required_.tokens(sentence_);  // else it may not end
+    const bool has_all = required_.met(sentence_, row) == required_.tokens(sentence_);  // otherwise it may not end
     const bool forced = is_forced(options_, sentence_, length);                         // then diversity has no say
     const auto add = [&](token_t token, T log_probability, index_t place) {
       const double value = checked_log_probability("beam_search", static_cast<double>(log_probability), token);
@@ -57,7 +57,7 @@ class BeamOffer {
     const token_t* const own = tokens_ + row * k_;
     index_t listed = 0;
     while (listed < k_ && add(own[listed], values_[row * k_ + listed], listed))
-      ++listed;  // no other comes after the first that cannot
+      ++listed;  // they are sorted: after the first that may not come, none may
     if (!has_all) {
       const auto [first, end] = required_.of_row(row);
       for (index_t taken = first; taken < end; ++taken)
@@ -66,8 +66,8 @@ class BeamOffer {
     }
     return candidates_.size() > before;
   }
-  /// Ranks what was added, as far as it may be taken: the 2 * width best, or more if there are several end tokens, so that as
-  /// many as the width go on; where there are required phrases, all.
+  /// Ranks what was added, as far as it may be taken: the 2 * width best, or more if there are several end tokens, so that
+  /// `width` can go on; all of it, if there are required phrases.
   void rank() {
     const auto size = count_of(candidates_);
     const index_t times = count_of(options_.end_tokens) + 2;
@@ -83,7 +83,7 @@ class BeamOffer {
     if (by_bank_) fill_banks();
   }
   [[nodiscard]] index_t ranked() const { return ranked_; }
-  /// So many of them would be ranked without required phrases.
+  /// How many of them would be ranked without required phrases.
   [[nodiscard]] index_t shown() const { return shown_; }
   [[nodiscard]] const Candidate& operator[](index_t rank) const { return nth(candidates_, rank); }
   [[nodiscard]] token_t token(const Candidate& c) const {
@@ -97,14 +97,14 @@ class BeamOffer {
   [[nodiscard]] index_t met(index_t rank) const { return by_bank_ ? nth(banks_, rank) : 0; }
   [[nodiscard]] bool has_all(index_t rank) const { return !by_bank_ || met(rank) == required_.tokens(sentence_); }
   /// Whether the candidate counts if it is an ending: it has all that is required, and is among the first `width` of those that
-  /// have, so that no ending is taken that a narrower choice would have passed over. To be asked of each rank, in their order.
+  /// do, so that no ending is taken that a narrower choice would have passed over. To be asked of each rank, in order.
   [[nodiscard]] bool may_count(index_t rank) { return has_all(rank) && whole_++ < width_; }
-  /// Whether there is a place for it in the next step, which then is taken.
+  /// Whether there is a place for it in the next step, which it then takes.
   [[nodiscard]] bool may_live(index_t rank) {
     if (by_bank_) return nth(places_, nth(banks_, rank))-- > 0;
     return live_++ < width_;
   }
-  /// It lives on.
+  /// The candidate lives on.
   void follow(const Candidate& c) { required_.follow(sentence_, c.row, token(c)); }
   /// A hypothesis goes on by this token, which the groups to come are told of.
   void choose(token_t token) { chosen_.push_back(token); }
@@ -115,8 +115,7 @@ class BeamOffer {
   }
 
  private:
-  /// Of each candidate, in their order, how many required tokens it has; and how many places of the beam go to those that have as
-  /// many.
+  /// Finds each candidate's bank, the number of required tokens that it has, and how many places of the beam each bank gets.
   void fill_banks() {
     banks_.clear();
     std::vector<index_t> counts(static_cast<std::size_t>(required_.tokens(sentence_)) + 1, 0);

@@ -13,11 +13,11 @@ namespace attend::decode::detail {
 struct BeamEnding {
   double score, log_probability;
   index_t node;                   // the last token before the end
-  float end_log_probability = 0;  // of the end token, where `finished`
+  float end_log_probability = 0;  // of the end token, if `finished`
   bool finished = false;
   token_t end = -1;  // the end token
-  index_t row = 0;   // of the state, that it came from
-  index_t met = 0;   // where it is no result: how many required tokens it has, which counts for more than the score
+  index_t row = 0;   // of the state, from which it came
+  index_t met = 0;   // if it is no result: how many required tokens it has, which counts for more than the score
 };
 
 /// All hypotheses of a beam search, which share their beginnings: each token that was chosen, and what stands before it.
@@ -32,12 +32,12 @@ class BeamTree {
     float log_probability;
   };
 
-  /// `distributions`: hypotheses come with them.
+  /// `distributions`: whether hypotheses come with Hypothesis::distributions.
   explicit BeamTree(bool distributions) : distributions_(distributions) {}
 
   /// What the tokens of the next step are chosen from, by rows of the state.
   void add_step(std::vector<std::vector<float>> rows) { steps_.push_back(std::move(rows)); }
-  /// The number of a new node; `row`: of the state, that the token was chosen from.
+  /// Adds a node and gives its number; `row`: the row of the state that its token was chosen from.
   index_t add(const Node& node, index_t row) {
     nodes_.push_back(node);
     if (distributions_) rows_.push_back(row);
@@ -70,7 +70,7 @@ class BeamTree {
  private:
   bool distributions_;
   std::vector<Node> nodes_;
-  std::vector<index_t> rows_;                           // of each node, where distributions are kept
+  std::vector<index_t> rows_;                           // of each node, if distributions are kept
   std::vector<std::vector<std::vector<float>>> steps_;  // of each step and row, likewise
 };
 

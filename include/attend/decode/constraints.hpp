@@ -45,8 +45,8 @@ struct StepRules {
     std::vector<token_t> tokens;
     void add(index_t row, token_t token) { rows.push_back(row), tokens.push_back(token); }
   };
-  Lists forced, ended;               ///< forced: the only one that may come; ended: the end token does
-  Lists scored_ends;                 ///< the end token does, with the model's log-probability
+  Lists forced, ended;               ///< forced: the only token that may come; ended: the end token, which must come
+  Lists scored_ends;                 ///< the same, with the model's log-probability
   Lists banned, repeated;            ///< banned: may not come; repeated: stands in the hypothesis already
   std::vector<index_t> kept, lists;  ///< the rows that keep only the tokens of a list, and which list
   /// The rows that only these tokens may follow: `length` tokens from `begin` on.
@@ -62,7 +62,7 @@ struct StepRules {
   }
 };
 
-/// True where the constraints may rule out something for one row and not for another.
+/// True if the constraints may rule out something for one row and not for another.
 inline bool by_row(const Constraints& c) {
   const auto longer = [](const std::vector<token_t>& sequence) { return sequence.size() > 1; };
   return !c.prefix.empty() || !c.allowed.empty() || c.no_repeat_ngram > 0 || c.force_end || c.repetition_penalty != 1 ||
@@ -77,7 +77,7 @@ bool is_forced(const Options& options, index_t sentence, std::size_t length) {
          (c.force_end && static_cast<index_t>(length) == options.max_length[sentence]);
 }
 
-/// Adds what a row of `sentence` may not get after `tokens`.
+/// Adds to `rules` what must, may or may not follow `tokens` in a row of `sentence`.
 template <class Options>
 void add_rules(const Options& options, index_t row, index_t sentence, std::span<const token_t> tokens, StepRules& rules) {
   const Constraints& c = options.constraints;
@@ -93,7 +93,7 @@ void add_rules(const Options& options, index_t row, index_t sentence, std::span<
     if (const std::size_t before = sequence.size() - 1; before > 0 && before <= length)
       if (ends_with({sequence.data(), before})) rules.banned.add(row, sequence.back());
   if (c.no_repeat_ngram > 0) {
-    const auto before = static_cast<std::size_t>(c.no_repeat_ngram) - 1;  // tokens of the n-gram that stand already
+    const auto before = static_cast<std::size_t>(c.no_repeat_ngram) - 1;  // tokens of the n-gram that are there already
     for (std::size_t i = 0; i + before < length; ++i)
       if (ends_with(tokens.subspan(i, before))) rules.banned.add(row, tokens[i + before]);
   }

@@ -26,7 +26,7 @@ class Coverage {
     check_shape("beam_search", "the model's attention", attention.shape(),
                 {count_of(lengths), attention.rank() == 2 ? attention.dim(1) : 0});
     with_step_.resize(lengths.size());
-    before_.resize(lengths.size());  // new words only in the first step
+    before_.resize(lengths.size());  // grows only in the first step
     for (std::size_t r = 0; r < lengths.size(); ++r) {
       const auto* const row = attention.data() + static_cast<index_t>(r) * attention.dim(1);
       before_[r].resize(std::min(lengths[r], attention.dim(1)));
@@ -40,9 +40,9 @@ class Coverage {
     for (const index_t r : rows) before_.push_back(nth(with_step_, r));
   }
 
-  /// What the score of a row gains where it ends by a token of this step.
+  /// What the score of a row gains, 0 or less, if it ends by a token of this step.
   [[nodiscard]] double penalty(index_t row) const { return counts() ? sum(nth(with_step_, row)) : 0; }
-  /// The same of its tokens before this step.
+  /// The same for its tokens before this step.
   [[nodiscard]] double penalty_before(index_t row) const { return counts() ? sum(nth(before_, row)) : 0; }
 
  private:

@@ -12,8 +12,8 @@
 
 namespace attend::decode {
 
-/// A decoder without cross-attention and its head, a language model, as the searches see it: token by token, with the keys and
-/// values of what was said before kept.
+/// A decoder without cross-attention and its head, a language model, as the searches see it: token by token, keeping the keys and
+/// values of what was said before.
 ///
 /// Shares the parameters that it is made from, so it sees new weights at once, and computes in evaluation mode without touching
 /// the mode of the decoder it was given.
@@ -47,10 +47,10 @@ class DecoderOnly {
   /// The most tokens that a hypothesis may have: positions, less the one of the begin token.
   [[nodiscard]] index_t longest() const { return decoder_.options.max_length - 1; }
 
-  /// A state with that many rows of empty prefixes.
+  /// A state of `rows` rows with empty prefixes.
   [[nodiscard]] State begin(index_t rows) const { return detail::empty_cache(decoder_, rows); }
 
-  /// The log-probabilities after one token more for each row, [rows, vocabulary]. Throws ShapeError for another number of tokens
+  /// The log-probabilities after one more token for each row, [rows, vocabulary]. Throws ShapeError for another number of tokens
   /// than rows, and beyond the decoder's positions; IndexError for a token outside the vocabulary.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;

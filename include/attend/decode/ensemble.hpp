@@ -16,7 +16,8 @@
 namespace attend::decode {
 
 namespace detail {
-/// m.begin(arguments...) is there. By name, because CUDA 12's compiler loses the pack in a requires-expression of its own.
+/// m.begin(arguments...) can be called. A concept with a name, because CUDA 12's compiler loses the pack in a requires-expression
+/// written where it is needed.
 template <class M, class... Arguments>
 concept BeginsWith = requires(const M& m, const Arguments&... arguments) {
   m.begin(arguments...);
@@ -29,7 +30,7 @@ enum class EnsembleMean {
   log_probabilities,  ///< product of p_m^w_m, divided by its sum over all tokens
 };
 
-/// Of `Ensemble`.
+/// Options of `Ensemble`.
 struct EnsembleOptions {
   EnsembleMean mean = EnsembleMean::probabilities;
   std::vector<double> weights = {};  ///< of each model, above 0; only their ratios count; empty: all alike
@@ -63,7 +64,7 @@ class Ensemble {
     for (const double w : weights_) {
       check_value(w > 0 && std::isfinite(w), "Ensemble", "a weight is ", w, ", expected a positive number");
     }
-    const double largest = *std::max_element(weights_.begin(), weights_.end());  // so that no sum is too large for a number
+    const double largest = *std::max_element(weights_.begin(), weights_.end());  // so that no sum overflows
     for (double& w : weights_) sum += w /= largest;
     for (double& w : weights_) w /= sum;
   }
@@ -99,7 +100,7 @@ class Ensemble {
     reorder_all(members_, state, rows);
   }
 
-  /// An ensemble is an AttendingModel where its models are: its attention is their mean.
+  /// An ensemble is an AttendingModel if its models are: its attention is the weighted mean of theirs.
   [[nodiscard]] bool attends() const requires requires(const M& m) { m.attends(); }
   {
     return std::all_of(members_.begin(), members_.end(), [](const M& m) { return m.attends(); });

@@ -17,8 +17,8 @@ namespace attend::decode {
 /// For each of the `sentences` rows of `state`: the most probable token again and again, of equal ones the lowest, until that is
 /// eos (or another end token) or the length limit is reached. A hypothesis of max_length tokens still counts as finished if eos
 /// is what follows. A finished sentence leaves the state at once. The state is used up. The log-probability of an end that
-/// `force_end` brought is 0. Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no
-/// probability, Error where a log-probability is NaN.
+/// `force_end` brought is 0, unless `score_forced_end`. Throws ValueError, IndexError for bad options, ValueError for a prefix
+/// that the model gives no probability, Error if a log-probability is NaN.
 template <StepModel M>
 Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences, const GreedyOptions& options = {}) {
   using T = typename M::value_type;
@@ -45,7 +45,7 @@ Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences
     const auto rows = count_of(tokens);
     const auto log_probabilities = detail::checked_step("greedy", model, state, tokens);  // [rows, vocabulary]
     adjust(length, log_probabilities, prefix_of);
-    std::vector<std::vector<float>> whole;  // rows, where they are asked for
+    std::vector<std::vector<float>> whole;  // rows, if they are asked for
     if (options.distributions) whole = detail::rows_of(log_probabilities);
     argmax(D{}, rows, vocabulary, log_probabilities.data(), best.data(), best_token.data());
     const auto values = best.rows(0, rows).to_host();

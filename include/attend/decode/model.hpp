@@ -9,16 +9,16 @@
 
 namespace attend::decode {
 
-/// What the searches need of a model. A State holds one row for each prefix under way; a search starts from a state with one
-/// row a sentence, in the sentences' order and with empty prefixes. How it is made (by encoding sources, or from nothing) is
-/// the model's own business.
+/// What the searches need of a model. A State holds one row for each prefix under way; a search starts from a state with one row
+/// per sentence, in the sentences' order and with empty prefixes. How it is made (by encoding sources, or from nothing) is the
+/// model's own business.
 ///
 /// - `vocabulary()`: the number of tokens V.
 /// - `step(state, tokens)`: appends tokens[i] to the prefix of row i (the first one is the begin token) and gives the
 ///   log-probabilities of the token after that, [rows, V]: none above 0, minus infinity where a token cannot follow. The search
 ///   may write into the tensor, so a model does not hand out one that it keeps.
 /// - `reorder(state, rows)`: row i of the state from now on continues what was row rows[i]. Rows may repeat (a beam splits) or
-///   be left out (a sentence is finished). Not called where nothing changes.
+///   be left out (a sentence is finished). Not called if nothing changes.
 ///
 /// For a sentence's result not to depend on its batch, each row's log-probabilities must depend on that row's prefix alone.
 template <class M>
@@ -30,7 +30,7 @@ concept StepModel = Device<typename M::device_type> && Scalar<typename M::value_
 };
 
 /// A StepModel that can say where in its source it looks.
-/// - `attends()`: whether it was made to; only then the others may be called.
+/// - `attends()`: whether it was made to; only if so may the others be called.
 /// - `attention(state)`: after a step, until rows are reordered: how each row attended to its source when it gave the
 ///   log-probabilities, [rows, longest source of them all]; the sum of a row is 1; 0 beyond its source.
 /// - `source_lengths(state)`: how long each row's source is.

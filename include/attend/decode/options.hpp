@@ -43,8 +43,8 @@ class LengthLimit {
   bool per_sentence_ = false;
 };
 
-/// The only tokens that may follow a hypothesis of a sentence, which has these tokens so far (the begin token not among them):
-/// the end token too is one of them or may not come, and none at all ends the hypothesis, unfinished. No list: all may.
+/// The only tokens that may follow a hypothesis of a sentence, which has these tokens so far (the begin token not among them).
+/// The end token may come only if it is one of them; an empty list ends the hypothesis, unfinished; no list: all may come.
 using AllowedNext = std::function<std::optional<std::vector<token_t>>(index_t sentence, std::span<const token_t> tokens)>;
 
 /// Changes the log-probabilities [vocabulary] of what follows a hypothesis of a sentence, which has these tokens so far (the
@@ -52,11 +52,11 @@ using AllowedNext = std::function<std::optional<std::vector<token_t>>(index_t se
 using EditLogProbabilities =
     std::function<void(index_t sentence, std::span<const token_t> tokens, std::span<float> log_probabilities)>;
 
-/// What a search may and may not produce, besides the lengths, and what it is to like less. What would leave a hypothesis nothing
-/// that can follow ends it, unfinished.
+/// What a search may and may not produce, besides the lengths, and what it is to like less. A hypothesis after which nothing
+/// may come ends there, unfinished.
 ///
-/// In this order: a shortlist, the penalties, `edit`, all that is ruled out, `renormalize`. The log-probabilities and the score
-/// of a hypothesis are those after that.
+/// These apply in this order: a shortlist, the penalties, `edit`, all that is ruled out, `renormalize`. The log-probabilities and
+/// the score of a hypothesis are those after that.
 struct Constraints {
   /// What each sentence's hypotheses begin with; empty, or empty for one sentence: nothing. It may neither hold the end token nor
   /// be longer than max_length, and overrides all that is ruled out. Its log-probabilities are the model's own.
@@ -67,11 +67,11 @@ struct Constraints {
   /// Sequences of tokens that never come; those of one token are like `suppressed` (`bad_words_ids` of transformers).
   std::vector<std::vector<token_t>> banned = {};
   /// No n-gram comes twice in a hypothesis, its prefix counted, the begin token not; 0: no such rule. (transformers counts the
-  /// begin token too, which shows only where that may come again.)
+  /// begin token too, which shows only if that may come again.)
   index_t no_repeat_ngram = 0;
   /// After max_length tokens the end token `eos` follows, with log-probability 0 (`forced_eos_token_id` of transformers).
   bool force_end = false;
-  /// With `force_end`: it follows with the log-probability that the model gives it there, as in fairseq; where that is minus
+  /// With `force_end`: it follows with the log-probability that the model gives it there, as in fairseq; if that is minus
   /// infinity, it does not.
   bool score_forced_end = false;
   /// What is ruled out, `suppressed` and min_length too, counts as impossible: log-probabilities are those given that something
@@ -87,7 +87,7 @@ struct Constraints {
   /// What may come next, asked before each step for each hypothesis; the prefix does not ask. Log-probabilities stay as they are
   /// (`prefix_allowed_tokens_fn` of transformers).
   AllowedNext allowed_next = {};
-  /// Called before each choice, for one hypothesis after another, where more than one token may come.
+  /// Called before each choice, for one hypothesis after another, if more than one token may come.
   EditLogProbabilities edit = {};
 
   template <class F>
@@ -104,7 +104,7 @@ struct TokenEvent {
   index_t position;          ///< of the token in the hypothesis: 0, 1, ...
   token_t token;             ///< the end token too
   double log_probability;    ///< as the hypothesis counts it
-  bool last;                 ///< this is an end token, or number max_length, after which only an end token can come
+  bool last;                 ///< this is an end token, or token number max_length, after which only an end token can come
 };
 /// Called after each step for each hypothesis that got a token, sentence by sentence; false: it stops here, unfinished.
 using TokenCallback = std::function<bool(const TokenEvent&)>;
@@ -112,11 +112,11 @@ using TokenCallback = std::function<bool(const TokenEvent&)>;
 /// All that a beam search looked at: beam_trace.hpp.
 struct BeamTrace;
 
-/// Of `greedy`.
+/// Options of `greedy`.
 struct GreedyOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it
-  std::vector<token_t> end_tokens = {};  ///< others that end it just so
+  std::vector<token_t> end_tokens = {};  ///< others that end it in the same way
   LengthLimit max_length = 256;          ///< tokens, without bos and eos
   index_t min_length = 0;                ///< no end token is allowed before this many tokens
   std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
@@ -153,7 +153,7 @@ enum class Stop {
   /// (`early_stopping = "never"` of transformers finds the same).
   exact,
   /// When `beam` hypotheses have finished and no live one could replace one of them if it ended at its present length and
-  /// log-probability (`early_stopping = False` of transformers). Quicker where alpha > 0, and may miss a longer, better one.
+  /// log-probability (`early_stopping = False` of transformers). Quicker if alpha > 0, but may miss a longer, better one.
   present_length,
   /// As soon as `beam` hypotheses have finished (`early_stopping = True` of transformers).
   first,
@@ -162,11 +162,11 @@ constexpr auto names_of(Stop) {
   return std::to_array<Named<Stop>>({{Stop::exact, "exact"}, {Stop::present_length, "present"}, {Stop::first, "first"}});
 }
 
-/// Of `beam_search`.
+/// Options of `beam_search`.
 struct BeamOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it
-  std::vector<token_t> end_tokens = {};  ///< others that end it just so
+  std::vector<token_t> end_tokens = {};  ///< others that end it in the same way
   LengthLimit max_length = 256;          ///< tokens, without bos and eos
   index_t min_length = 0;                ///< no end token is allowed before this many tokens
   std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
@@ -176,11 +176,11 @@ struct BeamOptions {
   LengthNormalization normalization = LengthNormalization::google;
   Stop stop = Stop::exact;
   /// true: what reaches max_length without the end token is a result like those that end, and max_length counts the end token
-  /// too. false: it is one only where nothing ends, and the end token may follow after max_length tokens.
+  /// too. false: it is one only if nothing ends, and the end token may follow after max_length tokens.
   bool keep_unfinished = false;
   Constraints constraints = {};  ///< what else may not come, or must
-  /// Strength of the coverage penalty: where a hypothesis of source words j and target tokens i ends, its score gains
-  /// coverage * sum_j log(min(sum_i p_ij, 1)), never above 0, p_ij being the attention of token i to word j. 0: none. Needs an
+  /// Strength of the coverage penalty: when a hypothesis of source words j and target tokens i ends, its score gains coverage *
+  /// sum_j log(min(sum_i p_ij, 1)), never above 0, p_ij being the attention of token i to word j. 0: none. Needs an
   /// AttendingModel. Source: Wu et al. 2016, "Google's neural machine translation system", eq. 14.
   double coverage = 0;
   BeamTrace* trace = nullptr;  ///< gets all that the search looked at
@@ -188,8 +188,8 @@ struct BeamOptions {
   /// the tokens nearer to each other, so that lengths and penalties count for more; below 1 sharpens.
   double temperature = 1;
   bool distributions = false;  ///< hypotheses come with Hypothesis::distributions
-  /// Diverse beams: into how many groups of one size the beam is divided, each searched by itself but that a group scores
-  /// `diversity_penalty` less for each time that one before it has chosen the same token at the same place. Both or neither:
+  /// Diverse beams: into how many groups of one size the beam is divided, each searched by itself except that it loses
+  /// `diversity_penalty` for each time that a group before it has chosen the same token at the same place. Both or neither:
   /// beam_groups > 1, diversity_penalty > 0. The n-best list has the best of all groups, each once; the penalty counts in scores,
   /// not in log-probabilities. Source: Vijayakumar et al. 2016, "Diverse beam search"; as version 4 of transformers has it.
   /// (fairseq also counts the candidates that the groups before have passed over.)
@@ -197,8 +197,8 @@ struct BeamOptions {
   double diversity_penalty = 0;
   /// Phrases, sequences of tokens, that each hypothesis of a sentence must have, in any order; two may share tokens. Empty, or
   /// empty for one sentence: none. No hypothesis ends without them. The beam is shared out among hypotheses by how many of these
-  /// tokens they have, so it should be larger than the number of these tokens. Where none gets to have all within max_length, the
-  /// unfinished ones come back that have most. Source: Post and Vilar 2018, "Fast lexically constrained decoding with dynamic
+  /// tokens they have, so it should be larger than the number of these tokens. If none gets to have all within max_length, the
+  /// unfinished ones that have most come back. Source: Post and Vilar 2018, "Fast lexically constrained decoding with dynamic
   /// beam allocation for neural machine translation".
   std::vector<std::vector<std::vector<token_t>>> required = {};
 
@@ -219,11 +219,11 @@ struct BeamOptions {
   }
 };
 
-/// Of `sample`.
+/// Options of `sample`.
 struct SampleOptions {
   token_t bos = 1;                       ///< stands before every hypothesis
   token_t eos = 2;                       ///< ends it
-  std::vector<token_t> end_tokens = {};  ///< others that end it just so
+  std::vector<token_t> end_tokens = {};  ///< others that end it in the same way
   LengthLimit max_length = 256;          ///< tokens, without bos and eos
   index_t min_length = 0;                ///< no end token is allowed before this many tokens
   std::vector<token_t> suppressed = {};  ///< never produced: padding, bos, the unknown token
@@ -264,7 +264,7 @@ bool is_end(const Options& options, token_t token) {
          std::find(options.end_tokens.begin(), options.end_tokens.end(), token) != options.end_tokens.end();
 }
 
-/// Throws IndexError, naming the search and the option, where the token is outside the vocabulary.
+/// Throws IndexError, naming the search and the option, if the token is outside the vocabulary.
 inline void check_token(const char* search, const char* name, token_t token, index_t vocabulary) {
   if (token < 0 || token >= vocabulary)
     throw IndexError(search, ": ", name, " is ", token, ", outside the vocabulary of ", vocabulary);

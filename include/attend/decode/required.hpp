@@ -41,7 +41,7 @@ inline void check_required(const BeamOptions& o, index_t vocabulary, index_t sen
     }
 }
 
-/// Of each phrase of a sentence, how many of its tokens a hypothesis ends with; all of them where it has the phrase.
+/// Of each phrase of a sentence, how many of its tokens a hypothesis ends with; all of them once it has the phrase.
 using PhraseState = std::vector<std::size_t>;
 
 /// The phrases of one sentence.
@@ -56,9 +56,9 @@ class RequiredPhrases {
     }
   }
 
-  /// Of all phrases together.
+  /// The tokens of all phrases together.
   [[nodiscard]] index_t tokens() const { return tokens_; }
-  /// Of the empty hypothesis.
+  /// The state of the empty hypothesis.
   [[nodiscard]] PhraseState begin() const { return PhraseState(phrases_.size(), 0); }
   /// The hypothesis goes on by a token.
   void follow(PhraseState& state, token_t token) const {
@@ -66,7 +66,7 @@ class RequiredPhrases {
       if (state[p] < phrases_[p].size()) state[p] = extended(phrases_[p], shorter_[p], state[p], token);
   }
   /// How many of the tokens a hypothesis has: of the phrases that it has, and of the one that it is furthest in. All of them only
-  /// where it has all phrases.
+  /// if it has all phrases.
   [[nodiscard]] index_t met(const PhraseState& state) const {
     std::size_t whole = 0, part = 0;
     for (std::size_t p = 0; p < phrases_.size(); ++p) {
@@ -86,7 +86,7 @@ class RequiredPhrases {
   }
 
  private:
-  /// How much of the phrase a sequence ends with that ended with its first n tokens and goes on by `token`.
+  /// How many of the phrase's first tokens a sequence ends with that ended with n of them and goes on by `token`.
   static std::size_t extended(const std::vector<token_t>& phrase, const std::vector<std::size_t>& shorter, std::size_t n,
                               token_t token) {
     while (n > 0 && phrase[n] != token) n = shorter[n - 1];
@@ -98,12 +98,12 @@ class RequiredPhrases {
   index_t tokens_ = 0;
 };
 
-/// Where the rows of a beam search stand with the phrases of their sentences, and by which tokens they get further. Nothing of it
-/// is done where no sentence has phrases.
+/// Where the rows of a beam search stand with the phrases of their sentences, and by which tokens they get further. Nothing is
+/// kept or done if no sentence has phrases.
 template <class T, Device D>
 class RequiredRows {
  public:
-  /// Of each sentence; empty: none. A row for each to begin with.
+  /// `required`: the phrases of each sentence; empty: none. There is one row for each sentence to begin with.
   explicit RequiredRows(const std::vector<std::vector<std::vector<token_t>>>& required) {
     const auto is_empty = [](const auto& phrases) { return phrases.empty(); };
     if (std::all_of(required.begin(), required.end(), is_empty)) return;
@@ -111,7 +111,7 @@ class RequiredRows {
   }
 
   [[nodiscard]] bool any() const { return !phrases_.empty(); }
-  /// Of all phrases of a sentence together.
+  /// The tokens of all phrases of a sentence together.
   [[nodiscard]] index_t tokens(index_t sentence) const { return any() ? of(sentence).tokens() : 0; }
   /// How many of them a row of that sentence has.
   [[nodiscard]] index_t met(index_t sentence, index_t row) const { return any() ? of(sentence).met(state(row)) : 0; }
@@ -149,7 +149,7 @@ class RequiredRows {
   void follow(index_t sentence, index_t row, token_t token) {
     if (any()) of(sentence).follow(next_.emplace_back(state(row)), token);
   }
-  /// Leaves so many rows of the step to come.
+  /// Keeps only the first `rows` rows of the step to come.
   void resize(std::size_t rows) {
     if (any()) next_.resize(rows);
   }
@@ -166,8 +166,9 @@ class RequiredRows {
   Tensor<T> values_;
 };
 
-/// How many places of a beam each bank of candidates gets, those that have as many of the required tokens: all banks alike, what
-/// one has no candidates for goes to the others, the fullest first. `counts`: the candidates of each.
+/// How many places of a beam each bank gets: the candidates that have one and the same number of required tokens. All banks get
+/// as many, the last the remainder too; what one has no candidates for goes to the others, first to those with most tokens.
+/// `counts`: the candidates of each.
 inline std::vector<index_t> share_out(const std::vector<index_t>& counts, index_t beam) {
   const auto banks = count_of(counts);
   std::vector<index_t> places(counts.size(), beam / banks);

@@ -6,8 +6,8 @@
 
 namespace attend::decode {
 
-/// What a search gives: an item for each sentence, or a list of them. A vector in all but that what is taken out of a temporary
-/// one comes by value, so that nothing is left behind in what is gone: `for (const auto& h : sample(model, state, 1).front())`.
+/// What a search gives: an item for each sentence, or a list of them. A vector in all but one thing: what is taken out of a
+/// temporary comes by value, so that nothing refers to what is gone: `for (const auto& h : sample(model, state, 1).front())`.
 template <class Item>
 class Results : public std::vector<Item> {
  public:

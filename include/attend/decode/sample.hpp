@@ -40,10 +40,10 @@ inline double sampling_uniform(std::uint64_t seed, std::uint64_t sentence, index
 /// from the model's distribution as temperature, top_k, top_p and min_p shape it. The probabilities in the result are those
 /// before that. Eos counts as in `greedy`: a hypothesis of max_length tokens is finished if eos is drawn next.
 ///
-/// The draws of a sentence are keyed by the seed, its number (`sentence_ids`), the sample and the step, so they do not depend
-/// on its batch, and a larger `samples` gives the same first ones. The first step works on one row a sentence; what is finished
-/// leaves the state at once. The state is used up.
-/// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error where a
+/// The draws of a sentence are keyed by the seed, its number (`sentence_ids`), the sample and the step, so they do not depend on
+/// its batch, and with a larger `samples` the first ones stay the same. The first step works on one row per sentence; what is
+/// finished leaves the state at once. The state is used up.
+/// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error if a
 /// log-probability is NaN.
 template <StepModel M>
 Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t sentences, const SampleOptions& options = {}) {
@@ -92,7 +92,7 @@ Results<Results<Hypothesis>> sample(M& model, typename M::State& state, index_t 
     const auto count = count_of(draws), rows = count_of(tokens);
     const Tensor<T, D> drawn_values({count});
     const Tensor<token_t, D> drawn_tokens({count});
-    std::vector<std::vector<float>> whole;  // rows, where they are asked for
+    std::vector<std::vector<float>> whole;  // rows, if they are asked for
     if (options.distributions) whole = detail::rows_of(log_probabilities);
     sample_rows(D{}, {options.temperature, options.top_k, options.top_p, options.min_p},
                 {count, row_of_draw.data(), uniforms.data()}, as_rows(log_probabilities), drawn_values.data(),

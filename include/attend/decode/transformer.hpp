@@ -13,7 +13,7 @@
 
 namespace attend::decode {
 
-/// A Transformer as the searches see it: token by token, with the keys and values of what was said before kept. The source is
+/// A Transformer as the searches see it: token by token, keeping the keys and values of what was said before. The source is
 /// encoded once, and so are each decoder layer's keys and values of it.
 ///
 /// Shares the parameters of the model that it is made from, so it sees new weights at once, and computes in evaluation mode
@@ -28,7 +28,8 @@ class TransformerModel {
   using device_type = D;
   using State = typename Steps::State;
 
-  /// Throws ValueError for a decoder that sees later tokens: it cannot go token by token; for int8 unless T is float.
+  /// Throws ValueError for a decoder that sees later tokens, since it cannot go token by token, and for int8 unless the model is
+  /// of float on the CPU.
   explicit TransformerModel(const nn::Transformer<T, D>& model, Precision precision = Precision::full)
       : TransformerModel(model, StepOptions{.precision = precision}) {}
   TransformerModel(const nn::Transformer<T, D>& model, const StepOptions& options)
@@ -48,10 +49,10 @@ class TransformerModel {
   [[nodiscard]] index_t longest() const { return model_.decoder.options.max_length - 1; }
   [[nodiscard]] const nn::Transformer<T, D>& transformer() const { return plain_; }
 
-  /// A state with one row for each source sentence. `head`, where it is not empty: the only tokens that need a probability, the
-  /// end token among them. On the processor, only theirs are computed, given that one of them comes, and all others never come;
-  /// with `Constraints::allowed` within it a search finds the same as without, sooner. Throws as the encoder does, IndexError for
-  /// a token outside the vocabulary.
+  /// A state with one row for each source sentence. `head`, if it is not empty: the only tokens that need a probability, the end
+  /// token among them. On the processor only their probabilities are computed, given that one of them comes, and no other token
+  /// ever comes; with `Constraints::allowed` within `head` a search finds the same as without it, sooner. Throws as the encoder
+  /// does, IndexError for a token outside the vocabulary.
   [[nodiscard]] State begin(const Tensor<token_t, D>& source, const Segments& segments,
                             std::span<const token_t> head = {}) const {
     weights_->refresh();
@@ -59,7 +60,7 @@ class TransformerModel {
     return steps_.begin(model_, model_.encode(source, segments).x, segments, head);
   }
 
-  /// The log-probabilities after one token more for each row, [rows, vocabulary]; where steps are recorded, valid until the next
+  /// The log-probabilities after one more token for each row, [rows, vocabulary]; if steps are recorded, valid until the next
   /// step. Throws ShapeError for another number of tokens than rows, and beyond the model's positions.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;

@@ -24,7 +24,7 @@ struct LabelledRows {
   CrossEntropyOptions options = {};
 };
 
-/// What the gradients of losses are multiplied by, one number each, where the logits are.
+/// What the gradients of losses are multiplied by, one number each, on the logits' device.
 template <class W>
 struct LossFactors {
   const W *scale = nullptr, *dloss = nullptr;

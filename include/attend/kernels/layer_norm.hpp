@@ -15,7 +15,7 @@ enum class NormKind {
 };
 constexpr auto names_of(NormKind) { return std::to_array<Named<NormKind>>({{NormKind::layer, "layer"}, {NormKind::rms, "rms"}}); }
 
-/// A norm of rows of `width`; gamma and beta hold as many values, or one where `scalar_affine`.
+/// A norm of rows of `width`; gamma and beta hold as many values, or one if `scalar_affine`.
 struct NormLayout {
   index_t width = 0;
   NormKind kind = NormKind::layer;
@@ -26,14 +26,14 @@ struct NormLayout {
 
 namespace kernels {
 
-/// The norms of so many rows. gamma and beta are the layout's; a null beta adds nothing.
+/// The norm of `rows` rows, with gamma and beta as the layout says; a null beta adds nothing.
 template <class T>
 struct NormOfRows {
   NormLayout layout = {};
   index_t rows = 0;
   const T *gamma = nullptr, *beta = nullptr;
 
-  /// The same for so many rows.
+  /// The same for `count` rows.
   [[nodiscard]] NormOfRows part(index_t count) const { return {layout, count, gamma, beta}; }
 };
 

@@ -10,8 +10,8 @@
 namespace attend::kernels {
 
 /// A matrix in memory, whose rows begin `stride` elements apart. If it is `transposed`, then what lies there is its transpose:
-/// element (r, c) is data[c * stride + r], and the stride is to be given. Products and linear layers take both; other kernels
-/// take rows as they are.
+/// element (r, c) is data[c * stride + r], and the stride must be given. Products and linear layers take both; other kernels take
+/// rows as they are.
 template <class T>
 struct Matrix {
   T* data = nullptr;
@@ -20,7 +20,7 @@ struct Matrix {
   bool transposed = false;
 
   [[nodiscard]] Matrix transpose() const { return {data, columns, rows, stride, !transposed}; }
-  /// What is written may be read.
+  /// What may be written may be read.
   template <std::same_as<const T> Read>
   operator Matrix<Read>() const {  // NOLINT(google-explicit-constructor)
     return {data, rows, columns, stride, transposed};
@@ -60,7 +60,7 @@ struct Matrices {
 template <class T, class... Rest>
 Matrices(Matrix<T>, Rest...) -> Matrices<T>;
 
-/// Those that a kernel reads. Its T follows from what it writes.
+/// Matrices that a kernel reads. Its T follows from those that it writes.
 template <class T>
 using ConstMatrix = std::type_identity_t<Matrix<const T>>;
 template <class T>

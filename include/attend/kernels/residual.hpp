@@ -3,7 +3,7 @@
 #include "attend/kernels/dropout.hpp"
 #include "attend/kernels/layer_norm.hpp"
 
-/// What a norm of a sum is told, where a sublayer's result comes on top of what went into it.
+/// What a norm of a sum is told: of a sublayer's result on top of what went into it.
 namespace attend::kernels {
 
 /// sum = x + mask * branch.

@@ -8,10 +8,10 @@
 
 namespace attend::kernels {
 
-/// What of softmax(x / temperature) tokens are drawn from: the top_k most probable tokens are kept (0: all), of these the fewest
-/// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
-/// as the most probable one. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. Source of top_p: Holtzman et al. 2020, "The
-/// curious case of neural text degeneration".
+/// The part of softmax(x / temperature) that tokens are drawn from: the top_k most probable tokens are kept (0: all), of these
+/// the fewest most probable ones that have at least the share top_p of their mass, and of these the ones that are at least min_p
+/// times as probable as the most probable. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. Source of top_p: Holtzman et al.
+/// 2020, "The curious case of neural text degeneration".
 struct SampledTokens {
   double temperature = 1;
   index_t top_k = 0;
@@ -29,8 +29,8 @@ struct Draws {
 
 namespace attend::detail {
 
-/// By how much a log-probability may lie below the largest for min_p to keep it; minus infinity: it keeps all. `sharpness` is one
-/// over the temperature, rounded.
+/// What is added to the largest log-probability to give the least that min_p keeps, 0 or less; minus infinity: it keeps all.
+/// `sharpness` is one over the temperature, rounded.
 template <class T>
 T min_p_margin(double min_p, T sharpness) {
   return static_cast<T>(std::log(min_p)) / std::max(sharpness, std::numeric_limits<T>::min());

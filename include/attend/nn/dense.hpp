@@ -29,7 +29,7 @@ inline std::vector<index_t> key_lengths(const Tensor<std::uint8_t>& mask) {
 }
 
 /// The sentences of a tensor [batch, length, ...]: rows that the mask leaves out are computed but not attended to. Without a
-/// mask all count. Throws as `key_lengths`, and ShapeError where the mask is not [batch, length].
+/// mask all count. Throws as `key_lengths`, and ShapeError if the mask is not [batch, length].
 inline Segments dense_segments(index_t batch, index_t length, const Tensor<std::uint8_t>& mask = {}) {
   if (mask.rank() == 1 && mask.empty()) return Segments::dense(batch, length);
   check_shape("dense_segments", "mask", mask.shape(), {batch, length});
@@ -78,9 +78,9 @@ Tensor<T> add_padding(const Tensor<T>& x, const Segments& segments, T padding = 
 /// the tokens; without one all tokens count. Labels are needed only for a loss.
 struct DenseBatch {
   Tensor<token_t> source;                 // [batch, source length]
-  Tensor<std::uint8_t> source_mask = {};  // the same, or none
+  Tensor<std::uint8_t> source_mask = {};  // [batch, source length], or none
   Tensor<token_t> target;                 // [batch, target length]
-  Tensor<std::uint8_t> target_mask = {};  // the same, or none
+  Tensor<std::uint8_t> target_mask = {};  // [batch, target length], or none
   Tensor<token_t> labels = {};            // as target, or none
 };
 

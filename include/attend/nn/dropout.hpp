@@ -5,7 +5,7 @@
 
 namespace attend::nn {
 
-/// The rate at which it drops values now: `d.p` in training, 0 in evaluation.
+/// The rate at which `d` drops values now: `d.p` in training, 0 in evaluation.
 inline double rate(const Dropout& d) { return d.training ? d.p : 0; }
 
 /// x with values dropped at `d.p` in training, x itself in evaluation.

@@ -12,7 +12,7 @@ struct EmbeddingOptions {
   bool scaled = false;  ///< rows are multiplied by sqrt(width)
 };
 
-/// One row of numbers for each token, times sqrt(width) where `scaled`. Source: Vaswani et al. 2017, section 3.4.
+/// One row of numbers for each token, times sqrt(width) if `scaled`. Source: Vaswani et al. 2017, section 3.4.
 template <class T, Device D = Cpu>
 struct Embedding {
   using value_type = T;
@@ -20,7 +20,8 @@ struct Embedding {
   Var<T, D> weight;  // [vocabulary, width]
   double scale;
 
-  /// Drawn from a normal distribution whose deviation makes what comes out about 1 in size: 1 / sqrt(width) where scaled.
+  /// Drawn from a normal distribution whose deviation makes what comes out about 1 in size: 1 / sqrt(width) if scaled, otherwise
+  /// 1.
   Embedding(index_t vocabulary, index_t width, const EmbeddingOptions& o = {})
       : scale(o.scaled ? std::sqrt(static_cast<double>(width)) : 1) {
     check_value(vocabulary > 0 && width > 0, "Embedding", "vocabulary ", vocabulary, " and width ", width, " must be positive");

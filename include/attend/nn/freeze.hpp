@@ -18,20 +18,21 @@ namespace attend::nn {
 struct Frozen {
   index_t parameters = 0;  ///< that the pattern chose, however many names each has
   index_t values = 0;      ///< numbers in them
-  /// Names that the pattern does not match, of parameters that also bear one that it does (a shared embedding): frozen with it.
+  /// Names that the pattern does not match, of parameters that also bear one that it does (a shared embedding): frozen along with
+  /// it.
   std::vector<std::string> shared = {};
 };
 
 namespace detail {
 
-/// Sets `requires_grad` of all that the pattern matches. Changes nothing where it throws.
+/// Sets `requires_grad` of all that the pattern matches. Changes nothing if it throws.
 template <class M>
 Frozen set_frozen(const char* operation, const M& model, std::string_view pattern, bool frozen) {
   using Parameter = Var<typename M::value_type, typename M::device_type>;
   struct Found {
     explicit Found(Parameter p) : parameter(std::move(p)) {}
     Parameter parameter;
-    std::vector<std::pair<index_t, index_t>> rows;  // those that a name within the pattern covers; of a whole one none
+    std::vector<std::pair<index_t, index_t>> rows;  // those that a name within the pattern covers; none if it covers the whole
     bool whole = false, chosen = false;
     std::vector<std::string> inside, outside;  // names
   };
@@ -77,8 +78,8 @@ Frozen set_frozen(const char* operation, const M& model, std::string_view patter
 }  // namespace detail
 
 /// Keeps every parameter whose name matches `pattern` as it is. The pattern is that of `matches`: `encoder.*`, `*.bias`.
-/// Optimizers made from now on leave it alone, decay and average of the weights too, and no gradient of it is computed. Dropout
-/// goes on around it.
+/// Optimizers made from now on leave it alone, as do weight decay and the average of the weights, and no gradient of it is
+/// computed. Dropout goes on around it.
 ///
 /// A parameter is frozen as a whole. One that several modules share is frozen for all of them; `shared` has its other names. q, k
 /// and v of an attention are one parameter, and so are the k and v of a memory of another width: a pattern must match all of its
@@ -92,13 +93,13 @@ Frozen freeze(const M& model, std::string_view pattern) {
   return detail::set_frozen("freeze", model, pattern, true);
 }
 
-/// Lets them learn again. Throws the same.
+/// Lets them learn again. Throws as `freeze` does.
 template <class M>
 Frozen unfreeze(const M& model, std::string_view pattern) {
   return detail::set_frozen("unfreeze", model, pattern, false);
 }
 
-/// The first names of all parameters that are frozen, in the order of the fields.
+/// The first name of each parameter that is frozen, in the order of the fields.
 template <class M>
 std::vector<std::string> frozen_names(const M& model) {
   std::vector<std::string> names;

@@ -6,7 +6,7 @@
 
 namespace attend::nn {
 
-/// A module whose own matrices map vectors to vectors, as `Linear`'s: `static constexpr bool maps_vectors = true`.
+/// A module whose own matrices map vectors to vectors, as `Linear`'s do: `static constexpr bool maps_vectors = true`.
 template <class M>
 concept MapsVectors = requires {
   requires M::maps_vectors;
@@ -35,9 +35,9 @@ void for_each_matrix(P& part, F&& visit) {
 
 }  // namespace detail
 
-/// The matrices of a model that map vectors to vectors, q, k and v apart; not those that are looked up in, nor the head of a
-/// Transformer, nor what is frozen. Any other `Linear` counts, even one that is used as a head, unless it shares its weight
-/// with an embedding. Views [out, in] of the parameters, for optimizers that treat matrices as such: see `optim::Muon`.
+/// The matrices of a model that map vectors to vectors, q, k and v apart; not the tables that are looked up in, nor the head of a
+/// Transformer, nor what is frozen. Any other `Linear` counts, even one that is used as a head, unless it shares its weight with
+/// an embedding. Views [out, in] of the parameters, for optimizers that treat matrices as such: see `optim::Muon`.
 template <class M>
 auto hidden_matrices(const M& model) {
   std::vector<Tensor<typename M::value_type, typename M::device_type>> list;

@@ -29,12 +29,12 @@ enum class Initialisation {
   /// out, fc2: 1 / sqrt(k) in the k-th sublayer of the stack. Source: after Liu et al. 2020, with the variances that they measure
   /// taken to be equal.
   admin,
-  /// v, out, fc1, fc2: 0.67 N^(-1/4) in an encoder of N layers, (9 N)^(-1/4) in a decoder; the norms stay, which the source takes
-  /// away. Source: Huang et al. 2020, section 3.2.
+  /// v, out, fc1, fc2: 0.67 N^(-1/4) in an encoder of N layers, (9 N)^(-1/4) in a decoder; the norms, which the source takes
+  /// away, stay. Source: Huang et al. 2020, section 3.2.
   t_fixup,
   /// v, out, fc1, fc2: b, and out, fc2 divided by a besides, which stands for the factor a of the residual, since norm(a x + f) =
   /// norm(x + f / a). In an encoder a = 0.81 N^(5/16), b = 0.87 N^(-5/16); in a decoder a = (3 N)^(1/4), b = (12 N)^(-1/4).
-  /// Source: Wang et al. 2022, figure 2, with as many layers in both stacks.
+  /// Source: Wang et al. 2022, figure 2, with equally many layers in both stacks.
   deepnorm
 };
 

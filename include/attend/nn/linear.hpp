@@ -11,7 +11,7 @@ namespace attend::nn {
 /// What `Linear` is besides its widths.
 struct LinearOptions {
   bool bias = true;
-  double gain = 1;  ///< the bounds of the initial weights, Xavier's, are multiplied by it
+  double gain = 1;  ///< what Xavier's bound on the initial weights is multiplied by
 };
 
 /// y = x W^T + b. Weights by Xavier, times the gain; bias 0.
@@ -22,7 +22,7 @@ struct Linear {
   static constexpr bool maps_vectors = true;
   Var<T, D> weight;                                   // [out, in]
   std::optional<Var<T, D>> bias;                      // [out]
-  std::shared_ptr<const PackedWeights<T, D>> packed;  // what to multiply by where no gradients are recorded; see nn::use
+  std::shared_ptr<const PackedWeights<T, D>> packed;  // what to multiply by if no gradients are recorded; see nn::use
 
   /// Throws ValueError if a width is not positive.
   Linear(index_t in, index_t out, const LinearOptions& o = {}) {

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// max(x, 0). The slope at 0 is 0; what is not a number stays so.
+/// max(x, 0). The slope at 0 is 0; NaN stays NaN.
 struct Relu {
   template <class T>
   ATTEND_FUNCTOR T value(T x) const {
@@ -17,7 +17,7 @@ struct Relu {
   ATTEND_FUNCTOR T slope_from_value(T y) const {
     return math::select(y > T(0), T(1), T(0));
   }
-  /// Where a number was dropped, y is 0, and so is this.
+  /// Where a number was dropped, y is 0, and so is the slope.
   static constexpr bool slope_is_zero_at_zero = true;
 };
 

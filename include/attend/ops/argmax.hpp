@@ -6,7 +6,7 @@
 namespace attend {
 
 /// For each row the index of its largest value, of equal ones the first: the most likely tokens of logits.
-/// Shapes: x [..., n], result [...]. Throws ShapeError for a scalar, ValueError for rows of no values, Error where one is NaN.
+/// Shapes: x [..., n], result [...]. Throws ShapeError for a scalar, ValueError for rows of no values, Error if one is NaN.
 template <class T, Device D>
 Tensor<token_t, D> argmax(const Tensor<T, D>& x) {
   const auto [rows, width] = rows_and_width(x.shape());

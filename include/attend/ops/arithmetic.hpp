@@ -52,7 +52,7 @@ struct Divide {
   }
 };
 
-/// The gradients of a functor for `zip`, as something to call with what is differentiated by first.
+/// The gradients of a functor for `zip` as functions of dy, the operand that is differentiated by, and the other.
 template <class F>
 struct GradientA {
   F f;
@@ -70,7 +70,7 @@ struct GradientB {
   }
 };
 
-/// v's share where it went into a sum with the given sign.
+/// Hands v its share of dy, the gradient of a sum into which it went with the given sign.
 template <class T, Device D>
 void accumulate_summand(const GradientSink<T, D>& v, const Tensor<T, D>& dy, T sign) {
   if (!v.requires_grad()) return;
@@ -110,7 +110,8 @@ Var<T, D> zip(const char* operation, const Var<T, D>& a, const Var<T, D>& b, con
 }
 
 /// y = a + b,  da = db = dy. Shapes: any two that broadcast: from the last dimension on, sizes are equal or one of them is 1
-/// or missing; gradients are summed over the dimensions in which a value was repeated. Throws ShapeError. So below.
+/// or missing; gradients are summed over the dimensions in which a value was repeated. Throws ShapeError. All this holds for
+/// those below too.
 template <class T, Device D>
 Var<T, D> add(const Var<T, D>& a, const Var<T, D>& b) {
   return record(detail::zip_values("add", a, b, detail::Add{}), {a, b}, [a = a.sink(), b = b.sink()](const Tensor<T, D>& dy) {

@@ -35,7 +35,7 @@ Tensor<W, D> checked_scale(const char* operation, const Tensor<token_t, D>& labe
   return scale;
 }
 
-/// Hands a gradient for a dloss of 1 over to what it belongs to.
+/// Hands an input its gradient: `gradient`, which is that for a dloss of 1, times dloss.
 template <class T, Device D>
 void hand_over(const GradientSink<T, D>& input, const Tensor<T, D>& gradient, const Tensor<Wide<T>, D>& dloss) {
   if (gradient.empty()) return;
@@ -61,9 +61,9 @@ Var<Wide<T>, D> r_drop(const Var<T, D>& logits, const Tensor<token_t, D>& labels
 
 /// loss = mean over the rows that count of -(1 - e) log p[label] - e/n sum_j log p[j],  p = softmax(logits), e the smoothing.
 /// dlogits = (p - (1 - e) onehot(label) - e/n) / rows that count.
-/// Where no row counts, because there is none or all labels are ignored, the loss is 0 and so are its gradients.
-/// With options.r_drop two passes over the same tokens are drawn together: see there.
-/// Shapes: logits [..., n], labels as many as rows, loss [1], in float for logits in bfloat16. Throws ShapeError, ValueError,
+/// If no row counts, because there is none or all labels are ignored, the loss is 0 and so are its gradients.
+/// With options.r_drop two passes over the same tokens are drawn together: see CrossEntropyOptions.
+/// Shapes: logits [..., n], labels one for each row, loss [1], in float for logits in bfloat16. Throws ShapeError, ValueError,
 /// IndexError for a label outside [0, n) that is not the ignored one (on a GPU, which finds it in passing, when the host next
 /// waits). Source: Szegedy et al. 2016, section 7.
 template <class T, Device D>
@@ -153,7 +153,7 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
 
 /// cross_entropy(linear(x, weight, bias), labels) without ever holding the logits of all rows: they come and go in chunks, and
 /// the gradients are computed on the way, so that memory does not grow with rows times classes.
-/// Shapes: x [..., in], weight [n, in], bias [n], labels as many as rows, loss [1]. Throws as cross_entropy.
+/// Shapes: x [..., in], weight [n, in], bias [n], labels one for each row, loss [1]. Throws as cross_entropy.
 template <class T, Device D>
 Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>& bias,
                                      const Tensor<token_t, D>& labels, const CrossEntropyOptions& options = {}) {

@@ -18,7 +18,7 @@ inline std::uint32_t dropout_threshold(double p) {
 
 namespace detail {
 
-/// The mask of the next dropout at rate p; nothing is drawn where p is 0. Throws ValueError unless 0 <= p < 1.
+/// The mask of the next dropout at rate p; nothing is drawn if p is 0. Throws ValueError unless 0 <= p < 1.
 inline DropoutMask next_mask(double p, Generator& generator) {
   DropoutMask mask{.threshold = dropout_threshold(p)};
   if (p > 0) mask.stream = generator.next(), mask.scale = 1 / (1 - p);

@@ -8,8 +8,8 @@
 
 namespace attend {
 
-/// Throws IndexError `operation: token 17 at position 3 is outside the vocabulary of 12` where a token is not in
-/// [0, vocabulary). Reads nothing but the tokens.
+/// Throws IndexError `operation: token 17 at position 3 is outside the vocabulary of 12` if a token is not in [0, vocabulary).
+/// Reads nothing but the tokens.
 template <Device D>
 void check_tokens(const char* operation, const Tensor<token_t, D>& tokens, index_t vocabulary) {
   const index_t n = tokens.size(), at = find_invalid_token(D{}, kernels::TokenList{tokens.data(), n, vocabulary});

@@ -15,13 +15,13 @@ namespace attend {
 
 namespace detail {
 
-/// True where the device's products apply an activation on the way, and its gradient on the way back.
+/// True if the device's products apply an activation on the way, and its gradient on the way back.
 template <class T, class D>
 concept ActivatingProducts = requires(kernels::Matrix<T> matrix, const T* bias, bool gelu, void* aux) {
   { linear_activation_forward(D{}, matrix, matrix, bias, gelu, matrix, aux) } -> std::same_as<bool>;
 };
 
-/// feed_forward where the device's products take the activation along; nothing if they do not after all.
+/// feed_forward by products that take the activation along; nothing if the device's do not after all.
 template <class T, Device D>
 std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>& w1, const Var<T, D>& b1, const Var<T, D>& w2,
                                             const Var<T, D>& b2, bool gelu) {

@@ -16,7 +16,7 @@ struct LayerNormOptions {
   bool sample_deviation = false;
 };
 
-/// A norm as operations are given it: what xhat is multiplied by, what is added if anything is, and what xhat is.
+/// A norm as operations are given it: what xhat is multiplied by, what is added, if anything, and what xhat is.
 template <class T, Device D = Cpu>
 struct NormParameters {
   Var<T, D> gamma;
@@ -38,7 +38,7 @@ struct NormParameters {
 
 namespace detail {
 
-/// Checks what a norm is given, and says over what it goes.
+/// Checks what a norm is given, and returns its layout.
 template <class T, Device D>
 NormLayout norm_layout(const char* operation, const Shape& shape, const NormParameters<T, D>& of) {
   const Shape& affine = of.gamma.shape();

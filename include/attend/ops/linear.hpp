@@ -21,8 +21,8 @@ Shape linear_shape(const char* operation, const Var<T, D>& x, const Var<T, D>& w
   return x.shape().with(-1, weight.dim(0));
 }
 
-/// Hands rows `first` to `first + dy's width` of weight and bias what they get from dy of a product with x. The bias's gradient
-/// is summed up along with the weight's where both are wanted. `bias` may be null.
+/// Hands rows `first` to `first + dy's width` of weight and bias their gradients, dy being that of their product with x. The
+/// bias's gradient is summed up along with the weight's if both are wanted. `bias` may be null.
 template <class T, Device D>
 void accumulate_parameters(const Tensor<T, D>& dy, const Tensor<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
                            index_t first) {
@@ -79,9 +79,9 @@ Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const std::ty
   });
 }
 
-/// y = x W^T + b, or without b.  dx = dy W,  dW = dy^T x,  db = the sum of dy's rows. Where no gradients are recorded, the
-/// product is made with what `packed` has in the weight's place, if it is given. Shapes: x [..., in], weight [out, in], bias
-/// [out], y [..., out]. Throws ShapeError.
+/// y = x W^T + b, or without b.  dx = dy W,  dW = dy^T x,  db = the sum of dy's rows. If `packed` is given and no gradients are
+/// recorded, the product is made with its copy of the weight. Shapes: x [..., in], weight [out, in], bias [out], y [..., out].
+/// Throws ShapeError.
 template <class T, Device D>
 Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const std::type_identity_t<std::optional<Var<T, D>>>& bias = {},
                  const PackedWeights<T, D>* packed = nullptr) {

@@ -10,7 +10,8 @@ namespace attend {
 
 namespace detail {
 
-/// Of a functor whose slope is 0 where its value is: the slope of its value after a dropout that multiplies by `scale`.
+/// For a functor whose slope is 0 where its value is: the slope of functor and dropout together, from the value after a dropout
+/// that multiplies by `scale`.
 template <class F>
 struct DroppedSlope {
   F f;
@@ -23,9 +24,9 @@ struct DroppedSlope {
 
 }  // namespace detail
 
-/// y = dropout(map(x, f), p) in one pass:  dx = mask * dy * slope(x) / (1 - p). Kept for the backward is x; of a functor that
-/// says `slope_is_zero_at_zero`, whose slope does not change with the size of its value, y alone, which tells the mask too.
-/// Shapes: x, y any. Throws ValueError unless 0 <= p < 1.
+/// y = dropout(map(x, f), p) in one pass:  dx = mask * dy * slope(x) / (1 - p). The backward needs x; but for a functor that says
+/// `slope_is_zero_at_zero`, and whose slope does not change with the size of its value, only y, which tells the mask too. Shapes:
+/// x, y any. Throws ValueError unless 0 <= p < 1.
 template <class T, Device D, class F>
 Var<T, D> map_dropout(const Var<T, D>& x, const F& f, double p, Generator& generator = default_generator()) {
   const DropoutMask mask = detail::next_mask(p, generator);

@@ -18,8 +18,8 @@ struct MatmulOptions {
 
 namespace detail {
 
-/// `count` products c_i = a_i b_i, with c_i on top if `add`, of matrices without gaps between their rows. With a step of 0 from c
-/// to c all are added up in one. Where the matrices lie end to end, this is a single product of larger ones.
+/// `count` products c_i = a_i b_i, with c_i on top if `add`, of matrices without gaps between their rows. If c's step is 0, all
+/// are added up in one c. Where the matrices lie end to end, this is a single product of larger ones.
 template <class T, Device D>
 void product(D, index_t count, kernels::Matrices<T> a, kernels::Matrices<T> b, kernels::Matrices<T> c, bool add) {
   const index_t m = c.first.rows, n = c.first.columns, k = a.first.columns;
@@ -50,7 +50,8 @@ void for_each_run(const Strides& s, F&& f) {
   for (index_t i = 0; i < walk.count(); ++i, walk.next()) f(s.inner(), walk.y, walk.a, walk.b);
 }
 
-/// Prepares a gradient into which `for_each_run` adds: cleared where runs meet in it. Returns whether each run is to add.
+/// Prepares a gradient into which `for_each_run` adds: cleared if several runs add to the same place. Returns whether each run is
+/// to add.
 template <class T, Device D>
 bool start_gradient(D, const Strides& s, const std::array<index_t, Shape::max_rank>& steps, index_t size,
                     const kernels::Gradient<T>& gradient) {
@@ -84,7 +85,7 @@ Var<T, D> matmul(const Var<T, D>& a, const Var<T, D>& b, const MatmulOptions& op
   std::vector<index_t> dims(batch.begin(), batch.end());
   dims.insert(dims.end(), {m, n});
   Tensor<T, D> y{Shape(dims)};
-  // Those of a run, of the tensor that begins at `data`.
+  // The matrices of a run, in the tensor that begins at `data`.
   const auto run_of_a = [=, step = s.inner_a()](T* data, index_t at) {
     return kernels::Matrices{kernels::stored(ta, data + at * m * k, m, k), step * m * k};
   };
@@ -98,7 +99,7 @@ Var<T, D> matmul(const Var<T, D>& a, const Var<T, D>& b, const MatmulOptions& op
     detail::product(D{}, count, run_of_a(a.data(), at_a), run_of_b(b.data(), at_b), run_of_y(y.data(), at_y), false);
   });
   return record(std::move(y), {a, b}, [=, va = a.value(), vb = b.value()](const Tensor<T, D>& dy) {
-    // What was stored transposed gets its gradient so: (x y)^T = y^T x^T.
+    // What was stored transposed gets its gradient transposed too: (x y)^T = y^T x^T.
     a.accumulate_with([&](auto da) {
       const bool add = detail::start_gradient(D{}, s, s.a, va.size(), da);
       detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {

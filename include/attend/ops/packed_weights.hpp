@@ -19,8 +19,8 @@
 
 namespace attend::detail {
 
-/// The bytes from one sample of a matrix to the next. In a build without optimisation there are none between them; else there
-/// are many, because a step of decoding does little more than read the weights once.
+/// The bytes from the beginning of one sample of a matrix to the next. In a build without optimisation samples lie end to end;
+/// otherwise they are few, because a step of decoding does little more than read the weights once.
 inline std::size_t fingerprint_step() {
 #if defined(NDEBUG) || defined(__OPTIMIZE__)
   return 16384;
@@ -29,8 +29,8 @@ inline std::size_t fingerprint_step() {
 #endif
 }
 
-/// A number that tells the values of a matrix from others, from the first 64 bytes of each `step` and the last 64: what writes a
-/// whole matrix shows, a part of less than a step may not.
+/// A number that tells the values of a matrix from others, made from the first 64 bytes of each `step` and the last 64: a whole
+/// matrix overwritten shows, a part of less than a step may not.
 template <class T>
 std::uint64_t fingerprint(const T* values, index_t count, std::size_t step) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(values);
@@ -58,13 +58,13 @@ namespace attend {
 enum class Precision { full, int8 };
 
 /// The matrices of a model in the order in which products read them, for those who multiply by the same weights again and again.
-/// `linear` multiplies by these where it is handed them and records no gradients; so do modules that were told to by `use`. A
-/// matrix is copied when it is first used; `refresh` forgets them all where weights have changed. Between two calls of it weights
+/// `linear` multiplies by these if it is handed them and records no gradients; so do modules that were told to by `use`. A matrix
+/// is copied when it is first used; `refresh` forgets them all if weights have changed. Between two calls of `refresh` weights
 /// are taken to stay as they are. Several threads may use one.
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
-  /// Throws ValueError for int8 where the model's type is not float.
+  /// Throws ValueError for int8 unless the model is of float on the CPU.
   explicit PackedWeights(Precision precision = Precision::full) : precision_(precision) {
     check_value(precision == Precision::full || (std::is_same_v<T, float> && std::is_same_v<D, Cpu>), "PackedWeights",
                 "int8 is for float models on the CPU");
@@ -73,8 +73,8 @@ class PackedWeights {
 
   /// To be called before each piece of work with the same weights, by whoever may have seen them change. The library's own
   /// changes are always seen (`weights_version`), and so is what was written by hand over a whole matrix; after a part of one (a
-  /// value, a row) call `weights_changed`. Where one matrix has changed, all are made again, so that old ones never stand
-  /// beside new ones.
+  /// value, a row) call `weights_changed`. If one matrix has changed, all are made again, so that old ones never stand beside new
+  /// ones.
   void refresh() const {
     const std::lock_guard lock(mutex_);
     const auto now = weights_version();
@@ -85,7 +85,7 @@ class PackedWeights {
     if (now != version_ || std::any_of(matrices_.begin(), matrices_.end(), differs)) {
       matrices_.clear();
       version_ = now;
-    } else {  // nobody else has the weights any more
+    } else {  // forget those whose weights nobody else has any more
       std::erase_if(matrices_, [](const auto& entry) { return entry.second->whole.unique(); });
     }
   }
@@ -126,7 +126,7 @@ class PackedWeights {
   }
 
   Precision precision_;
-  // Asked once: files of a program that are compiled otherwise than others would say otherwise, and then all would be made again
+  // Asked once: files of a program that are compiled with other flags would give another answer, and then all would be made again
   // at each refresh.
   std::size_t step_ = detail::fingerprint_step();
   mutable std::mutex mutex_;

@@ -10,10 +10,10 @@ namespace attend {
 /// In which order a row of sinusoids has its columns.
 enum class SinusoidOrder {
   interleaved,  ///< sine and cosine of each angle side by side, as in the paper
-  halves,       ///< all sines, then all cosines, as in Marian and tensor2tensor; of an odd width there is one sine more
+  halves,       ///< all sines, then all cosines, as in Marian and tensor2tensor; an odd width has one sine more
 };
 
-/// The column of a row in interleaved order whose number stands in `column` of the given order.
+/// The column, in interleaved order, of the number that stands in `column` of the given order.
 constexpr index_t interleaved_column(index_t column, index_t width, SinusoidOrder order) {
   const index_t sines = (width + 1) / 2;
   if (order == SinusoidOrder::interleaved) return column;
@@ -21,7 +21,7 @@ constexpr index_t interleaved_column(index_t column, index_t width, SinusoidOrde
 }
 
 /// PE[pos, 2i] = sin(pos / base^(2i / width)),  PE[pos, 2i + 1] = cos of the same angle, for pos from 0; any width, odd too.
-/// In the order `halves` column 2i of these stands in column i, and column 2i + 1 that much after the sines.
+/// In the order `halves` column 2i of these stands in column i, and column 2i + 1 in column ceil(width / 2) + i.
 /// Shape: [length, width]. PE(pos + k) is a fixed linear map of PE(pos): each pair of columns turns by an angle.
 /// Throws ValueError. Source: Vaswani et al. 2017, section 3.5.
 template <class T>

@@ -85,8 +85,8 @@ Var<T, D> transpose(const Var<T, D>& x, index_t axis_a, index_t axis_b) {
   return permute(x, std::span<const index_t>(axes));
 }
 
-/// `count` indices of one axis, from `first` on; negative axes count from the end. Shares x's storage where the slice is one
-/// piece of it (of the outermost axis). Shapes: x [.., n, ..], y [.., count, ..]. Throws IndexError.
+/// `count` indices of one axis, from `first` on; negative axes count from the end. Shares x's storage if the slice is one piece
+/// of it (all axes before this one have size 1). Shapes: x [.., n, ..], y [.., count, ..]. Throws IndexError.
 template <class T, Device D>
 Var<T, D> slice(const Var<T, D>& x, index_t axis, index_t first, index_t count) {
   const index_t at = detail::checked_axis("slice", x.shape(), axis);

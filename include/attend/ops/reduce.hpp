@@ -69,7 +69,7 @@ Var<T, D> mean(const Var<T, D>& x) {
   return detail::divided_sum(x, x.size(), Shape{}, Shape{});
 }
 
-/// y = the mean of x over one axis. Shapes as for `sum`. Throws IndexError; ShapeError where the axis has size 0.
+/// y = the mean of x over one axis. Shapes as for `sum`. Throws IndexError; ShapeError if the axis has size 0.
 template <class T, Device D>
 Var<T, D> mean(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {}) {
   const Shape kept = detail::reduced_shape("mean", x, axis);
@@ -78,8 +78,8 @@ Var<T, D> mean(const Var<T, D>& x, index_t axis, const ReduceOptions& options = 
   return detail::divided_sum(x, n, kept, options.keep ? kept : detail::without_axis(kept, axis));
 }
 
-/// y = the largest value of x along one axis.  dx = dy at the first place where it stands, 0 elsewhere. What is not a number
-/// counts as the largest. Shapes as for `sum`. Throws IndexError; ShapeError where the axis has size 0.
+/// y = the largest value of x along one axis.  dx = dy at the first place where it stands, 0 elsewhere. NaN counts as the
+/// largest. Shapes as for `sum`. Throws IndexError; ShapeError if the axis has size 0.
 template <class T, Device D>
 Var<T, D> max(const Var<T, D>& x, index_t axis, const ReduceOptions& options = {}) {
   const Shape kept = detail::reduced_shape("max", x, axis);

@@ -36,7 +36,8 @@ Var<T, D> add_dropout(const Var<T, D>& x, const Var<T, D>& branch, double p, Gen
 }
 
 /// y = normalize(x + dropout(branch), of): of what stands between, only the sum is kept, which the norm's backward
-/// reads. Shapes: x, branch, y alike; what `of` has, as for normalize. Throws ShapeError; ValueError, also unless 0 <= p < 1.
+/// reads. Shapes: x, branch, y alike; what `of` has, as for normalize. Throws ShapeError; ValueError as normalize does, and
+/// unless 0 <= p < 1.
 template <class T, Device D>
 Var<T, D> add_dropout_norm(const Var<T, D>& x, const Var<T, D>& branch, double p,
                            const std::type_identity_t<NormParameters<T, D>>& of, Generator& generator = default_generator()) {
@@ -66,15 +67,16 @@ Var<T, D> add_dropout_norm(const Var<T, D>& x, const Var<T, D>& branch, double p
   });
 }
 
-/// A sum and its norm, where both are read further on.
+/// A sum and its norm, for when both are read further on.
 template <class T, Device D>
 struct SumAndNorm {
   Var<T, D> sum, norm;
 };
 
 /// sum = x + dropout(branch) and norm = normalize(sum, of), for Transformers that normalise what enters a sublayer.
-/// dsum = dsum from elsewhere + that of the norm,  dx = dsum,  dbranch = mask * dsum / (1 - p).
-/// Shapes: x, branch, sum, norm alike; what `of` has, as for normalize. Throws ShapeError; ValueError, also unless 0 <= p < 1.
+/// dsum = what reaches the sum from elsewhere + what reaches it through the norm,  dx = dsum,  dbranch = mask * dsum / (1 - p).
+/// Shapes: x, branch, sum, norm alike; what `of` has, as for normalize. Throws ShapeError; ValueError as normalize does, and
+/// unless 0 <= p < 1.
 template <class T, Device D>
 SumAndNorm<T, D> add_dropout_and_norm(const Var<T, D>& x, const Var<T, D>& branch, double p,
                                       const std::type_identity_t<NormParameters<T, D>>& of,

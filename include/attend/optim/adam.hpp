@@ -109,8 +109,8 @@ class AdamBase : public OptimizerBase<T, D> {
 
 /// Adam: m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 /// w -= learning_rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps),  g = gradient + weight_decay * w.
-/// A parameter that no gradient has reached counts as one of gradient zero. Throws ValueError for options out of range.
-/// Source: Kingma and Ba 2015, algorithm 1.
+/// A parameter that no gradient has reached counts as one with gradient zero. Throws ValueError for options out of range. Source:
+/// Kingma and Ba 2015, algorithm 1.
 template <class T, Device D = Cpu>
 class Adam : public AdamBase<T, D> {
  public:

@@ -10,8 +10,8 @@
 namespace attend::optim {
 
 /// A moving average of the weights, average = d * average + (1 - d) * weights after each update, which translates better than
-/// the weights of any one moment. d is min(decay, (1 + t) / (10 + t)) at update t, so that an average of few updates is not the
-/// random weights of the beginning.
+/// the weights of any one moment. d is min(decay, (1 + t) / (10 + t)) at update t, so that an average over few updates is not
+/// mostly the random weights of the beginning.
 template <class T, Device D = Cpu>
 class WeightAverage {
  public:
@@ -22,13 +22,14 @@ class WeightAverage {
     convert(D{}, parameters_.size(), parameters_.values().data(), average_.data());
   }
 
-  /// After update `step`, which counts from 1. With the record of that update, an update that was left out counts for nothing.
+  /// Takes in the weights after update `step`, counted from 1. Given the record of that update, it does nothing if the update was
+  /// left out.
   void update(index_t step, const UpdateRecord* record = nullptr) const {
     const auto t = static_cast<double>(step);
     const auto keep = static_cast<Wide<T>>(std::min(decay_, (1 + t) / (10 + t)));
     average_step(D{}, parameters_.size(), keep, record, parameters_.values().data(), average_.data());
   }
-  /// [parameters().size()], in the places of the parameters.
+  /// [size of the FlatParameters], each number in the place of its parameter's.
   [[nodiscard]] const Tensor<Wide<T>, D>& values() const { return average_; }
 
   /// Puts the average into the model and keeps the model's weights; a second call puts them back.
@@ -42,7 +43,7 @@ class WeightAverage {
       parameters_.values().assign(std::exchange(weights_, {}));
     }
   }
-  /// While one stands in scope, the model has the average; if it is null, what it has.
+  /// While one is in scope, the model has the average; if that is null, its own weights.
   class Scope {
    public:
     explicit Scope(const WeightAverage* average) : average_(average) {
@@ -56,7 +57,7 @@ class WeightAverage {
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
-    /// Ends it before its time.
+    /// Gives the model its weights back before the scope ends, and throws what goes wrong.
     void end() {
       if (average_) std::exchange(average_, nullptr)->exchange();
     }

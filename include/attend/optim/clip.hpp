@@ -9,7 +9,7 @@
 namespace attend::optim {
 
 /// The Euclidean norm of all gradients together. It does not depend on the number of threads.
-/// If it is not finite the gradients are marked so, and no optimizer takes a step with them. Optimizers look at the norm
+/// If it is not finite, the gradients are marked as such, and no optimizer takes a step with them. Optimizers look at the norm
 /// themselves too.
 template <class T, Device D>
 double grad_norm(const FlatParameters<T, D>& parameters) {
@@ -19,8 +19,8 @@ double grad_norm(const FlatParameters<T, D>& parameters) {
   return norm;
 }
 
-/// What to multiply gradients of that norm by so that their norm is at most `max_norm`: min(1, max_norm / (norm + 1e-6)).
-/// Throws ValueError if max_norm is not positive.
+/// What to multiply gradients of that norm by so that their norm is at most `max_norm`: min(1, max_norm / (norm + 1e-6)), or 1 if
+/// the norm is not finite. Throws ValueError if max_norm is not positive.
 inline double clip_coefficient(double norm, double max_norm) {
   check_value(max_norm > 0, "clip_grad_norm", "max_norm is ", max_norm, ", expected more than 0");
   return std::isfinite(norm) ? clip_scale(norm, max_norm) : 1.0;

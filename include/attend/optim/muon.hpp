@@ -28,7 +28,7 @@ struct MuonOptions {
   template <class F>
   static void fields(F&& field) {
     using O = MuonOptions;
-    // On the command line, those of the other optimizers that are called so too.
+    // On the command line, these flags also set the options of that name of the other optimizers.
     field("matrix_rate", &O::matrix_rate, more_than(0),
           Flag{.text = "Of muon: the matrices' learning rate as a share of the others' (0.8)", .within = between(1e-6, 1e3)});
     field("weight_decay", &O::weight_decay, at_least(0),
@@ -47,16 +47,15 @@ struct MuonOptions {
 ///     v = momentum v + g,  u = g + momentum v,  W = (1 - rate weight_decay) W - rate 0.2 sqrt(max(out, in)) O(u)
 ///
 /// with rate = learning_rate matrix_rate, and O(u) = A S B^T, u's singular vectors with singular values S of about 1, by five
-/// steps X <- a X + b X X^T X + c X X^T X X^T X from u / |u|, (a, b, c) = (3.4445, -4.7750, 2.0315). Where `cautious`, numbers of
-/// O(u) that have not the sign of g's are 0, since a step along them would go uphill on this batch, and the others are multiplied
-/// by n / m, at most by 2, where m of n are left. The factor makes a number of the update about as large as one of Adam's. It
-/// costs about 20 min(out, in) additions and multiplications a weight and update: worth it where a batch has many more tokens
-/// than the model has channels.
+/// steps X <- a X + b X X^T X + c X X^T X X^T X from u / |u|, (a, b, c) = (3.4445, -4.7750, 2.0315). If `cautious`, numbers of
+/// O(u) whose sign is not that of g's are set to 0, since a step along them would go uphill on this batch, and the others are
+/// multiplied by n / m, at most by 2, where m of n are left. The factor 0.2 sqrt(max(out, in)) makes a number of the update about
+/// as large as one of Adam's. Muon costs about 20 min(out, in) additions and multiplications per weight and update: worth it if a
+/// batch has many more tokens than the model has channels.
 ///
-/// Throws ValueError for options out of range, and where no matrix is known. Source: Jordan et al. 2024, "Muon: An optimizer for
-/// hidden layers in neural networks"; the factor: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2; `cautious`:
-/// Liang et al. 2024, "Cautious optimizers: improving training with one line of code", where n / m has no
-/// limit.
+/// Throws ValueError for options out of range, and if no hidden matrix is known. Source: Jordan et al. 2024, "Muon: An optimizer
+/// for hidden layers in neural networks"; the factor: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2;
+/// `cautious`: Liang et al. 2024, "Cautious optimizers: improving training with one line of code", where n / m has no limit.
 template <class T, Device D = Cpu>
 class Muon : public OptimizerBase<T, D> {
  public:
@@ -98,7 +97,7 @@ class Muon : public OptimizerBase<T, D> {
     }
   }
 
-  /// Moves `count` matrices [rows, columns], which begin in the buffers where `begins` says.
+  /// Moves `count` matrices [rows, columns], which begin at `begins` in the buffers.
   void move(index_t rows, index_t columns, const index_t* begins, index_t count, double learning_rate) const {
     using W = Wide<T>;
     using kernels::Matrices, kernels::Matrix;

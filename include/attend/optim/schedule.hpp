@@ -22,7 +22,7 @@ constexpr auto names_of(ScheduleKind) {
       {{constant, "constant"}, {linear, "linear"}, {cosine, "cosine"}, {inverse_sqrt, "inverse_sqrt"}, {noam, "noam"}});
 }
 
-/// How the learning rate moves in training. A kind takes what its line names and ignores the rest.
+/// How the learning rate moves in training. A kind takes the options whose lines name it and ignores the rest.
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::inverse_sqrt;
   double learning_rate = 1e-3;  ///< the highest rate, reached at the end of the warm-up (all but noam)
@@ -65,7 +65,7 @@ class Schedule {
 
   [[nodiscard]] const ScheduleOptions& options() const { return o_; }
 
-  /// True where the rate falls to an end that is not set yet.
+  /// True if the rate falls to an end that is not set yet.
   [[nodiscard]] bool open() const { return falls() && o_.steps == 0; }
   /// The same with the fall, if there is one, ending at that step. Throws ValueError if that is within the warm-up.
   [[nodiscard]] Schedule ending_at(index_t steps) const {
@@ -84,8 +84,8 @@ class Schedule {
     return after_warmup(s);
   }
   /// The same in a run of which the share `done`, 0 to 1, is over, by the clock for instance: an open fall ends with the run (p
-  /// in the table is `done`), and a warm-up that is not over by half of the run ends there (see `cuts_warmup`). Throws ValueError
-  /// for a step before the first.
+  /// in the table is `done`), and a warm-up that is not over by the middle of the run ends there (see `cuts_warmup`). Throws
+  /// ValueError for a step before the first.
   [[nodiscard]] double at(index_t step, double done) const {
     if (!cuts_warmup()) return at(step);
     check_step(step);
@@ -94,8 +94,8 @@ class Schedule {
     const double risen = step < o_.warmup ? std::min(1.0, std::max(s / warmup, 2 * done)) : 1.0;
     return risen * (falls() ? fallen(done) : after_warmup(std::max(s, warmup)));
   }
-  /// Whether a warm-up ends by half of a run. Not where the end of a fall is given, which then says how long the run is, nor for
-  /// noam, whose highest rate depends on the warm-up.
+  /// Whether a warm-up ends by the middle of a run at the latest. Not if the end of a fall is given, which then says how long the
+  /// run is, nor for noam, whose highest rate depends on the warm-up.
   [[nodiscard]] bool cuts_warmup() const { return o_.kind != ScheduleKind::noam && (!falls() || open()); }
 
   /// `cosine:learning_rate=0.001,warmup=4000,steps=100000,final_rate=0`: what `parse` reads back to an equal schedule.
@@ -111,7 +111,7 @@ class Schedule {
   }
 
   /// Reads `KIND` or `KIND:name=value,...`, as `text` writes it; what is not named keeps its value of `defaults`.
-  /// Throws ValueError that names what cannot be read.
+  /// Throws a ValueError that names what cannot be read.
   static Schedule parse(std::string_view text, ScheduleOptions defaults = {}) {
     const auto fail = [&](const std::string& message) {
       throw ValueError("schedule: `", attend::detail::printable(text), "`: ", message);
