@@ -160,6 +160,21 @@ TEST_CASE("config: norms that older programs would take for others have a versio
   CHECK_FALSE(again.encoder.norm.bias);
 }
 
+TEST_CASE("config: options that older programs would read past make a version that they refuse, and only where they are used") {
+  auto o = nn::model_options({.vocabulary = 5, .d_model = 4, .heads = 2});
+  CHECK_FALSE(io::to_json(o)["decoder"].contains("position"));
+  const auto version = [&](auto change) {
+    auto changed = o;
+    change(changed);
+    const auto json = io::to_json(changed);
+    CHECK(io::to_json(io::model_options_from(json, "config.json")) == json);
+    return json["version"].template get<int>();
+  };
+  CHECK(version([](nn::ModelOptions&) {}) == 1);
+  CHECK(version([](nn::ModelOptions& m) { m.decoder.positions = nn::PositionKind::learned, m.decoder.position.offset = 2; }) ==
+        4);
+}
+
 TEST_CASE("config: a model saved before there was a choice of initial values began as xavier") {
   auto json = io::to_json(unusual());
   for (const char* stack : {"encoder", "decoder"}) json[stack].erase("initialisation");
@@ -177,7 +192,7 @@ TEST_CASE("config: a value that makes no sense is named with what was expected")
     CHECK_THROWS_WITH(io::model_options_from(damaged, "config.json"), ContainsSubstring("config.json") && ContainsSubstring(why));
   };
   refuses("/format", "other", "format is \"other\", expected \"attend\"");
-  refuses("/version", 4, "version is 4, this library reads versions 1 to 3");
+  refuses("/version", 5, "version is 5, this library reads versions 1 to 4");
   refuses("/encoder/cross_attentions", 1, "cross_attentions is 1, and an encoder has none");
   refuses("/encoder/d_model", "12", "d_model");
   refuses("/encoder/d_model", 12.5, "d_model");

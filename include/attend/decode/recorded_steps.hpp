@@ -70,9 +70,10 @@ template <class T, Device D>
 struct RoomKeys {
   StepRoom<T, D>& room;
   index_t layer;
+  Places places;
 
   Var<T, D> attend(const nn::MultiHeadAttention<T, D>& a, const Var<T, D>& x) const {
-    const auto qkv = a.project(x);
+    const auto qkv = a.project(x, places);
     const index_t rows = x.dim(0);
     const index_t* const step = room.step.data();
     const Tensor<T, D> out({rows, a.heads * a.d_v});
@@ -92,12 +93,8 @@ struct RoomReading {
   index_t last;    // layer
   bool attention;  // of which the room gets the attention to the source, if wanted
 
-  [[nodiscard]] Var<T, D> place(const nn::Positions<T, D>& positions, const Var<T, D>& x) const {
-    if (positions.kind != nn::PositionKind::none)
-      add_row_at(D{}, x.dim(0), x.dim(1), positions.table.data(), room.step.data(), x.data());
-    return x;
-  }
-  [[nodiscard]] RoomKeys<T, D> own(index_t layer, bool /*causal*/) const { return {room, layer}; }
+  [[nodiscard]] Places places() const { return {.step = room.step.data()}; }
+  [[nodiscard]] RoomKeys<T, D> own(index_t layer, bool /*causal*/) const { return {room, layer, places()}; }
   [[nodiscard]] SourceKeys<T, D> source(index_t layer, std::size_t /*i*/) const {
     const index_t* const spans = room.spans.data();
     SourceKeys<T, D> keys{nth(room.source, layer).data(), room.width, spans, spans + room.size.rows};

@@ -13,9 +13,10 @@ template <class T, Device D>
 struct CachedKeys {
   SelfCache<T, D>& cache;
   index_t layer;
+  Places places;
 
   Var<T, D> attend(const nn::MultiHeadAttention<T, D>& a, const Var<T, D>& x) const {
-    const auto qkv = a.project(x);
+    const auto qkv = a.project(x, places);
     const Tensor<T, D> out({x.dim(0), a.heads * a.d_v});
     const index_t q_width = a.heads * a.d_k;
     cache.append(layer, {qkv.data() + q_width, x.dim(0), qkv.dim(1) - q_width, qkv.dim(1)});
@@ -53,10 +54,8 @@ struct CachedReading {
   SelfCache<T, D>& cache;
   std::span<const SourceKeys<T, D>> sources = {};  // of each layer; none for a decoder without cross-attention
 
-  [[nodiscard]] Var<T, D> place(const nn::Positions<T, D>& positions, const Var<T, D>& x) const {
-    return positions.at(x, cache.steps() - 1);
-  }
-  [[nodiscard]] CachedKeys<T, D> own(index_t layer, bool /*causal*/) const { return {cache, layer}; }
+  [[nodiscard]] Places places() const { return {.place = cache.steps() - 1}; }
+  [[nodiscard]] CachedKeys<T, D> own(index_t layer, bool /*causal*/) const { return {cache, layer, places()}; }
   [[nodiscard]] SourceKeys<T, D> source(index_t layer, std::size_t /*i*/) const { return nth(sources, layer); }
 };
 

@@ -45,7 +45,8 @@ inline double least_parameters(const nn::StackOptions& o, bool decoder) {
   double layer = attention(d_model) + 2 * d_model * static_cast<double>(o.d_ff);
   if (decoder)
     layer += static_cast<double>(o.cross_attentions) * attention(o.d_memory ? static_cast<double>(o.d_memory) : d_model);
-  const double positions = o.positions == nn::PositionKind::learned ? static_cast<double>(o.max_length) * d_model : 0;
+  const double positions =
+      o.positions == nn::PositionKind::learned ? static_cast<double>(o.position.offset + o.max_length) * d_model : 0;
   return static_cast<double>(o.layers) * layer + positions;
 }
 

@@ -7,6 +7,7 @@
 #include "attend/nn/dropout.hpp"
 #include "attend/nn/initialisation.hpp"
 #include "attend/nn/linear.hpp"
+#include "attend/nn/positions.hpp"
 
 namespace attend::nn {
 
@@ -39,6 +40,7 @@ struct MultiHeadAttention {
   std::optional<Var<T, D>> memory_bias;    // as many
   Linear<T, D> out_proj;                   // [d_model, heads * d_v]
   Dropout dropout;
+  AttentionPositions<T, D> positions;                 // of a self-attention
   std::shared_ptr<const PackedWeights<T, D>> packed;  // as a Linear has it
 
   /// Throws ValueError if a size is not positive, or d_model is no multiple of heads and d_k is not given.
@@ -82,6 +84,8 @@ struct MultiHeadAttention {
       throw ShapeError("MultiHeadAttention: keys are made from a memory of width ", memory_weight->dim(1), "; pass it");
     return linear(x, weight, bias, packed.get());
   }
+  /// The same for rows that stand at these places.
+  [[nodiscard]] Var<T, D> project(const Var<T, D>& x, const Places& places) const { return positions.placed(project(x), places); }
   /// The queries of x, [rows, heads * d_k].
   [[nodiscard]] Var<T, D> project_q(const Var<T, D>& x) const {
     return linear_rows(x, weight, bias, 0, heads * d_k, packed.get());
@@ -109,6 +113,7 @@ struct MultiHeadAttention {
     field("v_proj.weight", weight_rows(2));
     if (bias) field("v_proj.bias", bias_rows(2));
     field("out_proj", out_proj);
+    field("", positions);
     field("attention_dropout", dropout);
   }
 

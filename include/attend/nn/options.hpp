@@ -60,8 +60,9 @@ struct StackOptions {
   bool attention_bias = true;   ///< biases of q, k and v
   bool scale_embedding = true;  ///< embeddings times sqrt(d_model)
   PositionKind positions = PositionKind::sinusoidal;
-  double position_base = 10000;  ///< of the sinusoids
-  index_t max_length = 1024;     ///< the longest sentence, in tokens
+  double position_base = 10000;   ///< of the sinusoids
+  index_t max_length = 1024;      ///< the longest sentence, in tokens
+  PositionOptions position = {};  ///< what they are besides their kind
   DropoutRates dropout = {};
   index_t cross_attentions = -1;  ///< of a decoder layer, one for each source; -1 stands for 1. An
                                   ///< encoder has none
@@ -88,6 +89,7 @@ struct StackOptions {
     field("positions", &O::positions);
     field("position_base", &O::position_base, more_than(0));
     field("max_length", &O::max_length, between(1, largest_size));
+    field("position", &O::position, IfAbsent{PositionOptions()});
     field("dropout", &O::dropout);
     field("cross_attentions", &O::cross_attentions, between(0, largest_size));
     field("d_memory", &O::d_memory, between(0, largest_size));
@@ -116,6 +118,20 @@ inline StackOptions resolved(StackOptions o, StackKind kind) {
   return o;
 }
 
+namespace detail {
+
+inline AttentionPositionOptions attention_positions(const StackOptions& o) {
+  return {.kind = o.positions,
+          .max_length = o.max_length,
+          .base = o.position_base,
+          .more = o.position,
+          .heads = o.heads,
+          .d_k = o.d_k ? o.d_k : o.d_model / o.heads,
+          .causal = o.causal != 0};
+}
+
+}  // namespace detail
+
 /// Throws ValueError, which begins with `stack`, where a stack of that kind cannot be built from these.
 inline void check(const StackOptions& given, StackKind kind, const char* stack) {
   const StackOptions o = resolved(given, kind);
@@ -128,6 +144,7 @@ inline void check(const StackOptions& given, StackKind kind, const char* stack) 
               "the norm's sample_deviation is true, and a root mean square norm has none");
   check_value(o.d_k > 0 || o.d_model % o.heads == 0, stack, "d_model ", o.d_model, " is no multiple of ", o.heads,
               " heads; give d_k");
+  check(detail::attention_positions(o), stack);
 }
 
 namespace detail {

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "attend/core/options.hpp"
+#include "attend/kernels/places.hpp"
 #include "attend/nn/init.hpp"
 #include "attend/ops/arithmetic.hpp"
 #include "attend/ops/positions.hpp"
+#include "attend/ops/rearrange.hpp"
 
 namespace attend::nn {
 
@@ -15,10 +18,42 @@ enum class PositionKind {
   learned,
   none
 };
+/// Whether it is added to the embeddings.
+constexpr bool is_added(PositionKind kind) {
+  using enum PositionKind;
+  return kind == sinusoidal || kind == sinusoidal_halves || kind == learned;
+}
 constexpr auto names_of(PositionKind) {
   using enum PositionKind;
   return std::to_array<Named<PositionKind>>(
       {{sinusoidal, "sinusoidal"}, {sinusoidal_halves, "sinusoidal_halves"}, {learned, "learned"}, {none, "none"}});
+}
+
+/// What positions are besides their kind.
+struct PositionOptions {
+  index_t offset = 0;  ///< rows of a learned table before that of place 0, as BART has 2; its length is that much more
+
+  friend bool operator==(const PositionOptions&, const PositionOptions&) = default;
+  template <class F>
+  static void fields(F&& field) {
+    field("offset", &PositionOptions::offset, between(0, 1 << 16), IfAbsent{index_t{0}}, Since{4});
+  }
+};
+
+/// The positions of a stack, and the attentions that they are for.
+struct AttentionPositionOptions {
+  PositionKind kind = PositionKind::none;
+  index_t max_length = 1024;
+  double base = 10000;
+  PositionOptions more = {};
+  index_t heads = 1, d_k = 0;
+  bool causal = false;
+};
+
+/// Throws ValueError, which begins with `stack`, where they do not fit together.
+inline void check(const AttentionPositionOptions& o, const char* stack) {
+  check_value(o.more.offset == 0 || o.kind == PositionKind::learned, stack, "position.offset is ", o.more.offset,
+              ", and only learned positions have one");
 }
 
 /// Adds to each row of a sentence what says where in the sentence it stands: fixed sinusoids or a learned table.
@@ -27,38 +62,73 @@ struct Positions {
   using value_type = T;
   using device_type = D;
   PositionKind kind;
-  Var<T, D> table;  // [max_length, width]; for sinusoids a constant, computed and not stored
+  Var<T, D> table;  // [offset + max_length, width]; for sinusoids a constant, computed and not stored
+  index_t offset = 0;
 
-  Positions(PositionKind kind_, index_t max_length, index_t width, double base = 10000) : kind(kind_) {
+  index_t length = 0;  // how many places there are; 0: as many as you like
+
+  Positions(PositionKind kind_, index_t max_length, index_t width, double base = 10000, const PositionOptions& more = {})
+      : kind(kind_), offset(more.offset) {
     if (kind == PositionKind::none) return;
     check_value(max_length > 0, "Positions", "max_length ", max_length, " is not positive");
+    length = max_length;
+    if (!is_added(kind)) return;
+    check_value(offset == 0 || kind == PositionKind::learned, "Positions", "offset ", offset, " is of learned positions alone");
     if (kind != PositionKind::learned) {
       const auto order = kind == PositionKind::sinusoidal ? SinusoidOrder::interleaved : SinusoidOrder::halves;
       table = Var<T, D>(sinusoid<T>(max_length, width, base, order).template to<D>());
     } else {
-      table = constant_parameter<T, D>({max_length, width}, 0);
+      table = constant_parameter<T, D>({offset + max_length, width}, 0);
       normal(table.value(), 0.02);
     }
   }
   /// Shapes: x [rows, width]. Throws ShapeError if a sentence has more rows than there are positions.
   Var<T, D> operator()(const Var<T, D>& x, const Segments& segments) const {
-    return kind == PositionKind::none ? x : add_positions(x, table, segments);
+    if (!is_added(kind)) return x;
+    return add_positions(x, offset == 0 ? table : slice(table, 0, offset, length), segments);
+  }
+  /// The same for rows that stand at these places. Where only the device knows them, x itself gets what is added.
+  Var<T, D> operator()(const Var<T, D>& x, const Places& places) const {
+    if (places.sentences) return (*this)(x, *places.sentences);
+    if (!places.step) return at(x, places.place);
+    if (is_added(kind))
+      add_row_at(D{}, x.dim(0), x.dim(1), table.data() + (offset + places.place) * x.dim(1), places.step, x.data());
+    return x;
   }
   /// The same for rows that all stand at place `place` of their sentences, from 0. Throws ShapeError if there is no such
   /// place.
   Var<T, D> at(const Var<T, D>& x, index_t place) const {
     check_place(place);
-    return kind == PositionKind::none ? x : add(x, Var<T, D>(table.value().rows(place, 1)));
+    return is_added(kind) ? add(x, Var<T, D>(table.value().rows(offset + place, 1))) : x;
   }
   /// Throws ShapeError if there is no such place.
   void check_place(index_t place) const {
-    if (kind != PositionKind::none && place >= table.dim(0))
-      throw ShapeError("Positions: token ", place, " is beyond the ", table.dim(0), " positions of the model");
+    if (length > 0 && place >= length)
+      throw ShapeError("Positions: token ", place, " is beyond the ", length, " positions of the model");
   }
   template <class F>
   void fields(F&& field) {
     if (kind == PositionKind::learned) field("weight", table);
   }
+};
+
+/// What tells a self-attention where its rows stand, for kinds of positions that are not added to the embeddings; nothing, as it
+/// is at first, for the others. Layers may share one.
+template <class T, Device D = Cpu>
+struct AttentionPositions {
+  using value_type = T;
+  using device_type = D;
+  PositionKind kind = PositionKind::none;
+
+  AttentionPositions() = default;
+  explicit AttentionPositions(const AttentionPositionOptions& o) : kind(is_added(o.kind) ? PositionKind::none : o.kind) {}
+
+  /// What the other layers of a stack are to have too; null if each has its own.
+  [[nodiscard]] const AttentionPositions* shared() const { return this; }
+  /// The queries and keys of a packed projection as they are at these places.
+  [[nodiscard]] Var<T, D> placed(const Var<T, D>& qkv, const Places& /*places*/) const { return qkv; }
+  template <class F>
+  void fields(F&& /*field*/) {}
 };
 
 }  // namespace attend::nn

@@ -49,6 +49,7 @@ struct TransformerOptions {
   PositionKind positions = PositionKind::sinusoidal;
   double position_base = 10000;
   index_t max_length = 1024;
+  PositionOptions position = {};  ///< what they are besides their kind
   bool share_embeddings = false;
   bool tie_head = false;
   bool head_bias = true;
@@ -71,6 +72,8 @@ struct TransformerOptions {
     field("activation", &O::activation, Flag{"Of the feed-forward"});
     field("norm_order", &O::norm_order, Flag{"Norm after each sublayer (post) or before it (pre, with a final norm)", "--norm"});
     field("norm", &O::norm);
+    field("positions", &O::positions, Flag{"What tells the model where a token stands"});
+    field("position", &O::position);
     field("max_length", &O::max_length, Flag{.text = "The longest sentence, in tokens", .within = between(2, 65536)});
     field("initialisation", &O::initialisation, Flag{"How the weights begin"});
   }
@@ -133,6 +136,7 @@ inline ModelOptions model_options(const TransformerOptions& o) {
                      .positions = o.positions,
                      .position_base = o.position_base,
                      .max_length = o.max_length,
+                     .position = o.position,
                      .initialisation = o.initialisation};
   stack.dropout.embedding = stack.dropout.residual = o.dropout;
   stack.dropout.attention = o.attention_dropout;
