@@ -60,7 +60,7 @@ struct StackOptions {
   bool attention_bias = true;   ///< biases of q, k and v
   bool scale_embedding = true;  ///< embeddings times sqrt(d_model)
   PositionKind positions = PositionKind::sinusoidal;
-  double position_base = 10000;   ///< of the sinusoids
+  double position_base = 10000;   ///< of the sinusoids and of rotary positions
   index_t max_length = 1024;      ///< the longest sentence, in tokens
   PositionOptions position = {};  ///< what they are besides their kind
   DropoutRates dropout = {};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "attend/core/options.hpp"
@@ -9,6 +10,7 @@
 #include "attend/ops/arithmetic.hpp"
 #include "attend/ops/positions.hpp"
 #include "attend/ops/rearrange.hpp"
+#include "attend/ops/rotary.hpp"
 
 namespace attend::nn {
 
@@ -16,6 +18,8 @@ enum class PositionKind {
   sinusoidal,         ///< fixed sinusoids, sine and cosine side by side, as in the paper
   sinusoidal_halves,  ///< fixed sinusoids, all sines before all cosines, as in Marian
   learned,
+  rotary,              ///< queries and keys of self-attentions are turned, halves of a head by one another, as in Llama
+  rotary_interleaved,  ///< the same with columns side by side, as in the paper
   none
 };
 /// Whether it is added to the embeddings.
@@ -23,20 +27,28 @@ constexpr bool is_added(PositionKind kind) {
   using enum PositionKind;
   return kind == sinusoidal || kind == sinusoidal_halves || kind == learned;
 }
+constexpr bool is_rotary(PositionKind kind) { return kind == PositionKind::rotary || kind == PositionKind::rotary_interleaved; }
 constexpr auto names_of(PositionKind) {
   using enum PositionKind;
-  return std::to_array<Named<PositionKind>>(
-      {{sinusoidal, "sinusoidal"}, {sinusoidal_halves, "sinusoidal_halves"}, {learned, "learned"}, {none, "none"}});
+  return std::to_array<Named<PositionKind>>({{sinusoidal, "sinusoidal"},
+                                             {sinusoidal_halves, "sinusoidal_halves"},
+                                             {learned, "learned"},
+                                             {rotary, "rotary"},
+                                             {rotary_interleaved, "rotary_interleaved"},
+                                             {none, "none"}});
 }
 
 /// What positions are besides their kind.
 struct PositionOptions {
-  index_t offset = 0;  ///< rows of a learned table before that of place 0, as BART has 2; its length is that much more
+  index_t offset = 0;          ///< rows of a learned table before that of place 0, as BART has 2; its length is that much more
+  double rotary_fraction = 1;  ///< of a head's width, how many columns rotary positions turn, the first ones
 
   friend bool operator==(const PositionOptions&, const PositionOptions&) = default;
   template <class F>
   static void fields(F&& field) {
     field("offset", &PositionOptions::offset, between(0, 1 << 16), IfAbsent{index_t{0}}, Since{4});
+    field("rotary_fraction", &PositionOptions::rotary_fraction, Bounds{.least = 0, .most = 1, .above = true}, IfAbsent{1.0},
+          Since{4}, Flag{"Part of a head that rotary positions turn"});
   }
 };
 
@@ -48,12 +60,23 @@ struct AttentionPositionOptions {
   PositionOptions more = {};
   index_t heads = 1, d_k = 0;
   bool causal = false;
+
+  /// How many columns of a head rotary positions turn; 0 where that is no even number.
+  [[nodiscard]] index_t turned() const {
+    const double columns = more.rotary_fraction * static_cast<double>(d_k), whole = std::round(columns);
+    const auto count = static_cast<index_t>(whole);
+    return std::abs(columns - whole) < 1e-6 && count % 2 == 0 ? count : 0;
+  }
 };
 
 /// Throws ValueError, which begins with `stack`, where they do not fit together.
 inline void check(const AttentionPositionOptions& o, const char* stack) {
   check_value(o.more.offset == 0 || o.kind == PositionKind::learned, stack, "position.offset is ", o.more.offset,
               ", and only learned positions have one");
+  check_value(o.more.rotary_fraction == 1 || is_rotary(o.kind), stack, "position.rotary_fraction is ", o.more.rotary_fraction,
+              ", and positions are not rotary");
+  check_value(!is_rotary(o.kind) || o.turned() > 0, stack, "rotary positions turn ", o.more.rotary_fraction, " of ", o.d_k,
+              " columns of a head, expected an even number of them");
 }
 
 /// Adds to each row of a sentence what says where in the sentence it stands: fixed sinusoids or a learned table.
@@ -113,20 +136,31 @@ struct Positions {
 };
 
 /// What tells a self-attention where its rows stand, for kinds of positions that are not added to the embeddings; nothing, as it
-/// is at first, for the others. Layers may share one.
+/// is at first, for the others. Layers may share one. Source of rotary positions: Su et al. 2021.
 template <class T, Device D = Cpu>
 struct AttentionPositions {
   using value_type = T;
   using device_type = D;
   PositionKind kind = PositionKind::none;
+  RotaryOptions heads = {};    // of rotary positions: the queries' and the keys'
+  Tensor<Wide<T>, D> turns{};  // of rotary positions, [max_length, columns that turn]: see rotary_turns
 
   AttentionPositions() = default;
-  explicit AttentionPositions(const AttentionPositionOptions& o) : kind(is_added(o.kind) ? PositionKind::none : o.kind) {}
+  /// Throws ValueError where the options do not fit together.
+  explicit AttentionPositions(const AttentionPositionOptions& o) : kind(is_added(o.kind) ? PositionKind::none : o.kind) {
+    check(o, "AttentionPositions");
+    if (is_rotary(kind)) {
+      heads = {2 * o.heads, o.d_k, kind == PositionKind::rotary ? RotaryOrder::halves : RotaryOrder::interleaved};
+      turns = rotary_turns<Wide<T>>(o.max_length, o.turned(), o.base).template to<D>();
+    }
+  }
 
   /// What the other layers of a stack are to have too; null if each has its own.
   [[nodiscard]] const AttentionPositions* shared() const { return this; }
   /// The queries and keys of a packed projection as they are at these places.
-  [[nodiscard]] Var<T, D> placed(const Var<T, D>& qkv, const Places& /*places*/) const { return qkv; }
+  [[nodiscard]] Var<T, D> placed(const Var<T, D>& qkv, const Places& places) const {
+    return is_rotary(kind) ? rotary(qkv, turns, places, heads) : qkv;
+  }
   template <class F>
   void fields(F&& /*field*/) {}
 };

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attend/nn/transformer_options.hpp"
+
+/// The parts of a stack that can be chosen, each alone and some together: what has to hold for one of them has to for all.
+namespace test {
+
+struct StackPart {
+  std::string name;
+  void (*choose)(attend::nn::TransformerOptions&);
+};
+
+inline std::vector<StackPart> stack_parts() {
+  using attend::nn::PositionKind;
+  using O = attend::nn::TransformerOptions;
+  return {
+      {"rotary positions", [](O& o) { o.positions = PositionKind::rotary; }},
+      {"interleaved rotary positions of half a head, another base",
+       [](O& o) {
+         o.positions = PositionKind::rotary_interleaved;
+         o.position.rotary_fraction = 0.5, o.position_base = 50;
+       }},
+      {"learned positions with an offset", [](O& o) { o.positions = PositionKind::learned, o.position.offset = 2; }},
+  };
+}
+
+}  // namespace test
