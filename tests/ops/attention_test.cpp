@@ -38,6 +38,46 @@ TEST_CASE("attention agrees with differences: bias of each rank") {
         {operation::random({8, 8}), operation::random({7, 8}, 1), operation::random({7, 6}, 2), operation::random(bias, 3)});
 }
 
+TEST_CASE("attention agrees with differences: bias that goes by distance") {
+  for (const index_t width : {9, 13})
+    for (const bool causal : {false, true})
+      operation::check(
+          [=](const auto& in) {
+            using V = std::decay_t<decltype(in[0])>;
+            return attention(in[0], in[1], in[2], queries, keys,
+                             Options<V>{.heads = 2, .causal = causal, .distance_bias = in[3]});
+          },
+          {operation::random({8, 8}), operation::random({7, 8}, 1), operation::random({7, 6}, 2),
+           operation::random({2, width}, 3)});
+}
+
+TEST_CASE("attention: a bias that goes by distance is the matrix which has the same number along each diagonal") {
+  const auto by_distance = operation::random({2, 11}, 3);
+  const Tensor<double> matrix({2, 4, 5});
+  for (index_t h = 0; h < 2; ++h)
+    for (index_t i = 0; i < 4; ++i)
+      for (index_t j = 0; j < 5; ++j) matrix(h, i, j) = by_distance(h, 5 + j - i);
+  const Var<double> q(operation::random({8, 8})), k(operation::random({7, 8}, 1)), v(operation::random({7, 6}, 2));
+  AttentionWeights<double> weights;
+  const auto one =
+      attention(q, k, v, queries, keys, {.heads = 2, .weights = &weights, .distance_bias = Var<double>(by_distance)});
+  const auto other = attention(q, k, v, queries, keys, {.heads = 2, .bias = Var<double>(matrix)});
+  for (index_t i = 0; i < one.size(); ++i) CHECK(one.data()[i] == other.data()[i]);
+  CHECK(weights.matrix(0, 1).size() == 6);
+  const auto refuses = [&](const Shape& shape, const std::string& why) {
+    const Var<double> bias(operation::random(shape));
+    CHECK_THROWS_WITH(attention(q, k, v, queries, keys, {.heads = 2, .distance_bias = bias}),
+                      Catch::Matchers::ContainsSubstring(why));
+  };
+  refuses({2, 8}, "distance_bias has shape [2, 8], expected [2, an odd number from 9 on]");
+  refuses({2, 7}, "distance_bias has shape [2, 7]");
+  refuses({3, 9}, "distance_bias has shape [3, 9]");
+  refuses({1, 2, 9}, "distance_bias has shape [1, 2, 9]");
+  CHECK_THROWS_WITH(
+      attention(q, k, v, queries, keys, {.heads = 2, .bias = Var<double>(matrix), .distance_bias = Var<double>(by_distance)}),
+      Catch::Matchers::ContainsSubstring("a bias and a distance_bias"));
+}
+
 TEST_CASE("attention agrees with differences: packed, causal, with dropout") {
   operation::check(
       [](const auto& in) {

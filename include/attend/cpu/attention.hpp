@@ -240,7 +240,7 @@ void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const 
       const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
       const T* part = ds + nth(a.weight_offset, s) + h * queries * keys;
       for (index_t i = 0; i < queries; ++i) {
-        T* row = dbias + s * a.bias_sentence + h * a.bias_head + i * a.bias_query;
+        T* row = dbias + a.bias_origin + s * a.bias_sentence + h * a.bias_head + i * a.bias_query;
         for (index_t j = 0; j < keys; ++j) row[j] += part[i * keys + j];
       }
     }

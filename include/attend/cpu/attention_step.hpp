@@ -56,10 +56,10 @@ void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, 
   for (int v = 0; v < V; ++v) store<T>(out + v * width<T>, sum[v]);
 }
 
-/// weights[j] = softmax(scale * q . k_j) over n > 0 keys: k_j begins k_offset after keys[j]. keys [n + 3]; there is room for n
-/// rounded up to a multiple of `lanes` weights, those beyond n are 0.
+/// weights[j] = softmax(scale * q . k_j + bias[j]) over n > 0 keys: k_j begins k_offset after keys[j]; a null bias adds nothing.
+/// keys [n + 3]; there is room for n rounded up to a multiple of `lanes` weights, those beyond n are 0.
 template <class T>
-void key_weights(index_t n, index_t d_k, T scale, const T* q, const T* const* keys, index_t k_offset, T* weights) {
+void key_weights(index_t n, index_t d_k, T scale, const T* q, const T* const* keys, index_t k_offset, const T* bias, T* weights) {
   constexpr index_t W = width<T>;
   switch (d_k % W == 0 ? d_k / W : 0) {
     case 1:
@@ -77,6 +77,7 @@ void key_weights(index_t n, index_t d_k, T scale, const T* q, const T* const* ke
     default:
       key_scores<0>(n, d_k, scale, q, keys, k_offset, weights);
   }
+  for (index_t j = 0; bias && j < n; ++j) weights[j] += bias[j];
   // To the end of the lanes, with keys that weigh nothing: the rest of 13 one by one would take longer than all else here.
   const index_t whole = whole_lanes(n);
   std::fill(weights + n, weights + whole, -std::numeric_limits<T>::infinity());
@@ -86,14 +87,10 @@ void key_weights(index_t n, index_t d_k, T scale, const T* q, const T* const* ke
   for (index_t j = 0; j < whole; ++j) weights[j] *= inverse;
 }
 
-/// out = sum_j w_j v_j, w = softmax(scale * q . k_j), over n > 0 keys: k_j begins k_offset after keys[j], v_j v_offset after it.
-/// keys [n + 3]; weights, room to work in, [n rounded up to a multiple of `lanes`].
+/// out = sum_j w_j v_j, w = weights, over n keys: v_j begins v_offset after keys[j].
 template <class T>
-void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, const T* const* keys, index_t k_offset,
-                    index_t v_offset, T* weights, T* out) {
+void weigh_values(index_t n, index_t d_v, const T* weights, const T* const* keys, index_t v_offset, T* out) {
   constexpr index_t W = width<T>;
-  key_weights(n, d_k, scale, q, keys, k_offset, weights);
-
   index_t i = 0;
   for (; i + 4 * W <= d_v; i += 4 * W) weighted_rows<4>(n, weights, keys, v_offset + i, out + i);
   for (; i + 2 * W <= d_v; i += 2 * W) weighted_rows<2>(n, weights, keys, v_offset + i, out + i);
@@ -107,9 +104,10 @@ void attend_to_keys(index_t n, index_t d_k, index_t d_v, T scale, const T* q, co
 
 /// The heads of all rows in parallel. count(row): how many keys it has, no more than `most`; key(row, j): where key j's vector of
 /// all heads begins. v_offset leads from there to the value. Rows without keys get zeros.
+/// `bias`: as in kernels::StepBias.
 template <class T, class Count, class Key>
 void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, index_t most, index_t v_offset, Count&& count,
-                         Key&& key, Matrix<T> out) {
+                         Key&& key, const kernels::StepBias<T>& bias, Matrix<T> out) {
   const index_t heads_of_row = heads.count, d_k = heads.d_k, d_v = heads.d_v;
   const T scale = static_cast<T>(heads.scale);
   const index_t cost = std::max<index_t>(1, most * (d_k + d_v));
@@ -127,9 +125,11 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, inde
       if (n == 0) std::fill(to + first * d_v, to + last * d_v, T(0));
       for (index_t j = 0; j < n; ++j) keys[j] = key(row, j);
       if (n > 0) std::fill_n(keys + n, 3, keys[n - 1]);  // what completes the last four
-      for (index_t head = first; n > 0 && head < last; ++head)
-        attend_to_keys(n, d_k, d_v, scale, from + head * d_k, keys, head * d_k, v_offset + head * d_v, weight_room.data(),
-                       to + head * d_v);
+      for (index_t head = first; n > 0 && head < last; ++head) {
+        const T* const biases = bias.newest ? bias.newest + head * bias.head - (n - 1) : nullptr;
+        key_weights(n, d_k, scale, from + head * d_k, keys, head * d_k, biases, weight_room.data());
+        weigh_values(n, d_v, weight_room.data(), keys, v_offset + head * d_v, to + head * d_v);
+      }
       task += last - first;
     }
   });
@@ -140,7 +140,7 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, inde
 namespace attend::kernels {
 
 /// Masked self-attention of each row's newest token, over a cache that is never copied.
-///   out[r] = softmax(scale * q[r] . k) v over the rows of its steps, head by head.
+///   out[r] = softmax(scale * q[r] . k + bias) v over the rows of its steps, head by head.
 /// q [rows, heads * d_k], out [rows, heads * d_v].
 template <class T>
 void attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SlabRows<T>& keys, Matrix<T> out) {
@@ -150,7 +150,7 @@ void attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SlabRow
       [&](index_t row, index_t t) {
         return keys.slabs[t] + keys.table.data[row * keys.table.stride + t] * layout.stride + layout.k_offset;
       },
-      out);
+      keys.bias, out);
 }
 
 /// Cross-attention of each row's newest token: rows of one sentence share its keys. Where there are none the result is 0.
@@ -161,7 +161,7 @@ void cross_attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const S
   const index_t most = out.rows > 0 ? *std::max_element(keys.lengths, keys.lengths + out.rows) : 0;
   cpu::attention_step_rows(
       heads, q, most, layout.v_offset - layout.k_offset, [&](index_t row) { return keys.lengths[row]; },
-      [&](index_t row, index_t j) { return keys.data + (keys.begins[row] + j) * layout.stride + layout.k_offset; }, out);
+      [&](index_t row, index_t j) { return keys.data + (keys.begins[row] + j) * layout.stride + layout.k_offset; }, {}, out);
 }
 
 /// The weights of such a step, mean over the heads: weights[r, j] of the j-th of row r's keys, 0 beyond the last. weights [rows,
@@ -183,7 +183,8 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
         nth(vectors, j) = keys.data + (keys.begins[r] + std::min(j, n - 1)) * layout.stride + layout.k_offset;
       for (index_t head = 0; head < heads.count; ++head) {
         const index_t offset = head * heads.d_k;
-        cpu::key_weights(n, heads.d_k, scale, q.data + r * q.stride + offset, vectors.data(), offset, room.data());
+        cpu::key_weights(n, heads.d_k, scale, q.data + r * q.stride + offset, vectors.data(), offset,
+                         static_cast<const T*>(nullptr), room.data());
         for (index_t j = 0; j < n; ++j) to[j] += share * nth(room, j);
       }
     }

@@ -60,14 +60,15 @@ class SelfCache {
     store_pointer(D{}, static_cast<const T*>(slab), l.slabs.data() + l.count++);
   }
 
-  /// out[r] = softmax(scale * q[r] . keys) values over the prefix of row r, this step's token included, head by head.
+  /// out[r] = softmax(scale * q[r] . keys + bias) values over the prefix of row r, this step's token included, head by head.
   /// q [rows, heads * d_k], out [rows, heads * d_v]. Throws IndexError, ShapeError, Error before `append`.
-  void attend(index_t layer, double scale, const kernels::Matrix<const T>& q, const kernels::Matrix<T>& out) {
+  void attend(index_t layer, double scale, const kernels::Matrix<const T>& q, const kernels::Matrix<T>& out,
+              const kernels::StepBias<T>& bias = {}) {
     const Layer& l = checked(layer);
     if (l.count != steps_ || steps_ == 0) throw Error("SelfCache: layer ", layer, " attends before it has appended");
     check_rows("attend", q, heads_ * d_k_);
     check_rows("attend", kernels::Matrix<const T>(out), heads_ * d_v_);
-    const kernels::SlabRows<T> keys{l.slabs.data(), {width(), 0, heads_ * d_k_}, begun(table_)};
+    const kernels::SlabRows<T> keys{l.slabs.data(), {width(), 0, heads_ * d_k_}, begun(table_), bias};
     attention_step(D{}, {heads_, d_k_, d_v_, scale}, q, keys, out);
   }
 

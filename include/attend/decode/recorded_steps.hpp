@@ -80,7 +80,9 @@ struct RoomKeys {
     T* const slabs = nth(room.slabs, layer).data();
     const index_t q_width = a.heads * a.d_k;
     append_at(D{}, kernels::Matrix<const T>{qkv.data() + q_width, rows, room.width, qkv.dim(1)}, step, slabs, room.slab());
-    const kernels::RoomRows<T> keys{slabs, room.slab(), {room.width, 0, q_width}, as_rows(room.table)};
+    std::optional<Var<T, D>> bias;
+    const kernels::RoomRows<T> keys{
+        slabs, room.slab(), {room.width, 0, q_width}, as_rows(room.table), step_bias(a, room.size.steps, bias)};
     attention_step_at(D{}, {a.heads, a.d_k, a.d_v, a.scale()}, {qkv.data(), rows, q_width, qkv.dim(1)}, keys, step, as_rows(out));
     return Var<T, D>(out);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "attend/decode/cache.hpp"
@@ -7,6 +8,14 @@
 
 /// What the attentions of a decoder look at where it is read one row at a time, a token of each hypothesis.
 namespace attend::decode::detail {
+
+/// What a self-attention adds to the scores of up to `steps` keys, as the newest query has it: `bias` keeps its numbers.
+template <class T, Device D>
+kernels::StepBias<T> step_bias(const nn::MultiHeadAttention<T, D>& a, index_t steps, std::optional<Var<T, D>>& bias) {
+  bias = a.positions.distance_bias(steps);
+  if (!bias) return {};
+  return {bias->data() + bias->dim(1) / 2, bias->dim(1)};
+}
 
 /// The rows of the hypothesis so far, whose keys and values the steps before have left in a cache.
 template <class T, Device D>
@@ -20,7 +29,8 @@ struct CachedKeys {
     const Tensor<T, D> out({x.dim(0), a.heads * a.d_v});
     const index_t q_width = a.heads * a.d_k;
     cache.append(layer, {qkv.data() + q_width, x.dim(0), qkv.dim(1) - q_width, qkv.dim(1)});
-    cache.attend(layer, a.scale(), {qkv.data(), x.dim(0), q_width, qkv.dim(1)}, as_rows(out));
+    std::optional<Var<T, D>> bias;
+    cache.attend(layer, a.scale(), {qkv.data(), x.dim(0), q_width, qkv.dim(1)}, as_rows(out), step_bias(a, cache.steps(), bias));
     return Var<T, D>(out);
   }
 };

@@ -21,7 +21,9 @@ struct OwnKeys {
   template <class Attention>
   Var<T, D> attend(const Attention& a, const Var<T, D>& x) const {
     const auto qkv = a.project(x, Places{segments});
-    return self_attention(qkv, a.d_k, a.d_v, segments, a.options(causal, bias, weights));
+    auto how = a.options(causal, bias, weights);
+    a.positions.add_to(how, segments.longest());
+    return self_attention(qkv, a.d_k, a.d_v, segments, how);
   }
 };
 

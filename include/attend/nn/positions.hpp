@@ -8,6 +8,7 @@
 #include "attend/kernels/places.hpp"
 #include "attend/nn/init.hpp"
 #include "attend/ops/arithmetic.hpp"
+#include "attend/ops/attention.hpp"
 #include "attend/ops/positions.hpp"
 #include "attend/ops/rearrange.hpp"
 #include "attend/ops/rotary.hpp"
@@ -161,6 +162,10 @@ struct AttentionPositions {
   [[nodiscard]] Var<T, D> placed(const Var<T, D>& qkv, const Places& places) const {
     return is_rotary(kind) ? rotary(qkv, turns, places, heads) : qkv;
   }
+  /// What goes to the scores by distance, for sentences of up to `longest` rows; see attend::AttentionOptions.
+  [[nodiscard]] std::optional<Var<T, D>> distance_bias(index_t /*longest*/) const { return {}; }
+  /// The same for what is already added to the scores: adds it to a bias of any shape that an attention takes.
+  void add_to(AttentionOptions<T, D>& how, index_t longest) const { how.distance_bias = distance_bias(longest); }
   template <class F>
   void fields(F&& /*field*/) {}
 };

@@ -53,12 +53,14 @@ class AttentionWeights {
 template <class T, Device D = Cpu>
 struct AttentionOptions {
   index_t heads = 1;
-  bool causal = false;                        ///< query i sees keys 0 to i of its sentence
-  double scale = 0;                           ///< what q k^T is multiplied by; 0 stands for 1 / sqrt(d_k)
-  double dropout = 0;                         ///< the chance that a weight is dropped, in [0, 1)
-  std::optional<Var<T, D>> bias = {};         ///< added before the softmax: [queries, keys], [heads, queries, keys] or
-                                              ///< [sentences, heads, queries, keys], at least as large as the longest sentence
-  AttentionWeights<T, D>* weights = nullptr;  ///< if given, receives the weights (before dropout)
+  bool causal = false;                          ///< query i sees keys 0 to i of its sentence
+  double scale = 0;                             ///< what q k^T is multiplied by; 0 stands for 1 / sqrt(d_k)
+  double dropout = 0;                           ///< the chance that a weight is dropped, in [0, 1)
+  std::optional<Var<T, D>> bias = {};           ///< added before the softmax: [queries, keys], [heads, queries, keys] or
+                                                ///< [sentences, heads, queries, keys], at least as large as the longest sentence
+  AttentionWeights<T, D>* weights = nullptr;    ///< if given, receives the weights (before dropout)
+  std::optional<Var<T, D>> distance_bias = {};  ///< in the place of a bias: [heads, 2 n - 1], n at least the longest sentence;
+                                                ///< query i and key j get what stands in column n - 1 + j - i
 };
 
 namespace detail {
@@ -93,6 +95,16 @@ void set_bias_strides(AttentionLayout& a, const Shape& bias) {
   a.bias_sentence = bias.rank() == 4 ? bias[0] == 0 ? 0 : bias.size() / bias[0] : 0;
 }
 
+/// The same for a bias that goes by distance.
+template <class T, Device D>
+void set_distance_strides(AttentionLayout& a, const Shape& bias) {
+  const index_t longest = std::max(a.queries.longest(), a.keys.most_keys());
+  if (bias.rank() != 2 || bias[0] != a.heads || bias[1] % 2 == 0 || bias[1] < 2 * longest - 1)
+    throw ShapeError("attention: distance_bias has shape ", bias.text(), ", expected [", a.heads, ", an odd number from ",
+                     std::max<index_t>(1, 2 * longest - 1), " on]");
+  a.bias_origin = bias[1] / 2, a.bias_head = bias[1], a.bias_query = -1;
+}
+
 template <class T, Device D>
 Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Columns<T, D>& v, index_t d_k, index_t d_v,
                     const Segments& queries, const Segments& keys, const AttentionOptions<T, D>& options) {
@@ -108,11 +120,13 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
   a.scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(std::max<index_t>(1, d_k)));
   a.causal = options.causal;
   a.q_stride = q.stride(), a.k_stride = k.stride(), a.v_stride = v.stride(), a.out_stride = options.heads * d_v;
-  if (options.bias) set_bias_strides<T, D>(a, options.bias->shape());
+  check_value(!options.bias || !options.distance_bias, "attention", "there is a bias and a distance_bias; add them up");
+  const auto bias = options.bias ? options.bias : options.distance_bias;
+  if (options.bias) set_bias_strides<T, D>(a, bias->shape());
+  if (options.distance_bias) set_distance_strides<T, D>(a, bias->shape());
   if (options.dropout > 0) a.dropout = options.dropout, a.random = default_generator().next();
   const index_t size = a.lay_out_weights();
 
-  const auto bias = options.bias;
   std::vector<Var<T, D>> inputs{q.x, k.x, v.x};
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& x) { return x.requires_grad(); });
@@ -121,7 +135,9 @@ Var<T, D> attention(const Columns<T, D>& q, const Columns<T, D>& k, const Column
   Tensor<Wide<T>, D> rows;
   if (options.weights) weights = Tensor<T, D>({size});
   if (need) rows = Tensor<Wide<T>, D>({2, queries.rows() * options.heads});
-  const auto read = [=] { return kernels::AttentionInputs<T>{q.data(), k.data(), v.data(), bias ? bias->data() : nullptr}; };
+  const auto read = [=] {
+    return kernels::AttentionInputs<T>{q.data(), k.data(), v.data(), bias ? bias->data() + a.bias_origin : nullptr};
+  };
   attention_forward(D{}, a, read(), weights.data(), softmax_rows(rows), out.data());
   if (options.weights) *options.weights = AttentionWeights<T, D>(weights, a);
   return record(std::move(out), inputs, [=](const Tensor<T, D>& dout) {

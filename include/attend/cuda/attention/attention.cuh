@@ -10,6 +10,7 @@
 #include "attend/cuda/attention/attention_weights.cuh"
 #include "attend/cuda/device/launch.cuh"
 #include "attend/cuda/device/memory.cuh"
+#include "attend/cuda/rows/row.cuh"
 
 namespace attend::cuda {
 
@@ -46,6 +47,27 @@ __global__ void attention_bias_kernel(AttentionSizes<Wide<T>> a, int sentences, 
     }
     dbias[e] = static_cast<T>(sum);
   }
+}
+
+/// The same for a bias that goes by distance: a block for each of its elements, of `head` a head. A thread goes along the
+/// diagonals of every so-and-so-many-th sentence.
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    attention_distance_bias_kernel(AttentionSizes<Wide<T>> a, int sentences, index_t origin, const T* ds,
+                                   const index_t* weight_offset, Wide<T> keep, T* dbias) {
+  static __shared__ Wide<T> room[warp_threads];
+  const index_t head = blockIdx.x / a.bias_head, distance = blockIdx.x - head * a.bias_head - origin;
+  Wide<T> sum(0);
+  for (int s = static_cast<int>(threadIdx.x); s < sentences; s += block_threads) {
+    const index_t queries = a.queries.length[s], keys = a.keys.keys[s];
+    const T* const scores = ds + weight_offset[s] + head * queries * keys;
+    for (index_t i = distance < 0 ? -distance : 0; i < queries && i + distance < keys; ++i)
+      sum += static_cast<Wide<T>>(scores[i * keys + i + distance]);
+  }
+  sum = block_sum(sum, room);
+  if (threadIdx.x > 0) return;
+  T* const to = dbias + blockIdx.x;
+  *to = static_cast<T>(keep == Wide<T>(0) ? sum : static_cast<Wide<T>>(*to) + sum);
 }
 
 /// The forward on tensor cores; small tiles where all sentences are short.
@@ -143,13 +165,19 @@ void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const Att
 }
 
 /// dbias = keep * dbias + ds, added up over whatever the bias is shared by, in the order of the sentences. `size`: elements of
-/// dbias, which lie as the layout's strides say, each stride 0 or at least as far as what is inside it reaches.
+/// dbias, which lie as the layout's strides say, each stride 0 or at least as far as what is inside it reaches; or by distance.
 template <class T>
 void attention_backward_bias(Cuda, const AttentionLayout& a, index_t size, const T* ds, std::type_identity_t<Wide<T>> keep,
                              T* dbias) {
   if (size == 0) return;
   const auto offsets = cuda::weight_offsets(a);
   const auto sizes = cuda::attention_sizes<Wide<T>>(a, 0, 1);
+  if (a.bias_query < 0) {
+    cuda::launch("attention", cuda::attention_distance_bias_kernel<T>, static_cast<unsigned>(size), cuda::block_threads, 0, sizes,
+                 static_cast<int>(a.queries.count()), a.bias_origin, ds, static_cast<const index_t*>(offsets.data()), keep,
+                 dbias);
+    return;
+  }
   cuda::launch("attention", cuda::attention_bias_kernel<T>, cuda::blocks_for(size), cuda::block_threads, 0, sizes,
                static_cast<int>(a.queries.count()), size, ds, static_cast<const index_t*>(offsets.data()), keep, dbias);
 }

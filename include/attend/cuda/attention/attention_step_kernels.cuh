@@ -35,9 +35,10 @@ struct StepSizes {
   index_t q_stride, k_offset, v_offset;
   T* out;
   index_t out_stride;
+  kernels::StepBias<T> bias;
 
   StepSizes(const kernels::StepHeads& of, const kernels::Matrix<const T>& queries, const kernels::KeyValueLayout& keys,
-            const kernels::Matrix<T>& to)
+            const kernels::Matrix<T>& to, const kernels::StepBias<T>& added = {})
       : heads(static_cast<int>(of.count)),
         d_k(static_cast<int>(of.d_k)),
         d_v(static_cast<int>(of.d_v)),
@@ -47,7 +48,13 @@ struct StepSizes {
         k_offset(keys.k_offset),
         v_offset(keys.v_offset),
         out(to.data),
-        out_stride(to.stride) {}
+        out_stride(to.stride),
+        bias(added) {}
+
+  /// What is added to the score of key j of n.
+  __device__ Wide<T> bias_of(int head, int j, int n) const {
+    return bias.newest ? static_cast<Wide<T>>(bias.newest[head * bias.head + j - (n - 1)]) : Wide<T>(0);
+  }
 };
 
 /// Threads of a block.
@@ -107,14 +114,15 @@ __global__ void __launch_bounds__(step_threads) attention_step_kernel(StepSizes<
       }
 #pragma unroll
     for (int u = 0; u < at_once; ++u) {
-      const bool there = first + u * groups + group < n;
+      const int key = first + u * groups + group;
+      const bool there = key < n;
       W dot(0);
       if (there && in_k)
 #pragma unroll
         for (int i = 0; i < V; ++i) dot += q[i] * k[u][i];
 #pragma unroll
       for (int step = members / 2; step > 0; step /= 2) dot += __shfl_xor_sync(all_lanes, dot, step);
-      scores[u] = there ? dot : -infinity<W>();
+      scores[u] = there ? dot + sizes.bias_of(head, key, n) : -infinity<W>();
       most = scores[u] > most ? scores[u] : most;
     }
     own.rescale(most);
@@ -175,7 +183,7 @@ __global__ void __launch_bounds__(step_threads) attention_step_general_kernel(St
       for (int i = lane(); i < sizes.d_k; i += warp_threads)
         dot += sizes.scale * static_cast<W>(q[i]) * static_cast<W>(vector[k_begin + i]);
       dot = warp_sum(dot);
-      if (lane() == 0) weights[j] = dot, vectors[j] = vector;
+      if (lane() == 0) weights[j] = dot + sizes.bias_of(head, first + j, n), vectors[j] = vector;
     }
     __syncthreads();
     const W score = thread < count ? weights[thread] : -infinity<W>(), largest = block_max(score, room);
