@@ -23,6 +23,12 @@ inline std::vector<StackPart> stack_parts() {
          o.positions = PositionKind::rotary_interleaved;
          o.position.rotary_fraction = 0.5, o.position_base = 50;
        }},
+      {"relative positions, one table for all layers", [](O& o) { o.positions = PositionKind::relative; }},
+      {"relative positions of few buckets, a table for each layer",
+       [](O& o) {
+         o.positions = PositionKind::relative_each;
+         o.position.buckets = 6, o.position.max_distance = 20;
+       }},
       {"learned positions with an offset", [](O& o) { o.positions = PositionKind::learned, o.position.offset = 2; }},
   };
 }

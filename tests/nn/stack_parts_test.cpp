@@ -112,6 +112,11 @@ TEST_CASE("stack parts: what does not go together is refused by name") {
   refuses([](auto& o) { o.positions = PositionKind::rotary, o.position.rotary_fraction = 0; }, "rotary_fraction is 0");
   refuses([](auto& o) { o.positions = PositionKind::rotary, o.position.rotary_fraction = 1.5; }, "rotary_fraction is 1.5");
   refuses([](auto& o) { o.positions = PositionKind::rotary, o.position.offset = 2; }, "only learned positions have one");
+  refuses([](auto& o) { o.positions = PositionKind::relative, o.position.buckets = 1; }, "position.buckets is 1, expected 2");
+  refuses([](auto& o) { o.positions = PositionKind::relative, o.position.buckets = 3, o.causal = 0; },
+          "there are 3 buckets of distances, expected at least 4");
+  refuses([](auto& o) { o.positions = PositionKind::relative_each, o.position.max_distance = 16; }, "max_distance is 16");
+  refuses([](auto& o) { o.position.buckets = 16; }, "position.buckets is 16");
 }
 
 TEST_CASE("stack parts: a sentence beyond the positions of the model is an error") {

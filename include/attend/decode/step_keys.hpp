@@ -12,7 +12,7 @@ namespace attend::decode::detail {
 /// What a self-attention adds to the scores of up to `steps` keys, as the newest query has it: `bias` keeps its numbers.
 template <class T, Device D>
 kernels::StepBias<T> step_bias(const nn::MultiHeadAttention<T, D>& a, index_t steps, std::optional<Var<T, D>>& bias) {
-  bias = a.positions.distance_bias(steps);
+  bias = a.positions.distance_bias_within(steps);
   if (!bias) return {};
   return {bias->data() + bias->dim(1) / 2, bias->dim(1)};
 }

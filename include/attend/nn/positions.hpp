@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -7,6 +8,7 @@
 #include "attend/core/options.hpp"
 #include "attend/kernels/places.hpp"
 #include "attend/nn/init.hpp"
+#include "attend/nn/relative_bias.hpp"
 #include "attend/ops/arithmetic.hpp"
 #include "attend/ops/attention.hpp"
 #include "attend/ops/positions.hpp"
@@ -21,6 +23,8 @@ enum class PositionKind {
   learned,
   rotary,              ///< queries and keys of self-attentions are turned, halves of a head by one another, as in Llama
   rotary_interleaved,  ///< the same with columns side by side, as in the paper
+  relative,            ///< self-attentions add a number for each bucket of distances, the same in all layers, as T5
+  relative_each,       ///< the same with numbers of its own for each layer, as umT5
   none
 };
 /// Whether it is added to the embeddings.
@@ -29,6 +33,7 @@ constexpr bool is_added(PositionKind kind) {
   return kind == sinusoidal || kind == sinusoidal_halves || kind == learned;
 }
 constexpr bool is_rotary(PositionKind kind) { return kind == PositionKind::rotary || kind == PositionKind::rotary_interleaved; }
+constexpr bool is_relative(PositionKind kind) { return kind == PositionKind::relative || kind == PositionKind::relative_each; }
 constexpr auto names_of(PositionKind) {
   using enum PositionKind;
   return std::to_array<Named<PositionKind>>({{sinusoidal, "sinusoidal"},
@@ -36,6 +41,8 @@ constexpr auto names_of(PositionKind) {
                                              {learned, "learned"},
                                              {rotary, "rotary"},
                                              {rotary_interleaved, "rotary_interleaved"},
+                                             {relative, "relative"},
+                                             {relative_each, "relative_each"},
                                              {none, "none"}});
 }
 
@@ -44,12 +51,19 @@ struct PositionOptions {
   index_t offset = 0;          ///< rows of a learned table before that of place 0, as BART has 2; its length is that much more
   double rotary_fraction = 1;  ///< of a head's width, how many columns rotary positions turn, the first ones
 
+  index_t buckets = 32;        ///< of the distances of relative positions; where a token sees those behind it too, half for these
+  index_t max_distance = 128;  ///< from which on all distances are in one bucket
+
   friend bool operator==(const PositionOptions&, const PositionOptions&) = default;
   template <class F>
   static void fields(F&& field) {
     field("offset", &PositionOptions::offset, between(0, 1 << 16), IfAbsent{index_t{0}}, Since{4});
     field("rotary_fraction", &PositionOptions::rotary_fraction, Bounds{.least = 0, .most = 1, .above = true}, IfAbsent{1.0},
           Since{4}, Flag{"Part of a head that rotary positions turn"});
+    field("buckets", &PositionOptions::buckets, between(2, 1 << 16), IfAbsent{index_t{32}}, Since{4},
+          Flag{"Of distances, for relative positions", "--position-buckets"});
+    field("max_distance", &PositionOptions::max_distance, between(2, 1 << 28), IfAbsent{index_t{128}}, Since{4},
+          Flag{"From which on relative positions are one", "--position-max-distance"});
   }
 };
 
@@ -68,6 +82,7 @@ struct AttentionPositionOptions {
     const auto count = static_cast<index_t>(whole);
     return std::abs(columns - whole) < 1e-6 && count % 2 == 0 ? count : 0;
   }
+  [[nodiscard]] BucketOptions bucket_options() const { return {more.buckets, more.max_distance, causal}; }
 };
 
 /// Throws ValueError, which begins with `stack`, where they do not fit together.
@@ -78,6 +93,11 @@ inline void check(const AttentionPositionOptions& o, const char* stack) {
               ", and positions are not rotary");
   check_value(!is_rotary(o.kind) || o.turned() > 0, stack, "rotary positions turn ", o.more.rotary_fraction, " of ", o.d_k,
               " columns of a head, expected an even number of them");
+  const PositionOptions usual;
+  check_value((o.more.buckets == usual.buckets && o.more.max_distance == usual.max_distance) || is_relative(o.kind), stack,
+              "position.buckets is ", o.more.buckets, " and position.max_distance ", o.more.max_distance,
+              ", and positions are not relative");
+  if (is_relative(o.kind)) check(o.bucket_options(), stack);
 }
 
 /// Adds to each row of a sentence what says where in the sentence it stands: fixed sinusoids or a learned table.
@@ -143,7 +163,8 @@ struct AttentionPositions {
   using value_type = T;
   using device_type = D;
   PositionKind kind = PositionKind::none;
-  RotaryOptions heads = {};    // of rotary positions: the queries' and the keys'
+  RotaryOptions heads = {};  // of rotary positions: the queries' and the keys'
+  std::optional<RelativeBias<T, D>> relative_attention_bias = {};
   Tensor<Wide<T>, D> turns{};  // of rotary positions, [max_length, columns that turn]: see rotary_turns
 
   AttentionPositions() = default;
@@ -154,20 +175,35 @@ struct AttentionPositions {
       heads = {2 * o.heads, o.d_k, kind == PositionKind::rotary ? RotaryOrder::halves : RotaryOrder::interleaved};
       turns = rotary_turns<Wide<T>>(o.max_length, o.turned(), o.base).template to<D>();
     }
+    if (is_relative(kind)) relative_attention_bias.emplace(o.heads, o.max_length, o.bucket_options());
   }
 
   /// What the other layers of a stack are to have too; null if each has its own.
-  [[nodiscard]] const AttentionPositions* shared() const { return this; }
+  [[nodiscard]] const AttentionPositions* shared() const { return kind == PositionKind::relative_each ? nullptr : this; }
   /// The queries and keys of a packed projection as they are at these places.
   [[nodiscard]] Var<T, D> placed(const Var<T, D>& qkv, const Places& places) const {
     return is_rotary(kind) ? rotary(qkv, turns, places, heads) : qkv;
   }
   /// What goes to the scores by distance, for sentences of up to `longest` rows; see attend::AttentionOptions.
-  [[nodiscard]] std::optional<Var<T, D>> distance_bias(index_t /*longest*/) const { return {}; }
-  /// The same for what is already added to the scores: adds it to a bias of any shape that an attention takes.
-  void add_to(AttentionOptions<T, D>& how, index_t longest) const { how.distance_bias = distance_bias(longest); }
+  [[nodiscard]] std::optional<Var<T, D>> distance_bias(index_t longest) const {
+    if (!relative_attention_bias) return {};
+    return relative_attention_bias->by_distance(longest);
+  }
+  /// The same for as many rows as there is room for, of which no more will be used than there are positions.
+  [[nodiscard]] std::optional<Var<T, D>> distance_bias_within(index_t room) const {
+    return distance_bias(relative_attention_bias ? std::min(room, relative_attention_bias->max_length()) : room);
+  }
+  /// Has an attention add it to its scores, beside the bias that it may have already.
+  void add_to(AttentionOptions<T, D>& how, index_t longest) const {
+    if (!relative_attention_bias) return;
+    if (!how.bias) how.distance_bias = distance_bias(longest);
+    else if (how.bias->shape().rank() >= 2)
+      how.bias = add(*how.bias, relative_attention_bias->matrix(how.bias->dim(-2), how.bias->dim(-1)));
+  }
   template <class F>
-  void fields(F&& /*field*/) {}
+  void fields(F&& field) {
+    field("relative_attention_bias", relative_attention_bias);
+  }
 };
 
 }  // namespace attend::nn
