@@ -29,6 +29,13 @@ inline std::vector<StackPart> stack_parts() {
          o.positions = PositionKind::relative_each;
          o.position.buckets = 6, o.position.max_distance = 20;
        }},
+      {"a feed-forward gated by SiLU", [](O& o) { o.gated = true, o.activation = attend::Activation::silu; }},
+      {"a feed-forward gated by the approximate GELU, no biases anywhere",
+       [](O& o) {
+         o.gated = true, o.activation = attend::Activation::gelu_tanh, o.bias = false, o.head_bias = false;
+         o.norm.bias = false;
+       }},
+      {"no biases of linear layers", [](O& o) { o.bias = false; }},
       {"learned positions with an offset", [](O& o) { o.positions = PositionKind::learned, o.position.offset = 2; }},
   };
 }

@@ -49,6 +49,8 @@ inline std::vector<std::string> marian_obstacles(const nn::ModelOptions& o) {
     check(s->norm.bias, name + "'s norms have no bias");
     check(nn::is_added(s->positions) || s->positions == nn::PositionKind::none,
           name + "'s positions are " + name_of(s->positions) + ", expected such as are added to embeddings");
+    check(!s->gated, name + "'s feed-forwards are gated");
+    check(s->bias, name + "'s linear layers have no biases");
     check(s->position.offset == 0, name + "'s positions have an offset");
     check(s->d_model % s->heads == 0 && (s->d_k == 0 || s->d_k * s->heads == s->d_model),
           name + "'s heads are not d_model / heads wide");

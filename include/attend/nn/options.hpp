@@ -58,6 +58,8 @@ struct StackOptions {
   NormOptions norm = {};
   bool final_norm = false;      ///< a layer norm after the last layer
   bool attention_bias = true;   ///< biases of q, k and v
+  bool bias = true;             ///< without it no linear layer has one, those of q, k and v neither
+  bool gated = false;           ///< feed-forwards are gated: activation(gate_proj(x)) * fc1(x) goes to fc2
   bool scale_embedding = true;  ///< embeddings times sqrt(d_model)
   PositionKind positions = PositionKind::sinusoidal;
   double position_base = 10000;   ///< of the sinusoids and of rotary positions
@@ -85,6 +87,8 @@ struct StackOptions {
     field("norm", &O::norm);
     field("final_norm", &O::final_norm);
     field("attention_bias", &O::attention_bias);
+    field("bias", &O::bias, IfAbsent{true}, Since{4});
+    field("gated", &O::gated, IfAbsent{false}, Since{4});
     field("scale_embedding", &O::scale_embedding);
     field("positions", &O::positions);
     field("position_base", &O::position_base, more_than(0));
@@ -155,7 +159,8 @@ inline MultiHeadAttentionOptions attention_options(const StackOptions& o, bool c
           .d_k = o.d_k,
           .d_v = o.d_v,
           .d_memory = cross ? o.d_memory : 0,
-          .bias = o.attention_bias,
+          .bias = o.bias && o.attention_bias,
+          .out_bias = o.bias,
           .dropout = o.dropout.attention,
           .initial = {o.initialisation, place}};
 }

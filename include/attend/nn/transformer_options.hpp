@@ -45,6 +45,8 @@ struct TransformerOptions {
   NormOptions norm = {};
   bool final_norm = false;
   bool attention_bias = true;
+  bool bias = true;    ///< of linear layers; see StackOptions
+  bool gated = false;  ///< feed-forwards are gated
   bool scale_embedding = true;
   PositionKind positions = PositionKind::sinusoidal;
   double position_base = 10000;
@@ -70,6 +72,7 @@ struct TransformerOptions {
     field("attention_dropout", &O::attention_dropout, less_than_1(), Flag{"Dropout on attention weights"});
     field("activation_dropout", &O::activation_dropout, less_than_1(), Flag{"Dropout within the feed-forward"});
     field("activation", &O::activation, Flag{"Of the feed-forward"});
+    field("gated", &O::gated, Flag{"Feed-forwards with a gate, to which the activation goes"});
     field("norm_order", &O::norm_order, Flag{"Norm after each sublayer (post) or before it (pre, with a final norm)", "--norm"});
     field("norm", &O::norm);
     field("positions", &O::positions, Flag{"What tells the model where a token stands"});
@@ -132,6 +135,8 @@ inline ModelOptions model_options(const TransformerOptions& o) {
                      .norm = o.norm,
                      .final_norm = o.final_norm,
                      .attention_bias = o.attention_bias,
+                     .bias = o.bias,
+                     .gated = o.gated,
                      .scale_embedding = o.scale_embedding,
                      .positions = o.positions,
                      .position_base = o.position_base,
