@@ -37,6 +37,9 @@ inline std::vector<StackPart> stack_parts() {
        }},
       {"no biases of linear layers", [](O& o) { o.bias = false; }},
       {"learned positions with an offset", [](O& o) { o.positions = PositionKind::learned, o.position.offset = 2; }},
+      {"another scale of scores", [](O& o) { o.attention_scale = 1; }},
+      {"a norm on embeddings", [](O& o) { o.norm_embedding = true; }},
+      {"a tied head with a scale", [](O& o) { o.tie_head = true, o.scale_head = true, o.head_bias = false; }},
   };
 }
 

@@ -49,6 +49,8 @@ inline std::vector<std::string> marian_obstacles(const nn::ModelOptions& o) {
     check(s->norm.bias, name + "'s norms have no bias");
     check(nn::is_added(s->positions) || s->positions == nn::PositionKind::none,
           name + "'s positions are " + name_of(s->positions) + ", expected such as are added to embeddings");
+    check(s->attention_scale == 0, name + "'s attention scale is " + number_text(s->attention_scale));
+    check(!s->norm_embedding, name + " has a norm on its embeddings");
     check(!s->gated, name + "'s feed-forwards are gated");
     check(s->bias, name + "'s linear layers have no biases");
     check(s->position.offset == 0, name + "'s positions have an offset");
@@ -60,6 +62,7 @@ inline std::vector<std::string> marian_obstacles(const nn::ModelOptions& o) {
                                                     " and " + std::to_string(o.decoder.d_model));
   check(o.encoder.activation == o.decoder.activation, "encoder and decoder have other activations");
   check(o.encoder.scale_embedding == o.decoder.scale_embedding, "encoder and decoder scale their embeddings differently");
+  check(!o.scale_head, "what goes to the head is scaled");
   check(o.encoder.causal != 1, "the encoder sees no later tokens");
   check(o.decoder.causal != 0, "the decoder sees later tokens");
   const index_t longest = std::max(o.encoder.max_length, o.decoder.max_length);

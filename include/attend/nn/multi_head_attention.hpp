@@ -20,6 +20,7 @@ struct MultiHeadAttentionOptions {
   bool bias = true;      ///< of the q, k and v projections
   bool out_bias = true;
   double dropout = 0;          ///< on the attention weights
+  double scale = 0;            ///< what scores are multiplied by; 0 stands for 1 / sqrt(d_k)
   InitialValues initial = {};  ///< how the weights begin, and in which place of which stack this is
 };
 
@@ -40,6 +41,7 @@ struct MultiHeadAttention {
   std::optional<Var<T, D>> memory_bias;    // as many
   Linear<T, D> out_proj;                   // [d_model, heads * d_v]
   Dropout dropout;
+  double score_scale;                                 // 0 stands for 1 / sqrt(d_k)
   AttentionPositions<T, D> positions;                 // of a self-attention
   std::shared_ptr<const PackedWeights<T, D>> packed;  // as a Linear has it
 
@@ -50,7 +52,8 @@ struct MultiHeadAttention {
         d_v(o.d_v ? o.d_v : d_k),
         out_proj(heads * d_v, o.d_model,
                  {.bias = o.out_bias, .gain = o.initial.gain(MatrixRole::attention_out, heads * d_v, o.d_model)}),
-        dropout(make_dropout("attention dropout", o.dropout)) {
+        dropout(make_dropout("attention dropout", o.dropout)),
+        score_scale(o.scale) {
     check_value(d_v > 0 && o.d_memory >= 0, "MultiHeadAttention", "d_v and d_memory must be positive");
     const bool own_memory = o.d_memory != 0 && o.d_memory != o.d_model;
     const index_t q_rows = heads * d_k, kv_rows = heads * (d_k + d_v);
@@ -96,12 +99,13 @@ struct MultiHeadAttention {
     return linear_rows(memory, weight, bias, heads * d_k, heads * (d_k + d_v), packed.get());
   }
 
-  /// What scores are multiplied by, 1 / sqrt(d_k).
-  [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(d_k)); }
+  /// What scores are multiplied by, 1 / sqrt(d_k) where nothing else was said.
+  [[nodiscard]] double scale() const { return score_scale != 0 ? score_scale : 1 / std::sqrt(static_cast<double>(d_k)); }
   /// How its heads look.
   [[nodiscard]] AttentionOptions<T, D> options(bool causal, const std::optional<Var<T, D>>& scores_bias,
                                                AttentionWeights<T, D>* weights) const {
-    return {.heads = heads, .causal = causal, .dropout = rate(dropout), .bias = scores_bias, .weights = weights};
+    return {
+        .heads = heads, .causal = causal, .scale = scale(), .dropout = rate(dropout), .bias = scores_bias, .weights = weights};
   }
 
   template <class F>

@@ -60,6 +60,8 @@ struct StackOptions {
   bool attention_bias = true;   ///< biases of q, k and v
   bool bias = true;             ///< without it no linear layer has one, those of q, k and v neither
   bool gated = false;           ///< feed-forwards are gated: activation(gate_proj(x)) * fc1(x) goes to fc2
+  double attention_scale = 0;   ///< what scores are multiplied by, as 1 in T5; 0 stands for 1 / sqrt(d_k)
+  bool norm_embedding = false;  ///< a norm on embedding + position, as BART has it
   bool scale_embedding = true;  ///< embeddings times sqrt(d_model)
   PositionKind positions = PositionKind::sinusoidal;
   double position_base = 10000;   ///< of the sinusoids and of rotary positions
@@ -89,6 +91,8 @@ struct StackOptions {
     field("attention_bias", &O::attention_bias);
     field("bias", &O::bias, IfAbsent{true}, Since{4});
     field("gated", &O::gated, IfAbsent{false}, Since{4});
+    field("attention_scale", &O::attention_scale, at_least(0), IfAbsent{0.0}, Since{4});
+    field("norm_embedding", &O::norm_embedding, IfAbsent{false}, Since{4});
     field("scale_embedding", &O::scale_embedding);
     field("positions", &O::positions);
     field("position_base", &O::position_base, more_than(0));
@@ -162,6 +166,7 @@ inline MultiHeadAttentionOptions attention_options(const StackOptions& o, bool c
           .bias = o.bias && o.attention_bias,
           .out_bias = o.bias,
           .dropout = o.dropout.attention,
+          .scale = o.attention_scale,
           .initial = {o.initialisation, place}};
 }
 

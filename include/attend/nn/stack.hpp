@@ -144,7 +144,7 @@ struct Stack {
   std::optional<Embedding<T, D>> embed_tokens;
   Positions<T, D> positions;
   std::vector<Block<T, D>> layers;
-  std::optional<Norm<T, D>> layer_norm;
+  std::optional<Norm<T, D>> layernorm_embedding, layer_norm;
   Dropout embedding_dropout;
 
   /// Throws ValueError, which begins with the kind's name, where the options do not fit together.
@@ -157,6 +157,7 @@ struct Stack {
     layers.reserve(static_cast<std::size_t>(o.layers));
     for (index_t i = 0; i < o.layers; ++i)
       layers.emplace_back(o, kind, i, i > 0 ? layers.front().self_attn.positions.shared() : nullptr);
+    if (o.norm_embedding) layernorm_embedding.emplace(o.d_model, o.norm);
     if (o.final_norm) layer_norm.emplace(o.d_model, o.norm);
   }
 
@@ -181,7 +182,8 @@ struct Stack {
   /// What the first `count` layers leave.
   template <class Reading>
   ResidualStream<T, D> read_layers(const Var<T, D>& x, const Reading& reading, index_t count) const {
-    ResidualStream<T, D> stream{apply(embedding_dropout, positions(x, reading.places()))};
+    const auto placed = positions(x, reading.places());
+    ResidualStream<T, D> stream{apply(embedding_dropout, layernorm_embedding ? (*layernorm_embedding)(placed) : placed)};
     for (index_t i = 0; i < count; ++i) stream = nth(layers, i).read(std::move(stream), reading, i);
     return stream;
   }
@@ -189,6 +191,7 @@ struct Stack {
   void fields(F&& field) {
     field("embed_tokens", embed_tokens);
     field("embed_positions", positions);
+    field("layernorm_embedding", layernorm_embedding);
     field("layers", layers);
     field("layer_norm", layer_norm);
     field("embedding_dropout", embedding_dropout);

@@ -9,6 +9,7 @@ struct ModelOptions {
   StackOptions encoder, decoder;
   bool share_embeddings = false;  ///< encoder and decoder have one embedding
   bool tie_head = false;          ///< the head's matrix is the decoder's embedding
+  bool scale_head = false;        ///< what goes to the head is divided by sqrt(d_model), as T5 does it with a tied head
   bool head_bias = true;
   Output output = Output::logits;
 
@@ -18,6 +19,7 @@ struct ModelOptions {
     field("decoder", &ModelOptions::decoder);
     field("share_embeddings", &ModelOptions::share_embeddings);
     field("tie_head", &ModelOptions::tie_head);
+    field("scale_head", &ModelOptions::scale_head, IfAbsent{false}, Since{4});
     field("head_bias", &ModelOptions::head_bias);
     field("output", &ModelOptions::output);
   }
@@ -45,8 +47,10 @@ struct TransformerOptions {
   NormOptions norm = {};
   bool final_norm = false;
   bool attention_bias = true;
-  bool bias = true;    ///< of linear layers; see StackOptions
-  bool gated = false;  ///< feed-forwards are gated
+  bool bias = true;             ///< of linear layers; see StackOptions
+  bool gated = false;           ///< feed-forwards are gated
+  double attention_scale = 0;   ///< 0 stands for 1 / sqrt(d_k)
+  bool norm_embedding = false;  ///< a norm on embedding + position
   bool scale_embedding = true;
   PositionKind positions = PositionKind::sinusoidal;
   double position_base = 10000;
@@ -54,6 +58,7 @@ struct TransformerOptions {
   PositionOptions position = {};  ///< what they are besides their kind
   bool share_embeddings = false;
   bool tie_head = false;
+  bool scale_head = false;  ///< what goes to the head is divided by sqrt(d_model)
   bool head_bias = true;
   Output output = Output::logits;
   Initialisation initialisation = InitialValues{}.kind;  ///< how the weights begin
@@ -137,6 +142,8 @@ inline ModelOptions model_options(const TransformerOptions& o) {
                      .attention_bias = o.attention_bias,
                      .bias = o.bias,
                      .gated = o.gated,
+                     .attention_scale = o.attention_scale,
+                     .norm_embedding = o.norm_embedding,
                      .scale_embedding = o.scale_embedding,
                      .positions = o.positions,
                      .position_base = o.position_base,
@@ -158,6 +165,7 @@ inline ModelOptions model_options(const TransformerOptions& o) {
                                .decoder = side(o.target_vocabulary, o.decoder_layers, o.decoder_heads, o.decoder_d_ff),
                                .share_embeddings = o.share_embeddings,
                                .tie_head = o.tie_head,
+                               .scale_head = o.scale_head,
                                .head_bias = o.head_bias,
                                .output = o.output});
 }
