@@ -37,6 +37,15 @@ inline std::vector<StackPart> stack_parts() {
        }},
       {"no biases of linear layers", [](O& o) { o.bias = false; }},
       {"learned positions with an offset", [](O& o) { o.positions = PositionKind::learned, o.position.offset = 2; }},
+      {"half as many heads of keys and values", [](O& o) { o.kv_heads = o.heads / 2; }},
+      {"one head of keys and values, rotary positions, gate, root mean square norms, no biases",
+       [](O& o) {
+         o.kv_heads = 1, o.positions = PositionKind::rotary, o.gated = true, o.activation = attend::Activation::silu;
+         o.norm = {.kind = attend::NormKind::rms, .bias = false}, o.norm_order = attend::nn::NormOrder::pre, o.final_norm = true;
+         o.bias = false;
+       }},
+      {"one head of keys and values, relative positions, scores unscaled",
+       [](O& o) { o.kv_heads = 1, o.positions = PositionKind::relative, o.attention_scale = 1; }},
       {"another scale of scores", [](O& o) { o.attention_scale = 1; }},
       {"a norm on embeddings", [](O& o) { o.norm_embedding = true; }},
       {"a tied head with a scale", [](O& o) { o.tie_head = true, o.scale_head = true, o.head_bias = false; }},

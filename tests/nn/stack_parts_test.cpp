@@ -117,6 +117,10 @@ TEST_CASE("stack parts: what does not go together is refused by name") {
   refuses([](auto& o) { o.positions = PositionKind::relative, o.position.buckets = 3, o.causal = 0; },
           "there are 3 buckets of distances, expected at least 4");
   refuses([](auto& o) { o.positions = PositionKind::relative_each, o.position.max_distance = 16; }, "max_distance is 16");
+  refuses([](auto& o) { o.heads = 4, o.kv_heads = 3; }, "kv_heads is 3, no divisor of 4 heads");
+  refuses([](auto& o) { o.kv_heads = -1; }, "kv_heads is -1");
+  refuses([](auto& o) { o.kv_heads = 4; }, "kv_heads is 4, no divisor of 2 heads");
+  refuses([](auto& o) { o.attention_scale = -1; }, "attention_scale is -1");
   refuses([](auto& o) { o.position.buckets = 16; }, "position.buckets is 16");
 }
 

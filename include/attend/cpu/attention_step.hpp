@@ -127,8 +127,8 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, inde
       if (n > 0) std::fill_n(keys + n, 3, keys[n - 1]);  // what completes the last four
       for (index_t head = first; n > 0 && head < last; ++head) {
         const T* const biases = bias.newest ? bias.newest + head * bias.head - (n - 1) : nullptr;
-        key_weights(n, d_k, scale, from + head * d_k, keys, head * d_k, biases, weight_room.data());
-        weigh_values(n, d_v, weight_room.data(), keys, v_offset + head * d_v, to + head * d_v);
+        key_weights(n, d_k, scale, from + head * d_k, keys, head / heads.group * d_k, biases, weight_room.data());
+        weigh_values(n, d_v, weight_room.data(), keys, v_offset + head / heads.group * d_v, to + head * d_v);
       }
       task += last - first;
     }
@@ -183,7 +183,7 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
         nth(vectors, j) = keys.data + (keys.begins[r] + std::min(j, n - 1)) * layout.stride + layout.k_offset;
       for (index_t head = 0; head < heads.count; ++head) {
         const index_t offset = head * heads.d_k;
-        cpu::key_weights(n, heads.d_k, scale, q.data + r * q.stride + offset, vectors.data(), offset,
+        cpu::key_weights(n, heads.d_k, scale, q.data + r * q.stride + offset, vectors.data(), head / heads.group * heads.d_k,
                          static_cast<const T*>(nullptr), room.data());
         for (index_t j = 0; j < n; ++j) to[j] += share * nth(room, j);
       }

@@ -28,7 +28,7 @@ struct StepRoom {
   };
 
   Size size;
-  index_t width;                             // of a row of keys and values, heads * (d_k + d_v)
+  index_t width;                             // of a row of keys and values, kv_heads * (d_k + d_v)
   std::vector<Tensor<T, D>> slabs;           // of each layer, [steps, rows, width]
   std::vector<Tensor<T, D>> source;          // of each layer, [source rows, width]
   Tensor<std::int32_t, D> table, reordered;  // [rows, steps]: in which row of each slab a prefix went on
@@ -61,7 +61,7 @@ struct StepRoom {
   static index_t row_width(const nn::Transformer<T, D>& model) {
     check_value(!model.decoder.layers.empty(), "decoding", "the decoder has no layers");
     const auto& a = model.decoder.layers.front().self_attn;
-    return a.heads * (a.d_k + a.d_v);
+    return a.kv_heads * (a.d_k + a.d_v);
   }
 };
 
@@ -82,8 +82,8 @@ struct RoomKeys {
     append_at(D{}, kernels::Matrix<const T>{qkv.data() + q_width, rows, room.width, qkv.dim(1)}, step, slabs, room.slab());
     std::optional<Var<T, D>> bias;
     const kernels::RoomRows<T> keys{
-        slabs, room.slab(), {room.width, 0, q_width}, as_rows(room.table), step_bias(a, room.size.steps, bias)};
-    attention_step_at(D{}, {a.heads, a.d_k, a.d_v, a.scale()}, {qkv.data(), rows, q_width, qkv.dim(1)}, keys, step, as_rows(out));
+        slabs, room.slab(), {room.width, 0, a.kv_heads * a.d_k}, as_rows(room.table), step_bias(a, room.size.steps, bias)};
+    attention_step_at(D{}, a.step_heads(), {qkv.data(), rows, q_width, qkv.dim(1)}, keys, step, as_rows(out));
     return Var<T, D>(out);
   }
 };

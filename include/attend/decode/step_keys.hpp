@@ -38,7 +38,7 @@ struct CachedKeys {
 /// The source, whose keys and values were made before the first step.
 template <class T, Device D>
 struct SourceKeys {
-  const T* kv;  // [source rows, heads * (d_k + d_v)], those of all sources one after the other
+  const T* kv;  // [source rows, kv_heads * (d_k + d_v)], those of all sources one after the other
   index_t width;
   const index_t* first;          // of them, for each row,
   const index_t* count;          // and how many
@@ -49,8 +49,8 @@ struct SourceKeys {
     const auto q = a.project_q(x);
     const index_t rows = q.dim(0);
     const Tensor<T, D> out({rows, a.heads * a.d_v});
-    const kernels::StepHeads heads{a.heads, a.d_k, a.d_v, a.scale()};
-    const kernels::SourceRows<T> keys{kv, {width, 0, a.heads * a.d_k}, first, count};
+    const kernels::StepHeads heads = a.step_heads();
+    const kernels::SourceRows<T> keys{kv, {width, 0, a.kv_heads * a.d_k}, first, count};
     cross_attention_step(D{}, heads, as_rows(q.value()), keys, as_rows(out));
     if (attention)
       cross_attention_weights_step(D{}, heads, as_rows(q.value()), keys, kernels::Matrix<Wide<T>>{attention, rows, longest});
@@ -74,7 +74,7 @@ template <class T, Device D>
 SelfCache<T, D> empty_cache(const nn::Stack<T, D>& decoder, index_t rows) {
   const auto& o = decoder.options;
   const index_t d_k = o.d_k ? o.d_k : o.d_model / o.heads;
-  return SelfCache<T, D>(count_of(decoder.layers), rows, o.heads, d_k, o.d_v ? o.d_v : d_k);
+  return SelfCache<T, D>(count_of(decoder.layers), rows, o.heads, d_k, o.d_v ? o.d_v : d_k, o.kv_heads);
 }
 
 }  // namespace attend::decode::detail

@@ -10,10 +10,12 @@
 namespace attend {
 
 /// The sizes of an attention over a batch of sentences, and where its parts stand in memory.
-/// Head h of a row begins h * d_k (or d_v) elements into it; rows of q, k, v and out lie `*_stride` elements apart.
+/// Head h of a row begins h * d_k (or d_v) elements into it, of keys and values head h / group; rows of q, k, v and out lie
+/// `*_stride` elements apart.
 struct AttentionLayout {
   Segments queries, keys;
   index_t heads = 1, d_k = 0, d_v = 0;
+  index_t group = 1;  ///< how many heads of queries, one after the other, share a head of keys and values
   double scale = 1;
   bool causal = false;
   index_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0;

@@ -11,6 +11,7 @@ namespace attend::kernels {
 struct StepHeads {
   index_t count = 1, d_k = 0, d_v = 0;
   double scale = 1;
+  index_t group = 1;  ///< how many of them, one after the other, share a head of keys and values
 };
 
 /// Rows of keys and values, `stride` elements apart: the keys of all heads begin `k_offset` into a row, the values `v_offset`.

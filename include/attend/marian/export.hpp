@@ -51,6 +51,7 @@ inline std::vector<std::string> marian_obstacles(const nn::ModelOptions& o) {
           name + "'s positions are " + name_of(s->positions) + ", expected such as are added to embeddings");
     check(s->attention_scale == 0, name + "'s attention scale is " + number_text(s->attention_scale));
     check(!s->norm_embedding, name + " has a norm on its embeddings");
+    check(s->kv_heads == 0 || s->kv_heads == s->heads, name + "'s keys and values have fewer heads");
     check(!s->gated, name + "'s feed-forwards are gated");
     check(s->bias, name + "'s linear layers have no biases");
     check(s->position.offset == 0, name + "'s positions have an offset");

@@ -49,8 +49,9 @@ struct StackOptions {
   index_t vocabulary = 0;  ///< 0: the stack takes vectors and has no embedding
   index_t d_model = 512;
   index_t heads = 8;
-  index_t d_k = 0;  ///< width of a head; 0 stands for d_model / heads
-  index_t d_v = 0;  ///< width of a head's values; 0 stands for d_k
+  index_t kv_heads = 0;  ///< heads of keys and values, a divisor of `heads`, as many of which share each; 0 stands for `heads`
+  index_t d_k = 0;       ///< width of a head; 0 stands for d_model / heads
+  index_t d_v = 0;       ///< width of a head's values; 0 stands for d_k
   index_t d_ff = 2048;
   index_t layers = 6;
   Activation activation = Activation::relu;
@@ -80,6 +81,7 @@ struct StackOptions {
     field("vocabulary", &O::vocabulary, between(0, largest_size));
     field("d_model", &O::d_model, between(1, largest_size));
     field("heads", &O::heads, between(1, largest_size));
+    field("kv_heads", &O::kv_heads, between(0, largest_size), IfAbsent{index_t{0}}, Since{4});
     field("d_k", &O::d_k, between(0, largest_size));
     field("d_v", &O::d_v, between(0, largest_size));
     field("d_ff", &O::d_ff, between(1, largest_size));
@@ -135,6 +137,7 @@ inline AttentionPositionOptions attention_positions(const StackOptions& o) {
           .more = o.position,
           .heads = o.heads,
           .d_k = o.d_k ? o.d_k : o.d_model / o.heads,
+          .kv_heads = o.kv_heads ? o.kv_heads : o.heads,
           .causal = o.causal != 0};
 }
 
@@ -152,6 +155,8 @@ inline void check(const StackOptions& given, StackKind kind, const char* stack) 
               "the norm's sample_deviation is true, and a root mean square norm has none");
   check_value(o.d_k > 0 || o.d_model % o.heads == 0, stack, "d_model ", o.d_model, " is no multiple of ", o.heads,
               " heads; give d_k");
+  check_value(o.kv_heads == 0 || o.heads % o.kv_heads == 0, stack, "kv_heads is ", o.kv_heads, ", no divisor of ", o.heads,
+              " heads");
   check(detail::attention_positions(o), stack);
 }
 
@@ -166,6 +171,7 @@ inline MultiHeadAttentionOptions attention_options(const StackOptions& o, bool c
           .bias = o.bias && o.attention_bias,
           .out_bias = o.bias,
           .dropout = o.dropout.attention,
+          .kv_heads = o.kv_heads,
           .scale = o.attention_scale,
           .initial = {o.initialisation, place}};
 }

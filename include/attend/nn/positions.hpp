@@ -74,6 +74,7 @@ struct AttentionPositionOptions {
   double base = 10000;
   PositionOptions more = {};
   index_t heads = 1, d_k = 0;
+  index_t kv_heads = 1;
   bool causal = false;
 
   /// How many columns of a head rotary positions turn; 0 where that is no even number.
@@ -172,7 +173,7 @@ struct AttentionPositions {
   explicit AttentionPositions(const AttentionPositionOptions& o) : kind(is_added(o.kind) ? PositionKind::none : o.kind) {
     check(o, "AttentionPositions");
     if (is_rotary(kind)) {
-      heads = {2 * o.heads, o.d_k, kind == PositionKind::rotary ? RotaryOrder::halves : RotaryOrder::interleaved};
+      heads = {o.heads + o.kv_heads, o.d_k, kind == PositionKind::rotary ? RotaryOrder::halves : RotaryOrder::interleaved};
       turns = rotary_turns<Wide<T>>(o.max_length, o.turned(), o.base).template to<D>();
     }
     if (is_relative(kind)) relative_attention_bias.emplace(o.heads, o.max_length, o.bucket_options());

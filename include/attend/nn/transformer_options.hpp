@@ -32,9 +32,10 @@ struct TransformerOptions {
   index_t target_vocabulary = 0;  ///< 0 stands for `vocabulary`
   index_t d_model = 512;
   index_t heads = 8;
-  index_t d_k = 0;   ///< 0 stands for d_model / heads
-  index_t d_v = 0;   ///< 0 stands for d_k
-  index_t d_ff = 0;  ///< 0 stands for 4 * d_model
+  index_t kv_heads = 0;  ///< of keys and values; 0 stands for `heads`
+  index_t d_k = 0;       ///< 0 stands for d_model / heads
+  index_t d_v = 0;       ///< 0 stands for d_k
+  index_t d_ff = 0;      ///< 0 stands for 4 * d_model
   index_t layers = 6;
   index_t encoder_layers = -1, decoder_layers = -1;  ///< -1 stands for `layers`
   index_t encoder_heads = 0, decoder_heads = 0;      ///< 0 stands for `heads`
@@ -69,6 +70,8 @@ struct TransformerOptions {
     using O = TransformerOptions;
     field("d_model", &O::d_model, Flag{.text = "Width of the model", .within = between(1, 65536)});
     field("heads", &O::heads, Flag{.text = "Attention heads, a divisor of the width", .within = between(1, 4096)});
+    field("kv_heads", &O::kv_heads, Except{0},
+          Flag{.text = "Heads of keys and values, a divisor of the heads", .within = between(1, 4096)});
     field("layers", &O::layers, Flag{.text = "Layers of encoder and decoder each", .within = between(1, 1000)});
     field("encoder_layers", &O::encoder_layers, Flag{.text = "Layers of the encoder", .within = between(1, 1000)});
     field("decoder_layers", &O::decoder_layers, Flag{.text = "Layers of the decoder", .within = between(1, 1000)});
@@ -131,6 +134,7 @@ inline ModelOptions resolved(ModelOptions o) {
 inline ModelOptions model_options(const TransformerOptions& o) {
   StackOptions stack{.d_model = o.d_model,
                      .heads = o.heads,
+                     .kv_heads = o.kv_heads,
                      .d_k = o.d_k,
                      .d_v = o.d_v,
                      .d_ff = o.d_ff ? o.d_ff : 4 * o.d_model,

@@ -14,11 +14,11 @@
 
 namespace attend::cuda {
 
-/// The grid of the kernels for any width: `width` columns, 64 a block.
+/// The grid of the kernels for any width: `width` columns, 64 a block, of so many heads.
 template <class W>
-dim3 general_grid(const AttentionLayout& a, const AttentionSizes<W>& sizes, index_t width) {
+dim3 general_grid(const AttentionLayout& a, const AttentionSizes<W>& sizes, index_t width, index_t heads) {
   const index_t columns = std::max<index_t>(1, (width + general_columns - 1) / general_columns);
-  return dim3(attention_blocks(a, sizes), static_cast<unsigned>(columns));
+  return dim3(attention_blocks(a, sizes, heads), static_cast<unsigned>(columns));
 }
 
 /// See `attention_backward_bias`. One thread an element: no two add to the same. An element that sentences, heads or queries
@@ -129,8 +129,8 @@ void attention_forward(Cuda, const AttentionLayout& a, const AttentionInputs<T>&
   cuda::Buffer<index_t> offsets;
   if (weights) offsets = cuda::weight_offsets(a);
   const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.queries.longest(), cuda::general_tile);
-  cuda::launch("attention", cuda::attention_forward_general<T>, cuda::general_grid(a, sizes, a.d_v), cuda::general_threads, 0,
-               sizes, q, k, v, bias, weights, offsets.data(), rows, out);
+  cuda::launch("attention", cuda::attention_forward_general<T>, cuda::general_grid(a, sizes, a.d_v, a.heads),
+               cuda::general_threads, 0, sizes, q, k, v, bias, weights, offsets.data(), rows, out);
 }
 
 /// dv = dropout(weights)^T dout,  ds = weights * (dw - sum(dw * weights)) with dw = dropout(dout v^T),
@@ -143,7 +143,7 @@ void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const Att
   T *const dq = gradients.q, *const dk = gradients.k, *const dv = gradients.v, *const ds_out = gradients.scores;
   if (a.queries.count() == 0 || a.heads == 0) return;
   if constexpr (std::is_same_v<T, bfloat16>)
-    if (!ds_out && cuda::fits_tiles(a, dout, q, k, v, dq, dk, dv)) {
+    if (!ds_out && a.group == 1 && cuda::fits_tiles(a, dout, q, k, v, dq, dk, dv)) {
       cuda::attention_backward_on_tensor_cores(a, {dout, q, k, v, bias, rows}, dq, dk, dv);
       return;
     }
@@ -153,14 +153,14 @@ void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const Att
   if ((dq || dk || ds_out) && a.queries.longest() > 0) {
     deltas = cuda::Buffer<Wide<T>>(a.queries.rows() * a.heads);
     const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.queries.longest(), cuda::general_tile);
-    cuda::launch("attention", cuda::attention_backward_queries<T>, cuda::general_grid(a, sizes, dq ? a.d_k : 0),
+    cuda::launch("attention", cuda::attention_backward_queries<T>, cuda::general_grid(a, sizes, dq ? a.d_k : 0, a.heads),
                  cuda::general_threads, 0, sizes, dout, q, k, v, bias, rows, deltas.data(), dq, ds_out, offsets.data());
   }
   if ((dk || dv) && a.keys.most_keys() > 0) {
     const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.keys.most_keys(), cuda::general_tile);
     cuda::launch("attention", cuda::attention_backward_keys<T>,
-                 cuda::general_grid(a, sizes, std::max(dk ? a.d_k : 0, dv ? a.d_v : 0)), cuda::general_threads, 0, sizes, dout, q,
-                 k, v, bias, rows, static_cast<const Wide<T>*>(deltas.data()), dk, dv);
+                 cuda::general_grid(a, sizes, std::max(dk ? a.d_k : 0, dv ? a.d_v : 0), a.heads / a.group), cuda::general_threads,
+                 0, sizes, dout, q, k, v, bias, rows, static_cast<const Wide<T>*>(deltas.data()), dk, dv);
   }
 }
 

@@ -29,7 +29,7 @@ struct SourceKeys {
 /// The sizes of an attention step; strides and offsets in elements.
 template <class T>
 struct StepSizes {
-  int heads, d_k, d_v;
+  int heads, group, d_k, d_v;
   Wide<T> scale;
   const T* q;
   index_t q_stride, k_offset, v_offset;
@@ -40,6 +40,7 @@ struct StepSizes {
   StepSizes(const kernels::StepHeads& of, const kernels::Matrix<const T>& queries, const kernels::KeyValueLayout& keys,
             const kernels::Matrix<T>& to, const kernels::StepBias<T>& added = {})
       : heads(static_cast<int>(of.count)),
+        group(static_cast<int>(of.group)),
         d_k(static_cast<int>(of.d_k)),
         d_v(static_cast<int>(of.d_v)),
         scale(static_cast<Wide<T>>(of.scale)),
@@ -95,7 +96,8 @@ __global__ void __launch_bounds__(step_threads) attention_step_kernel(StepSizes<
   const int head = static_cast<int>(blockIdx.x % sizes.heads), n = keys.count(row);
   const int column = lane() % members * V, group = static_cast<int>(threadIdx.x) / members;
   const bool in_k = column < sizes.d_k, in_v = column < sizes.d_v;
-  const index_t k_begin = sizes.k_offset + head * sizes.d_k + column, v_begin = sizes.v_offset + head * sizes.d_v + column;
+  const index_t k_begin = sizes.k_offset + head / sizes.group * sizes.d_k + column,
+                v_begin = sizes.v_offset + head / sizes.group * sizes.d_v + column;
   W q[V] = {};
   if (in_k) load_wide<V>(sizes.q + row * sizes.q_stride + head * sizes.d_k + column, q);
 #pragma unroll
@@ -171,7 +173,8 @@ __global__ void __launch_bounds__(step_threads) attention_step_general_kernel(St
   W* const sums = dynamic_shared<W>();  // [d_v], each of them one thread's
   const index_t row = blockIdx.x / sizes.heads;
   const int head = static_cast<int>(blockIdx.x % sizes.heads), n = keys.count(row), thread = static_cast<int>(threadIdx.x);
-  const index_t k_begin = sizes.k_offset + head * sizes.d_k, v_begin = sizes.v_offset + head * sizes.d_v;
+  const index_t k_begin = sizes.k_offset + head / sizes.group * sizes.d_k,
+                v_begin = sizes.v_offset + head / sizes.group * sizes.d_v;
   const T* const q = sizes.q + row * sizes.q_stride + head * sizes.d_k;
   for (int c = thread; c < sizes.d_v; c += step_threads) sums[c] = W(0);
   Weighted<W, 1> all;
@@ -218,7 +221,7 @@ __global__ void __launch_bounds__(step_threads)
   __syncthreads();
   for (int head = 0; head < sizes.heads; ++head) {
     const T* const q = sizes.q + row * sizes.q_stride + head * sizes.d_k;
-    const index_t k_begin = sizes.k_offset + head * sizes.d_k;
+    const index_t k_begin = sizes.k_offset + head / sizes.group * sizes.d_k;
     const auto score = [&](int j) {
       const T* const vector = keys.at(row, j) + k_begin;
       W dot(0);
