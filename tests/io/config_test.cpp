@@ -96,8 +96,7 @@ TEST_CASE("config: every name of every choice") {
     o.encoder.activation = f;
     CHECK(again().encoder.activation == f);
   }
-  for (const auto kind :
-       {nn::PositionKind::sinusoidal, nn::PositionKind::sinusoidal_halves, nn::PositionKind::learned, nn::PositionKind::none}) {
+  for (const auto& [kind, name] : names_of(nn::PositionKind())) {
     o.decoder.positions = kind;
     CHECK(again().decoder.positions == kind);
   }
@@ -171,8 +170,21 @@ TEST_CASE("config: options that older programs would read past make a version th
     return json["version"].template get<int>();
   };
   CHECK(version([](nn::ModelOptions&) {}) == 1);
-  CHECK(version([](nn::ModelOptions& m) { m.decoder.positions = nn::PositionKind::learned, m.decoder.position.offset = 2; }) ==
-        4);
+  using nn::PositionKind;
+  const std::vector<void (*)(nn::ModelOptions&)> newer{
+      [](nn::ModelOptions& m) { m.decoder.positions = PositionKind::learned, m.decoder.position.offset = 2; },
+      [](nn::ModelOptions& m) {
+        m.encoder.positions = PositionKind::rotary, m.encoder.d_k = 4, m.encoder.position.rotary_fraction = 0.5;
+      },
+      [](nn::ModelOptions& m) { m.encoder.positions = PositionKind::relative, m.encoder.position.buckets = 16; },
+      [](nn::ModelOptions& m) { m.encoder.positions = PositionKind::relative_each, m.encoder.position.max_distance = 200; },
+      [](nn::ModelOptions& m) { m.decoder.kv_heads = 1; },
+      [](nn::ModelOptions& m) { m.decoder.gated = true; },
+      [](nn::ModelOptions& m) { m.decoder.bias = false; },
+      [](nn::ModelOptions& m) { m.encoder.attention_scale = 1; },
+      [](nn::ModelOptions& m) { m.encoder.norm_embedding = true; },
+      [](nn::ModelOptions& m) { m.scale_head = true; }};
+  for (const auto change : newer) CHECK(version(change) == 4);
 }
 
 TEST_CASE("config: a model saved before there was a choice of initial values began as xavier") {
