@@ -31,6 +31,7 @@
 #include "attend/cuda/elements/positions.cuh"
 #include "attend/cuda/elements/rearrange.cuh"
 #include "attend/cuda/elements/reduce.cuh"
+#include "attend/cuda/elements/rotary.cuh"
 #include "attend/cuda/optim/muon.cuh"
 #include "attend/cuda/optim/optimizer.cuh"
 #include "attend/cuda/products/gemm.cuh"

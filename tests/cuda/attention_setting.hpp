@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -18,7 +19,7 @@ struct Setting {
   Segments queries, keys;
   index_t heads = 2, d_k = 5, d_v = 3;
   bool causal = false;
-  int bias_rank = 0;
+  int bias_rank = 0;  // 1: one that goes by distance
   double dropout = 0, scale = 0.4;
   index_t before = 1, after = 2;  // columns of each matrix that are not its heads'
   bool keep_weights = true, want_q = true, want_k = true, want_v = true, hide_some = false;
@@ -40,6 +41,7 @@ struct Inputs {
         v(matrix<T>(s, s.keys.rows(), s.heads * s.d_v, 3)),
         dout(matrix<T>(s, s.queries.rows(), s.heads * s.d_v, 4)) {
     const index_t rows = s.queries.longest() + 1, columns = s.keys.most_keys() + 2;  // room that no sentence needs
+    if (s.bias_rank == 1) bias = device::converted<T>(device::random<float>({s.heads, 2 * std::max(rows, columns) - 1}, 5));
     if (s.bias_rank == 2) bias = device::converted<T>(device::random<float>({rows, columns}, 5));
     if (s.bias_rank == 3) bias = device::converted<T>(device::random<float>({s.heads, rows, columns}, 5));
     if (s.bias_rank == 4) bias = device::converted<T>(device::random<float>({s.queries.count(), s.heads, rows, columns}, 5));
@@ -70,7 +72,8 @@ Results<T, D> run(const Setting& s, const Inputs<T>& inputs) {
   a.scale = s.scale, a.causal = s.causal, a.dropout = s.dropout, a.random = {11, 5};
   a.q_stride = inputs.q.dim(1), a.k_stride = inputs.k.dim(1), a.v_stride = inputs.v.dim(1), a.out_stride = inputs.dout.dim(1);
   const Shape& b = inputs.bias.shape();
-  if (s.bias_rank > 0) a.bias_query = b[-1];
+  if (s.bias_rank == 1) a.bias_query = -1, a.bias_head = b[-1], a.bias_origin = b[-1] / 2;
+  if (s.bias_rank > 1) a.bias_query = b[-1];
   if (s.bias_rank > 2) a.bias_head = b[-1] * b[-2];
   if (s.bias_rank > 3) a.bias_sentence = b[-1] * b[-2] * b[-3];
   const index_t size = a.lay_out_weights();
@@ -88,7 +91,7 @@ Results<T, D> run(const Setting& s, const Inputs<T>& inputs) {
                   Tensor<T, D>(b, T(2)),
                   Tensor<Wide<T>, D>({2, s.queries.rows() * s.heads}, Wide<T>(7))};
   const SoftmaxRows<Wide<T>> rows{r.rows.data(), r.rows.data() + r.rows.dim(1)};
-  const T* biases = s.bias_rank > 0 ? bias.data() : nullptr;
+  const T* biases = s.bias_rank > 0 ? bias.data() + a.bias_origin : nullptr;
   T* weights = s.keep_weights ? r.weights.data() : nullptr;
   T* ds = s.keep_weights ? r.ds.data() : nullptr;
   const auto heads_of = [&](const auto& x) { return x.empty() ? x.data() : x.data() + s.before; };

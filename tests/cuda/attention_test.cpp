@@ -48,6 +48,14 @@ TEMPLATE_TEST_CASE("cuda: attention with a bias that is shared, or not", "", flo
   }
 }
 
+TEMPLATE_TEST_CASE("cuda: attention with a bias that goes by distance", "", float, double, bfloat16) {
+  if (!device::present()) return;
+  for (const bool causal : {false, true}) {
+    compare<TestType>({some(), other(), 2, 5, 3, causal, 1});
+    compare<TestType>({some(), some(), 3, 5, 3, causal, 1, 0.1});
+  }
+}
+
 TEMPLATE_TEST_CASE("cuda: attention drops the weights that the CPU drops", "", float, double, bfloat16) {
   if (!device::present()) return;
   compare<TestType>({some(), some(), 2, 5, 3, false, 0, 0.5});

@@ -62,6 +62,16 @@ TEST_CASE("cuda: attention of bfloat16 on tensor cores with a bias that hides ke
     }
 }
 
+TEST_CASE("cuda: attention of bfloat16 on tensor cores with a bias that goes by distance") {
+  if (!device::present()) return;
+  for (const index_t rows : {30, 60, 200})
+    for (const bool causal : {false, true}) {
+      Setting s = packs(Segments::ragged({rows, 31}), Segments::ragged({rows, 50}), 2, 32, 32);
+      s.causal = causal, s.bias_rank = 1;
+      compare<bfloat16>(s);
+    }
+}
+
 TEST_CASE("cuda: attention of bfloat16 on tensor cores computes the gradients that are wanted") {
   if (!device::present()) return;
   for (const bool is_long : {false, true})

@@ -35,6 +35,7 @@ TEMPLATE_TEST_CASE("cuda: attention_step is the processor's", "[cuda]", float, d
     for (const index_t steps : {0, 1, 3, 130})
       for (const index_t gap : {0, 16, 3}) {  // 3: no row begins on a multiple of 16 bytes
         if (steps == 130 && gap == 16) continue;
+        const bool biased = gap != 16;
         const index_t rows = 3, slab_rows = 5, kv = c.heads * (c.d_k + c.d_v) + gap, q_width = c.heads * c.d_k + gap,
                       out_width = c.heads * c.d_v + gap;
         INFO(c.heads << " heads of " << c.d_k << " and " << c.d_v << ", " << steps << " steps, gap " << gap);
@@ -42,6 +43,8 @@ TEMPLATE_TEST_CASE("cuda: attention_step is the processor's", "[cuda]", float, d
         const kernels::KeyValueLayout layout{kv, 0, c.heads * c.d_k};
         const auto q = device::representable<T>({rows, q_width}, 1);
         const auto slabs = device::representable<T>({steps, slab_rows, kv}, 2);
+        const auto bias = device::representable<T>({c.heads, steps + 3}, 3);  // the newest key's in column `steps`
+        const kernels::StepBias<W> added{biased ? bias.data() + steps : nullptr, steps + 3};
         const Tensor<std::int32_t> table({rows, steps + 2});
         for (index_t i = 0; i < table.size(); ++i) table.data()[i] = static_cast<std::int32_t>((7 * i + i / 3) % slab_rows);
         std::vector<const W*> places;
@@ -51,16 +54,19 @@ TEMPLATE_TEST_CASE("cuda: attention_step is the processor's", "[cuda]", float, d
         if (steps == 0) std::fill(out.data(), out.data() + out.size(), W(0));
         else
           attention_step<W>(Cpu{}, heads, {q.data(), rows, q_width - gap, q_width},
-                            {places.data(), layout, {table.data(), rows, steps, steps + 2}}, as_rows(out));
+                            {places.data(), layout, {table.data(), rows, steps, steps + 2}, added}, as_rows(out));
 
         const auto device_q = device::upload<T>(q), device_slabs = device::upload<T>(slabs);
         const auto device_table = device::upload<std::int32_t>(table);
+        const auto device_bias = device::upload<T>(bias);
+        const kernels::StepBias<T> device_added{biased ? device_bias.data() + steps : nullptr, steps + 3};
         const Tensor<const T*, Cuda> device_places({steps + 1});
         for (index_t t = 0; t < steps; ++t)
           store_pointer(Cuda{}, static_cast<const T*>(device_slabs.data() + t * slab_rows * kv), device_places.data() + t);
         const auto got = device::upload<T>(Tensor<W>({rows, out_width}, steps == 0 ? nothing[0] : W(5)));
         attention_step<T>(Cuda{}, heads, {device_q.data(), rows, q_width - gap, q_width},
-                          {device_places.data(), layout, {device_table.data(), rows, steps, steps + 2}}, as_rows(got));
+                          {device_places.data(), layout, {device_table.data(), rows, steps, steps + 2}, device_added},
+                          as_rows(got));
         REQUIRE(device::difference(got, out) == "");
       }
 }

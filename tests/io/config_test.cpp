@@ -96,8 +96,7 @@ TEST_CASE("config: every name of every choice") {
     o.encoder.activation = f;
     CHECK(again().encoder.activation == f);
   }
-  for (const auto kind :
-       {nn::PositionKind::sinusoidal, nn::PositionKind::sinusoidal_halves, nn::PositionKind::learned, nn::PositionKind::none}) {
+  for (const auto& [kind, name] : names_of(nn::PositionKind())) {
     o.decoder.positions = kind;
     CHECK(again().decoder.positions == kind);
   }
@@ -160,6 +159,34 @@ TEST_CASE("config: norms that older programs would take for others have a versio
   CHECK_FALSE(again.encoder.norm.bias);
 }
 
+TEST_CASE("config: options that older programs would read past make a version that they refuse, and only where they are used") {
+  auto o = nn::model_options({.vocabulary = 5, .d_model = 4, .heads = 2});
+  CHECK_FALSE(io::to_json(o)["decoder"].contains("position"));
+  const auto version = [&](auto change) {
+    auto changed = o;
+    change(changed);
+    const auto json = io::to_json(changed);
+    CHECK(io::to_json(io::model_options_from(json, "config.json")) == json);
+    return json["version"].template get<int>();
+  };
+  CHECK(version([](nn::ModelOptions&) {}) == 1);
+  using nn::PositionKind;
+  const std::vector<void (*)(nn::ModelOptions&)> newer{
+      [](nn::ModelOptions& m) { m.decoder.positions = PositionKind::learned, m.decoder.position.offset = 2; },
+      [](nn::ModelOptions& m) {
+        m.encoder.positions = PositionKind::rotary, m.encoder.d_k = 4, m.encoder.position.rotary_fraction = 0.5;
+      },
+      [](nn::ModelOptions& m) { m.encoder.positions = PositionKind::relative, m.encoder.position.buckets = 16; },
+      [](nn::ModelOptions& m) { m.encoder.positions = PositionKind::relative_each, m.encoder.position.max_distance = 200; },
+      [](nn::ModelOptions& m) { m.decoder.kv_heads = 1; },
+      [](nn::ModelOptions& m) { m.decoder.gated = true; },
+      [](nn::ModelOptions& m) { m.decoder.bias = false; },
+      [](nn::ModelOptions& m) { m.encoder.attention_scale = 1; },
+      [](nn::ModelOptions& m) { m.encoder.norm_embedding = true; },
+      [](nn::ModelOptions& m) { m.scale_head = true; }};
+  for (const auto change : newer) CHECK(version(change) == 4);
+}
+
 TEST_CASE("config: a model saved before there was a choice of initial values began as xavier") {
   auto json = io::to_json(unusual());
   for (const char* stack : {"encoder", "decoder"}) json[stack].erase("initialisation");
@@ -177,7 +204,7 @@ TEST_CASE("config: a value that makes no sense is named with what was expected")
     CHECK_THROWS_WITH(io::model_options_from(damaged, "config.json"), ContainsSubstring("config.json") && ContainsSubstring(why));
   };
   refuses("/format", "other", "format is \"other\", expected \"attend\"");
-  refuses("/version", 4, "version is 4, this library reads versions 1 to 3");
+  refuses("/version", 5, "version is 5, this library reads versions 1 to 4");
   refuses("/encoder/cross_attentions", 1, "cross_attentions is 1, and an encoder has none");
   refuses("/encoder/d_model", "12", "d_model");
   refuses("/encoder/d_model", 12.5, "d_model");

@@ -294,3 +294,29 @@ TEST_CASE("save_marian: all that a Marian model cannot be stands in one message"
   const auto model = random_model(small(pieces().size() - 1));
   CHECK_THROWS_WITH(io::save_marian(folder / "model", model, pieces()), ContainsSubstring("tokens, the model's vocabularies"));
 }
+
+TEST_CASE("save_marian: parts of stacks that Marian has not are named, each") {
+  const auto obstacle = [](auto change) {
+    auto o = small(20);
+    change(o);
+    const auto list = attend::detail::marian_obstacles(o);
+    return list.size() == 1 ? list.front() : std::to_string(list.size()) + " obstacles";
+  };
+  using O = nn::ModelOptions;
+  using nn::PositionKind;
+  CHECK(obstacle([](O&) {}) == "0 obstacles");
+  CHECK(obstacle([](O& o) { o.encoder.positions = PositionKind::rotary; }) ==
+        "the encoder's positions are rotary, expected such as are added to embeddings");
+  CHECK(obstacle([](O& o) { o.decoder.positions = PositionKind::relative; }) ==
+        "the decoder's positions are relative, expected such as are added to embeddings");
+  CHECK(obstacle([](O& o) {
+          for (auto* s : {&o.encoder, &o.decoder}) s->positions = PositionKind::learned;
+          o.encoder.position.offset = 2;
+        }) == "the encoder's positions have an offset");
+  CHECK(obstacle([](O& o) { o.decoder.gated = true; }) == "the decoder's feed-forwards are gated");
+  CHECK(obstacle([](O& o) { o.decoder.bias = false; }) == "the decoder's linear layers have no biases");
+  CHECK(obstacle([](O& o) { o.decoder.kv_heads = 1; }) == "the decoder's keys and values have fewer heads");
+  CHECK(obstacle([](O& o) { o.encoder.attention_scale = 1; }) == "the encoder's attention scale is 1");
+  CHECK(obstacle([](O& o) { o.encoder.norm_embedding = true; }) == "the encoder has a norm on its embeddings");
+  CHECK(obstacle([](O& o) { o.scale_head = true; }) == "what goes to the head is scaled");
+}

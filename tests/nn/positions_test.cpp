@@ -33,6 +33,27 @@ TEST_CASE("Positions: sinusoids of the wanted base, the same in every sentence")
   CHECK(test::distance(y.value().rows(4, 2), table.rows(0, 2)) == 0);
 }
 
+TEST_CASE("Positions: an offset keeps rows before that of place 0, as BART has it, in whole sentences and step by step") {
+  const nn::Positions<double> positions(PositionKind::learned, 5, 3, 10000, {.offset = 2});
+  CHECK(positions.table.shape() == Shape{7, 3});
+  const auto x = test::random_leaf({6, 3}, 0);
+  const auto segments = Segments::ragged({5, 1});
+  const auto y = positions(x, segments), step = positions.at(x, 4);
+  Tensor<double> last = x.value().clone();
+  const index_t two = 2;
+  const auto told = positions(Var<double>(last), Places{.place = 2, .step = &two});
+  for (index_t j = 0; j < 3; ++j) {
+    CHECK(y.value()(4, j) == x.value()(4, j) + positions.table.value()(6, j));
+    CHECK(y.value()(5, j) == x.value()(5, j) + positions.table.value()(2, j));
+    CHECK(step.value()(3, j) == x.value()(3, j) + positions.table.value()(6, j));
+    CHECK(told.value()(3, j) == step.value()(3, j));
+  }
+  test::check_gradients(positions, [&] { return positions(x, segments); }, {x});
+  CHECK_THROWS_AS(positions(x, Segments::ragged({6})), ShapeError);
+  CHECK_THROWS_AS(positions.at(x, 5), ShapeError);
+  CHECK_THROWS_AS(nn::Positions<double>(PositionKind::sinusoidal, 5, 3, 10000, {.offset = 2}), ValueError);
+}
+
 TEST_CASE("Positions: a sentence that is too long is an error, but for models without positions") {
   const auto x = test::random_leaf({6, 3}, 0);
   const auto segments = Segments::ragged({6});

@@ -38,6 +38,84 @@ TEST_CASE("attention agrees with differences: bias of each rank") {
         {operation::random({8, 8}), operation::random({7, 8}, 1), operation::random({7, 6}, 2), operation::random(bias, 3)});
 }
 
+TEST_CASE("attention agrees with differences: bias that goes by distance") {
+  for (const index_t width : {9, 13})
+    for (const bool causal : {false, true})
+      operation::check(
+          [=](const auto& in) {
+            using V = std::decay_t<decltype(in[0])>;
+            return attention(in[0], in[1], in[2], queries, keys,
+                             Options<V>{.heads = 2, .causal = causal, .distance_bias = in[3]});
+          },
+          {operation::random({8, 8}), operation::random({7, 8}, 1), operation::random({7, 6}, 2),
+           operation::random({2, width}, 3)});
+}
+
+TEST_CASE("attention: a bias that goes by distance is the matrix which has the same number along each diagonal") {
+  const auto by_distance = operation::random({2, 11}, 3);
+  const Tensor<double> matrix({2, 4, 5});
+  for (index_t h = 0; h < 2; ++h)
+    for (index_t i = 0; i < 4; ++i)
+      for (index_t j = 0; j < 5; ++j) matrix(h, i, j) = by_distance(h, 5 + j - i);
+  const Var<double> q(operation::random({8, 8})), k(operation::random({7, 8}, 1)), v(operation::random({7, 6}, 2));
+  AttentionWeights<double> weights;
+  const auto one =
+      attention(q, k, v, queries, keys, {.heads = 2, .weights = &weights, .distance_bias = Var<double>(by_distance)});
+  const auto other = attention(q, k, v, queries, keys, {.heads = 2, .bias = Var<double>(matrix)});
+  for (index_t i = 0; i < one.size(); ++i) CHECK(one.data()[i] == other.data()[i]);
+  CHECK(weights.matrix(0, 1).size() == 6);
+  const auto refuses = [&](const Shape& shape, const std::string& why) {
+    const Var<double> bias(operation::random(shape));
+    CHECK_THROWS_WITH(attention(q, k, v, queries, keys, {.heads = 2, .distance_bias = bias}),
+                      Catch::Matchers::ContainsSubstring(why));
+  };
+  refuses({2, 8}, "distance_bias has shape [2, 8], expected [2, an odd number from 9 on]");
+  refuses({2, 7}, "distance_bias has shape [2, 7]");
+  refuses({3, 9}, "distance_bias has shape [3, 9]");
+  refuses({1, 2, 9}, "distance_bias has shape [1, 2, 9]");
+  CHECK_THROWS_WITH(
+      attention(q, k, v, queries, keys, {.heads = 2, .bias = Var<double>(matrix), .distance_bias = Var<double>(by_distance)}),
+      Catch::Matchers::ContainsSubstring("a bias and a distance_bias"));
+}
+
+TEST_CASE("attention agrees with differences: fewer heads of keys and values, packed and not, with a bias and dropout") {
+  for (const index_t of_keys : {1, 2})
+    for (const bool causal : {false, true}) {
+      operation::check(
+          [=](const auto& in) {
+            using V = std::decay_t<decltype(in[0])>;
+            seed(3);
+            return attention(in[0], in[1], in[2], queries, keys,
+                             Options<V>{.heads = 4, .causal = causal, .dropout = 0.3, .bias = in[3], .kv_heads = of_keys});
+          },
+          {operation::random({8, 16}), operation::random({7, 4 * of_keys}, 1), operation::random({7, 3 * of_keys}, 2),
+           operation::random({4, 4, 5}, 3)});
+      operation::check(
+          [=](const auto& in) {
+            using V = std::decay_t<decltype(in[0])>;
+            return self_attention(in[0], 4, 3, queries, Options<V>{.heads = 4, .causal = causal, .kv_heads = of_keys});
+          },
+          {operation::random({8, 16 + 7 * of_keys})});
+    }
+}
+
+TEST_CASE("attention with fewer heads of keys and values is that of keys and values which are repeated") {
+  const Tensor<double> k = operation::random({7, 8}, 1), v = operation::random({7, 6}, 2), all_k({7, 16}), all_v({7, 12});
+  for (index_t r = 0; r < 7; ++r)
+    for (index_t h = 0; h < 4; ++h) {
+      for (index_t i = 0; i < 4; ++i) all_k(r, 4 * h + i) = k(r, h / 2 * 4 + i);
+      for (index_t i = 0; i < 3; ++i) all_v(r, 3 * h + i) = v(r, h / 2 * 3 + i);
+    }
+  const Var<double> q(operation::random({8, 16}));
+  const auto few = attention(q, Var<double>(k), Var<double>(v), queries, keys, {.heads = 4, .kv_heads = 2});
+  const auto many = attention(q, Var<double>(all_k), Var<double>(all_v), queries, keys, {.heads = 4});
+  for (index_t i = 0; i < few.size(); ++i) CHECK(few.data()[i] == many.data()[i]);
+  CHECK_THROWS_WITH(attention(q, Var<double>(k), Var<double>(v), queries, keys, {.heads = 4, .kv_heads = 3}),
+                    "attention: heads is 4, no multiple of the 3 of keys and values");
+  CHECK_THROWS_WITH(attention(q, Var<double>(all_k), Var<double>(v), queries, keys, {.heads = 4, .kv_heads = 2}),
+                    "attention: k has shape [7, 16], expected [..., 8]");
+}
+
 TEST_CASE("attention agrees with differences: packed, causal, with dropout") {
   operation::check(
       [](const auto& in) {

@@ -105,7 +105,10 @@ std::string difference(const attend::Tensor<T, D>& on_device, const attend::Tens
 class Case {
  public:
   /// The case of that name, such as `op_relu`. Throws IoError if the folder has none.
-  explicit Case(const std::string& name) : file_(attend::io::SafetensorsFile::open(folder() / (name + ".safetensors"))) {}
+  explicit Case(const std::string& name) : Case(folder(), name) {}
+  /// One of another folder.
+  Case(const std::filesystem::path& in, const std::string& name)
+      : file_(attend::io::SafetensorsFile::open(in / (name + ".safetensors"))) {}
 
   [[nodiscard]] const attend::io::SafetensorsFile& file() const { return file_; }
   [[nodiscard]] bool has(const std::string& key) const { return file_.contains(key); }

@@ -30,7 +30,7 @@
 ///     };
 ///
 /// After the member stands, in any order, what else there is to say of it: `Bounds`, `Except`, `IfAbsent`,
-/// `AsTruth`, `Flag`.
+/// `Since`, `AsTruth`, `Flag`.
 namespace attend {
 
 /// A value of an enumeration and what it is called.
@@ -142,6 +142,11 @@ template <class V>
 IfAbsent(V) -> IfAbsent<V>;
 template <class V>
 IfAbsent(V, bool) -> IfAbsent<V>;
+
+/// The version of files that an option came with: older programs would read past its key, so a file that has it says so.
+struct Since {
+  index_t version;
+};
 
 /// In files a number that is 0 or 1 is written as false or true.
 struct AsTruth {};

@@ -17,7 +17,7 @@ namespace attend::kernels {
 template <class T>
 void additive_attention_forward(Cpu, const AttentionLayout& a, const AdditiveInputs<T>& inputs, T* weights, T* out) {
   const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
-  cpu::attention_tasks(a, [&](index_t s, index_t) {
+  cpu::attention_tasks(a, a.heads, [&](index_t s, index_t) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
     T* w = weights + nth(a.weight_offset, s);
     for (index_t i = 0; i < queries; ++i)
@@ -38,7 +38,7 @@ void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, c
                                  const AdditiveGradients<T>& gradients) {
   const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
   T *const dq = gradients.q, *const dk = gradients.k, *const dscores = gradients.score_shares, *const dv = gradients.v;
-  cpu::attention_tasks(a, [&](index_t s, index_t) {
+  cpu::attention_tasks(a, a.heads, [&](index_t s, index_t) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
     const index_t query_row = a.queries.begin(s), key_row = a.keys.begin(s);
     const T* w = weights + nth(a.weight_offset, s);

@@ -114,13 +114,13 @@ void attention_store(const QueryBlock& block, index_t keys, const T* w, T* weigh
     std::copy(w + i * block.width, w + i * block.width + keys, weights + (block.first + i) * keys);
 }
 
-/// A task is one head of one sentence: task(s, h), several at a time where they are small.
+/// A task is one of `heads` heads of one sentence: task(s, h), several at a time where they are small.
 template <class F>
-void attention_tasks(const AttentionLayout& a, F&& task) {
-  const index_t tasks = a.queries.count() * a.heads;
+void attention_tasks(const AttentionLayout& a, index_t heads, F&& task) {
+  const index_t tasks = a.queries.count() * heads;
   const index_t cost = std::max<index_t>(1, a.queries.longest() * a.keys.most_keys() * (a.d_k + a.d_v));
   parallel_for(tasks, std::max<index_t>(1, 65536 / cost), [&](index_t begin, index_t end) {
-    for (index_t t = begin; t < end; ++t) task(t / a.heads, t % a.heads);
+    for (index_t t = begin; t < end; ++t) task(t / heads, t % heads);
   });
 }
 
@@ -129,16 +129,16 @@ void attention_tasks(const AttentionLayout& a, F&& task) {
 namespace attend::kernels {
 
 /// out = dropout(weights) v,  weights = softmax(scale * q k^T + bias), sentence by sentence and head by head.
-/// q [query rows, heads * d_k], k [key rows, heads * d_k], v [key rows, heads * d_v], out [query rows, heads * d_v], at the
-/// layout's strides; `bias` may be null. Only a block of weights exists at a time; `rows` receives what the backward makes them
-/// from again. `weights`, if not null, receives all of them, before dropout.
+/// q [query rows, heads * d_k], k [key rows, heads / group * d_k], v [key rows, heads / group * d_v], out [query rows, heads *
+/// d_v], at the layout's strides; `bias` may be null. Only a block of weights exists at a time; `rows` receives what the backward
+/// makes them from again. `weights`, if not null, receives all of them, before dropout.
 template <class T>
 void attention_forward(Cpu, const AttentionLayout& a, const AttentionInputs<T>& inputs, T* weights, SoftmaxRows<T> rows, T* out) {
   const T *const q = inputs.q, *const k = inputs.k, *const v = inputs.v, *const bias = inputs.bias;
-  cpu::attention_tasks(a, [&](index_t s, index_t h) {
+  cpu::attention_tasks(a, a.heads, [&](index_t s, index_t h) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
-    const T* ks = keys > 0 ? k + a.keys.begin(s) * a.k_stride + h * a.d_k : k;  // without any rows k is null
-    const T* vs = keys > 0 ? v + a.keys.begin(s) * a.v_stride + h * a.d_v : v;
+    const T* ks = keys > 0 ? k + a.keys.begin(s) * a.k_stride + h / a.group * a.d_k : k;  // without any rows k is null
+    const T* vs = keys > 0 ? v + a.keys.begin(s) * a.v_stride + h / a.group * a.d_v : v;
     const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
     thread_local cpu::Scratch weights_room, dropped_room;
     cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
@@ -169,13 +169,12 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const Atte
                         const AttentionGradients<T>& gradients) {
   const T *const q = inputs.q, *const k = inputs.k, *const v = inputs.v, *const bias = inputs.bias;
   T *const dq = gradients.q, *const dk = gradients.k, *const dv = gradients.v, *const ds_out = gradients.scores;
-  cpu::attention_tasks(a, [&](index_t s, index_t h) {
+  cpu::attention_tasks(a, a.heads / a.group, [&](index_t s, index_t of_keys) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), key_row = a.keys.begin(s);
     const auto rows_of_keys = [&](auto* x, index_t stride, index_t width) {  // null stays null, and is what no rows at all have
-      return x && keys > 0 ? x + key_row * stride + h * width : x;
+      return x && keys > 0 ? x + key_row * stride + of_keys * width : x;
     };
     const T *ks = rows_of_keys(k, a.k_stride, a.d_k), *vs = rows_of_keys(v, a.v_stride, a.d_v);
-    const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
     T *dks = rows_of_keys(dk, a.k_stride, a.d_k), *dvs = rows_of_keys(dv, a.v_stride, a.d_v);
     const auto clear = [](T* x, index_t begin, index_t end, index_t width, index_t stride) {
       for (index_t j = begin; x && j < end; ++j) std::fill(x + j * stride, x + j * stride + width, T(0));
@@ -185,7 +184,8 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const Atte
     clear(dvs, seen, keys, a.d_v, a.v_stride);
     thread_local cpu::Scratch weights_room, dropped_room, scores_room;
     bool add = false;  // the first block, which is the last of the sentence, sees all keys that any sees
-    cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
+    const auto back_through = [&](index_t h, const cpu::QueryBlock& block) {
+      const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
       const index_t row = a.queries.begin(s) + block.first, width = block.width;
       const Matrix<const T> qs{q + row * a.q_stride + h * a.d_k, block.rows, a.d_k, a.q_stride};
       const Matrix<const T> doutput{dout + row * a.out_stride + h * a.d_v, block.rows, a.d_v, a.out_stride};
@@ -225,7 +225,9 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const Atte
           cpu::gemm_block<T>(dscores.transpose(), qs, {dks, block.seen, a.d_k, a.k_stride}, {.alpha = a.scale, .add = add});
       }
       add = true;
-    });
+    };
+    for (index_t h = of_keys * a.group; h < (of_keys + 1) * a.group; ++h)
+      cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) { back_through(h, block); });
   });
 }
 
@@ -239,7 +241,7 @@ void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const 
       const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
       const T* part = ds + nth(a.weight_offset, s) + h * queries * keys;
       for (index_t i = 0; i < queries; ++i) {
-        T* row = dbias.data + s * a.bias_sentence + h * a.bias_head + i * a.bias_query;
+        T* row = dbias.data + a.bias_origin + s * a.bias_sentence + h * a.bias_head + i * a.bias_query;
         for (index_t j = 0; j < keys; ++j) row[j] += part[i * keys + j];
       }
     }

@@ -75,10 +75,10 @@ void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, 
   for (int v = 0; v < V; ++v) store<T>(out + v * width<T>, sum[v]);
 }
 
-/// weights[j] = softmax(scale * q . k_j) over n > 0 keys. There is room for n rounded up to a multiple of `lanes` weights, those
-/// beyond n are 0.
+/// weights[j] = softmax(scale * q . k_j + bias[j]) over n > 0 keys; a null bias adds nothing. There is room for n rounded up to a
+/// multiple of `lanes` weights, those beyond n are 0.
 template <class T>
-void key_weights(const HeadQuery<T>& query, const HeadKeys<T>& keys, T* weights) {
+void key_weights(const HeadQuery<T>& query, const HeadKeys<T>& keys, const T* bias, T* weights) {
   constexpr index_t W = width<T>;
   const index_t n = keys.n, d_k = query.d_k;
   switch (d_k % W == 0 ? d_k / W : 0) {
@@ -97,6 +97,7 @@ void key_weights(const HeadQuery<T>& query, const HeadKeys<T>& keys, T* weights)
     default:
       key_scores<0>(query, keys, weights);
   }
+  for (index_t j = 0; bias && j < n; ++j) weights[j] += bias[j];
   // To the end of the lanes, with keys that weigh nothing: the rest of 13 one by one would take longer than all else here.
   const index_t whole = whole_lanes(n);
   std::fill(weights + n, weights + whole, -std::numeric_limits<T>::infinity());
@@ -106,15 +107,12 @@ void key_weights(const HeadQuery<T>& query, const HeadKeys<T>& keys, T* weights)
   for (index_t j = 0; j < whole; ++j) weights[j] *= inverse;
 }
 
-/// out [d_v] = sum_j w_j v_j, w = softmax(scale * q . k_j), over n > 0 keys: v_j begins v_offset after the key's row. weights,
-/// room to work in, [n rounded up to a multiple of `lanes`].
+/// out [d_v] = sum_j weights[j] v_j over the n keys: v_j begins v_offset after the key's row.
 template <class T>
-void attend_to_keys(const HeadQuery<T>& query, const HeadKeys<T>& of, index_t v_offset, index_t d_v, T* weights, T* out) {
+void weigh_values(const HeadKeys<T>& of, const T* weights, index_t v_offset, index_t d_v, T* out) {
   constexpr index_t W = width<T>;
-  key_weights(query, of, weights);
   const T* const* const keys = of.rows;
   const index_t n = of.n;
-
   index_t i = 0;
   for (; i + 4 * W <= d_v; i += 4 * W) weighted_rows<4>(n, weights, keys, v_offset + i, out + i);
   for (; i + 2 * W <= d_v; i += 2 * W) weighted_rows<2>(n, weights, keys, v_offset + i, out + i);
@@ -127,19 +125,20 @@ void attend_to_keys(const HeadQuery<T>& query, const HeadKeys<T>& of, index_t v_
 }
 
 /// The keys of rows. count(row): how many it has, no more than `most`; key(row, j): where key j's vector of all heads begins.
-/// v_offset leads from there to the value.
-template <class Count, class Key>
+/// v_offset leads from there to the value. `bias`: as in kernels::StepBias.
+template <class T, class Count, class Key>
 struct KeysOfRows {
   index_t most, v_offset;
   Count count;
   Key key;
+  kernels::StepBias<T> bias;
 };
-template <class Count, class Key>
-KeysOfRows(index_t, index_t, Count, Key) -> KeysOfRows<Count, Key>;
+template <class T, class Count, class Key>
+KeysOfRows(index_t, index_t, Count, Key, kernels::StepBias<T>) -> KeysOfRows<T, Count, Key>;
 
 /// The heads of all rows in parallel. Rows without keys get zeros.
 template <class T, class Count, class Key>
-void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, const KeysOfRows<Count, Key>& of, Matrix<T> out) {
+void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, const KeysOfRows<T, Count, Key>& of, Matrix<T> out) {
   const index_t most = of.most, v_offset = of.v_offset;
   const index_t heads_of_row = heads.count, d_k = heads.d_k, d_v = heads.d_v;
   const T scale = static_cast<T>(heads.scale);
@@ -158,9 +157,12 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, cons
       if (n == 0) std::fill(to + first * d_v, to + last * d_v, T(0));
       for (index_t j = 0; j < n; ++j) keys[j] = of.key(row, j);
       if (n > 0) std::fill_n(keys + n, 3, keys[n - 1]);  // what completes the last four
-      for (index_t head = first; n > 0 && head < last; ++head)
-        attend_to_keys<T>({from + head * d_k, d_k, scale}, {n, keys, head * d_k}, v_offset + head * d_v, d_v, weight_room.data(),
-                          to + head * d_v);
+      for (index_t head = first; n > 0 && head < last; ++head) {
+        const T* const bias = of.bias.newest ? of.bias.newest + head * of.bias.head - (n - 1) : nullptr;
+        const HeadKeys<T> keys_of_head{n, keys, head / heads.group * d_k};
+        key_weights<T>({from + head * d_k, d_k, scale}, keys_of_head, bias, weight_room.data());
+        weigh_values<T>(keys_of_head, weight_room.data(), v_offset + head / heads.group * d_v, d_v, to + head * d_v);
+      }
       task += last - first;
     }
   });
@@ -171,7 +173,7 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, cons
 namespace attend::kernels {
 
 /// Masked self-attention of each row's newest token, over a cache that is never copied.
-///   out[r] = softmax(scale * q[r] . k) v over the rows of its steps, head by head.
+///   out[r] = softmax(scale * q[r] . k + bias) v over the rows of its steps, head by head.
 /// q [rows, heads * d_k], out [rows, heads * d_v].
 template <class T>
 void attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SlabRows<T>& keys, Matrix<T> out) {
@@ -181,7 +183,7 @@ void attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SlabRow
     return keys.slabs[t] + keys.table.data[row * keys.table.stride + t] * layout.stride + layout.k_offset;
   };
   const index_t v_offset = layout.v_offset - layout.k_offset;
-  cpu::attention_step_rows(heads, q, cpu::KeysOfRows{keys.table.columns, v_offset, count, key}, out);
+  cpu::attention_step_rows(heads, q, cpu::KeysOfRows{keys.table.columns, v_offset, count, key, keys.bias}, out);
 }
 
 /// Cross-attention of each row's newest token: rows of one sentence share its keys. Where there are none the result is 0.
@@ -192,7 +194,8 @@ void cross_attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const S
   const index_t most = out.rows > 0 ? *std::max_element(keys.lengths, keys.lengths + out.rows) : 0;
   const auto count = [&](index_t row) { return keys.lengths[row]; };
   const auto key = [&](index_t row, index_t j) { return keys.data + (keys.begins[row] + j) * layout.stride + layout.k_offset; };
-  cpu::attention_step_rows(heads, q, cpu::KeysOfRows{most, layout.v_offset - layout.k_offset, count, key}, out);
+  const index_t v_offset = layout.v_offset - layout.k_offset;
+  cpu::attention_step_rows(heads, q, cpu::KeysOfRows{most, v_offset, count, key, StepBias<T>{}}, out);
 }
 
 /// The weights of such a step, mean over the heads: weights[r, j] of the j-th of row r's keys, 0 beyond the last. weights [rows,
@@ -214,7 +217,8 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
         nth(vectors, j) = keys.data + (keys.begins[r] + std::min(j, n - 1)) * layout.stride + layout.k_offset;
       for (index_t head = 0; head < heads.count; ++head) {
         const index_t offset = head * heads.d_k;
-        cpu::key_weights<T>({q.data + r * q.stride + offset, heads.d_k, scale}, {n, vectors.data(), offset}, room.data());
+        cpu::key_weights<T>({q.data + r * q.stride + offset, heads.d_k, scale},
+                            {n, vectors.data(), head / heads.group * heads.d_k}, nullptr, room.data());
         for (index_t j = 0; j < n; ++j) to[j] += share * nth(room, j);
       }
     }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "attend/core/segments.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
@@ -26,6 +28,13 @@ void add_positions_backward_table(Cpu, const Segments& segments, index_t width, 
     const index_t first = segments.begin(s) * width, n = segments.length(s) * width;
     for (index_t i = 0; i < n; ++i) dtable.data[i] += dy[first + i];
   }
+}
+
+/// x[r] += table[step], rows of `width`.
+template <class T>
+void add_row_at(Cpu, index_t rows, index_t width, const T* table, const index_t* step, T* x) {
+  const T* const row = table + *step * width;
+  for (index_t i = 0; i < rows * width; ++i) x[i] += row[i % width];
 }
 
 }  // namespace attend::kernels

@@ -24,9 +24,12 @@ template <Scalar T, Device D = Cpu>
 class SelfCache {
  public:
   /// For `rows` empty prefixes. Throws ValueError if a size is not positive (rows and layers may be 0).
-  SelfCache(index_t layers, index_t rows, index_t heads, index_t d_k, index_t d_v)
-      : heads_(heads), d_k_(d_k), d_v_(d_v), rows_(rows) {
+  /// `kv_heads`: of keys and values, where they have fewer.
+  SelfCache(index_t layers, index_t rows, index_t heads, index_t d_k, index_t d_v, index_t kv_heads = 0)
+      : heads_(heads), kv_heads_(kv_heads ? kv_heads : heads), d_k_(d_k), d_v_(d_v), rows_(rows) {
     check_value(layers >= 0 && rows >= 0 && heads > 0 && d_k > 0 && d_v > 0, "SelfCache", "a size is negative or zero");
+    check_value(kv_heads_ > 0 && heads % kv_heads_ == 0, "SelfCache", "kv_heads is ", kv_heads_, ", no divisor of ", heads,
+                " heads");
     check_value(rows <= std::numeric_limits<std::int32_t>::max(), "SelfCache", rows, " rows");
     layers_.resize(layers);
   }
@@ -37,8 +40,8 @@ class SelfCache {
   [[nodiscard]] index_t rows() const { return rows_; }
   /// The steps begun so far: the number of tokens of every prefix.
   [[nodiscard]] index_t steps() const { return steps_; }
-  /// The width of a row of keys and values, heads * (d_k + d_v).
-  [[nodiscard]] index_t width() const { return heads_ * (d_k_ + d_v_); }
+  /// The width of a row of keys and values, kv_heads * (d_k + d_v).
+  [[nodiscard]] index_t width() const { return kv_heads_ * (d_k_ + d_v_); }
 
   /// Every prefix gets one token more; `append` then brings its keys and values.
   void begin_step() {
@@ -60,15 +63,16 @@ class SelfCache {
     store_pointer(D{}, static_cast<const T*>(slab), l.slabs.data() + l.count++);
   }
 
-  /// out[r] = softmax(scale * q[r] . keys) values over the prefix of row r, this step's token included, head by head.
+  /// out[r] = softmax(scale * q[r] . keys + bias) values over the prefix of row r, this step's token included, head by head.
   /// q [rows, heads * d_k], out [rows, heads * d_v]. Throws IndexError, ShapeError, Error before `append`.
-  void attend(index_t layer, double scale, const kernels::Matrix<const T>& q, const kernels::Matrix<T>& out) {
+  void attend(index_t layer, double scale, const kernels::Matrix<const T>& q, const kernels::Matrix<T>& out,
+              const kernels::StepBias<T>& bias = {}) {
     const Layer& l = checked(layer);
     if (l.count != steps_ || steps_ == 0) throw Error("SelfCache: layer ", layer, " attends before it has appended");
     check_rows("attend", q, heads_ * d_k_);
     check_rows("attend", kernels::Matrix<const T>(out), heads_ * d_v_);
-    const kernels::SlabRows<T> keys{l.slabs.data(), {width(), 0, heads_ * d_k_}, begun(table_)};
-    attention_step(D{}, {heads_, d_k_, d_v_, scale}, q, keys, out);
+    const kernels::SlabRows<T> keys{l.slabs.data(), {width(), 0, kv_heads_ * d_k_}, begun(table_), bias};
+    attention_step(D{}, {heads_, d_k_, d_v_, scale, heads_ / kv_heads_}, q, keys, out);
   }
 
   /// Row i continues what was row rows[i]. Throws IndexError for a row that does not exist.
@@ -131,7 +135,7 @@ class SelfCache {
     return nth(layers_, layer);
   }
 
-  index_t heads_, d_k_, d_v_, rows_, steps_ = 0;
+  index_t heads_, kv_heads_, d_k_, d_v_, rows_, steps_ = 0;
   std::vector<Layer> layers_;
   Tensor<std::int32_t, D> table_{Shape{0, 0}};  // [rows, room for steps]
 };

@@ -63,7 +63,7 @@ class EagerSteps {
       sources.back().attention = state.attention.data(), sources.back().longest = state.longest;
     }
     const auto decoded = decoder.read(x, CachedReading<T, D>{state.cache, sources});
-    if (state.head) return state.head->log_probabilities(decoded.value());
+    if (state.head) return state.head->log_probabilities(model.to_head(decoded).value());
     const auto logits = model.logits(decoded).value();
     Tensor<Wide<T>, D> y;
     if constexpr (std::same_as<T, Wide<T>>) y = logits;  // in place: nobody else reads them

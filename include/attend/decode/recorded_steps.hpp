@@ -28,7 +28,7 @@ struct StepRoom {
   };
 
   Size size;
-  index_t width;                             // of a row of keys and values, heads * (d_k + d_v)
+  index_t width;                             // of a row of keys and values, kv_heads * (d_k + d_v)
   std::vector<Tensor<T, D>> slabs;           // of each layer, [steps, rows, width]
   std::vector<Tensor<T, D>> source;          // of each layer, [source rows, width]
   Tensor<std::int32_t, D> table, reordered;  // [rows, steps]: in which row of each slab a prefix went on
@@ -61,7 +61,7 @@ struct StepRoom {
   static index_t row_width(const nn::Transformer<T, D>& model) {
     check_value(!model.decoder.layers.empty(), "decoding", "the decoder has no layers");
     const auto& a = model.decoder.layers.front().self_attn;
-    return a.heads * (a.d_k + a.d_v);
+    return a.kv_heads * (a.d_k + a.d_v);
   }
 };
 
@@ -70,17 +70,20 @@ template <class T, Device D>
 struct RoomKeys {
   StepRoom<T, D>& room;
   index_t layer;
+  Places places;
 
   Var<T, D> attend(const nn::MultiHeadAttention<T, D>& a, const Var<T, D>& x) const {
-    const auto qkv = a.project(x);
+    const auto qkv = a.project(x, places);
     const index_t rows = x.dim(0);
     const index_t* const step = room.step.data();
     const Tensor<T, D> out({rows, a.heads * a.d_v});
     T* const slabs = nth(room.slabs, layer).data();
     const index_t q_width = a.heads * a.d_k;
     append_at(D{}, kernels::Matrix<const T>{qkv.data() + q_width, rows, room.width, qkv.dim(1)}, step, slabs, room.slab());
-    const kernels::RoomRows<T> keys{slabs, room.slab(), {room.width, 0, q_width}, as_rows(room.table)};
-    attention_step_at(D{}, {a.heads, a.d_k, a.d_v, a.scale()}, {qkv.data(), rows, q_width, qkv.dim(1)}, keys, step, as_rows(out));
+    std::optional<Var<T, D>> bias;
+    const kernels::RoomRows<T> keys{
+        slabs, room.slab(), {room.width, 0, a.kv_heads * a.d_k}, as_rows(room.table), step_bias(a, room.size.steps, bias)};
+    attention_step_at(D{}, a.step_heads(), {qkv.data(), rows, q_width, qkv.dim(1)}, keys, step, as_rows(out));
     return Var<T, D>(out);
   }
 };
@@ -92,12 +95,8 @@ struct RoomReading {
   index_t last;    // layer
   bool attention;  // of which the room gets the attention to the source, if wanted
 
-  [[nodiscard]] Var<T, D> place(const nn::Positions<T, D>& positions, const Var<T, D>& x) const {
-    if (positions.kind != nn::PositionKind::none)
-      add_row_at(D{}, x.dim(0), x.dim(1), positions.table.data(), room.step.data(), x.data());
-    return x;
-  }
-  [[nodiscard]] RoomKeys<T, D> own(index_t layer, bool /*causal*/) const { return {room, layer}; }
+  [[nodiscard]] Places places() const { return {.step = room.step.data()}; }
+  [[nodiscard]] RoomKeys<T, D> own(index_t layer, bool /*causal*/) const { return {room, layer, places()}; }
   [[nodiscard]] SourceKeys<T, D> source(index_t layer, std::size_t /*i*/) const {
     const index_t* const spans = room.spans.data();
     SourceKeys<T, D> keys{nth(room.source, layer).data(), room.width, spans, spans + room.size.rows};

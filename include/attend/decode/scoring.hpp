@@ -80,9 +80,7 @@ struct ForcedReading {
   index_t layer;  // -1: none
   AttentionWeights<T, D>* attention;
 
-  [[nodiscard]] Var<T, D> place(const nn::Positions<T, D>& positions, const Var<T, D>& x) const {
-    return sentences.place(positions, x);
-  }
+  [[nodiscard]] Places places() const { return sentences.places(); }
   [[nodiscard]] nn::OwnKeys<T, D> own(index_t l, bool causal) const { return sentences.own(l, causal); }
   [[nodiscard]] nn::MemoryKeys<T, D> source(index_t l, std::size_t i) const {
     auto keys = sentences.source(l, i);

@@ -33,7 +33,7 @@ class ShortlistHead {
     for (index_t i = 0; i < count(); ++i) bias_.data()[i] = model.head_bias->data()[nth(tokens_, i)];
   }
 
-  /// x [rows, d_model] -> [rows, vocabulary], log-probabilities given that one of the tokens comes.
+  /// x [rows, d_model], from `to_head`, -> [rows, vocabulary], log-probabilities given that one of the tokens comes.
   [[nodiscard]] Tensor<T> log_probabilities(const Tensor<T>& x) const {
     const index_t rows = x.dim(0);
     const Tensor<T> some({rows, count()}), all({rows, vocabulary_}, -std::numeric_limits<T>::infinity());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "attend/io/options_json.hpp"
@@ -8,15 +9,17 @@
 /// `config.json`: what a model is built from.
 namespace attend::io {
 
-/// The options of a Transformer as `config.json` holds them. The version is the least that reads them rightly: 3 for norms other
-/// than layer norms with a bias; 2 for a causal encoder, since in files of version 1 what an encoder says of `causal`,
-/// `cross_attentions` and `d_memory` means nothing, because encoders once ignored it.
+/// The highest version of `config.json` that this library reads.
+inline constexpr index_t config_version = 4;
+
+/// The options of a Transformer as `config.json` holds them. The version is the least that reads them rightly: that of the newest
+/// option which is not as it would be without a key (`Since`), and 2 for a causal encoder, since in files of version 1 what an
+/// encoder says of `causal`, `cross_attentions` and `d_memory` means nothing, because encoders once ignored it.
 inline Json to_json(const nn::ModelOptions& given) {
   const nn::ModelOptions o = nn::resolved(given);
   Json json = options_to_json(o);
   json["format"] = "attend";
-  const auto plain = [](const nn::NormOptions& norm) { return norm.kind == NormKind::layer && norm.bias; };
-  json["version"] = !plain(o.encoder.norm) || !plain(o.decoder.norm) ? 3 : o.encoder.causal == 1 ? 2 : 1;
+  json["version"] = std::max<index_t>(version_of(o), o.encoder.causal == 1 ? 2 : 1);
   return json;
 }
 
@@ -27,7 +30,8 @@ inline nn::ModelOptions model_options_from(const Json& json, const std::string& 
   const auto format = object.get<std::string>("format");
   if (format != "attend") throw FormatError(name, ": format is \"", detail::printable(format), "\", expected \"attend\"");
   const auto version = object.get<index_t>("version");
-  if (version < 1 || version > 3) throw FormatError(name, ": version is ", version, ", this library reads versions 1 to 3");
+  if (version < 1 || version > config_version)
+    throw FormatError(name, ": version is ", version, ", this library reads versions 1 to ", config_version);
   auto options = options_from_json<nn::ModelOptions>(object);
   if (version == 1) options.encoder.causal = 0, options.encoder.cross_attentions = 0, options.encoder.d_memory = 0;
   try {

@@ -41,11 +41,13 @@ inline std::string whole(double count) {
 inline double least_parameters(const nn::StackOptions& o, bool decoder) {
   const double d_model = static_cast<double>(o.d_model), heads = static_cast<double>(o.heads);
   const double d_k = o.d_k ? static_cast<double>(o.d_k) : d_model / heads, d_v = o.d_v ? static_cast<double>(o.d_v) : d_k;
-  const auto attention = [&](double d_memory) { return heads * ((d_k + d_v) * d_model + (d_k + d_v) * d_memory); };
+  const double kv_heads = o.kv_heads ? static_cast<double>(o.kv_heads) : heads;
+  const auto attention = [&](double d_memory) { return heads * (d_k + d_v) * d_model + kv_heads * (d_k + d_v) * d_memory; };
   double layer = attention(d_model) + 2 * d_model * static_cast<double>(o.d_ff);
   if (decoder)
     layer += static_cast<double>(o.cross_attentions) * attention(o.d_memory ? static_cast<double>(o.d_memory) : d_model);
-  const double positions = o.positions == nn::PositionKind::learned ? static_cast<double>(o.max_length) * d_model : 0;
+  const double positions =
+      o.positions == nn::PositionKind::learned ? static_cast<double>(o.position.offset + o.max_length) * d_model : 0;
   return static_cast<double>(o.layers) * layer + positions;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 
@@ -36,6 +37,9 @@ bool set_absent(V& value, const IfAbsent<V>& absent) {
   return true;
 }
 
+inline void raise_version(index_t& /*version*/, const auto& /*about*/) {}
+inline void raise_version(index_t& version, const Since& since) { version = std::max(version, since.version); }
+
 /// Reads what stands at a key into `value`.
 template <class V>
 void read_option(const io::JsonObject& json, const char* key, V& value) {
@@ -69,6 +73,19 @@ Json options_to_json(const O& options) {
     else json[name] = value;
   });
   return json;
+}
+
+/// The least version of files that has all the keys which `options_to_json` writes: the highest of their `Since`, or 1.
+template <OptionsWithFields O>
+index_t version_of(const O& options) {
+  index_t version = 1;
+  O::fields([&](const char* /*name*/, auto member, const auto&... about) {
+    const auto& value = options.*member;
+    if ((detail::left_out(value, about) || ...)) return;
+    (detail::raise_version(version, about), ...);
+    if constexpr (OptionsWithFields<std::remove_cvref_t<decltype(value)>>) version = std::max(version, version_of(value));
+  });
+  return version;
 }
 
 /// Options of an object. Throws FormatError if a key is missing or of another type, or an enumeration has no such value; that

@@ -10,15 +10,20 @@
 namespace attend {
 
 /// The sizes of an attention over a batch of sentences, and where its parts stand in memory.
-/// Head h of a row begins h * d_k (or d_v) elements into it; rows of q, k, v and out lie `*_stride` elements apart.
+/// Head h of a row begins h * d_k (or d_v) elements into it, of keys and values head h / group; rows of q, k, v and out lie
+/// `*_stride` elements apart.
 struct AttentionLayout {
   Segments queries, keys;
   index_t heads = 1, d_k = 0, d_v = 0;
+  index_t group = 1;  ///< how many heads of queries, one after the other, share a head of keys and values
   double scale = 1;
   bool causal = false;
   index_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0;
   /// Elements of the additive bias from one sentence, head and query to the next; keys are consecutive.
   index_t bias_sentence = 0, bias_head = 0, bias_query = 0;
+  /// The element that query 0 and key 0 of the first head have. One that goes by the distance from query to key has each
+  /// distance's number once, from the keys far before the query to those far behind it: bias_query is -1.
+  index_t bias_origin = 0;
   double dropout = 0;
   Generator::Stream random{};
   /// weight_offset[s]: where the weights of sentence s begin, which are [heads, queries, keys]; one more entry for the end. Of
@@ -51,7 +56,7 @@ struct SoftmaxRows {
 
 namespace kernels {
 
-/// What an attention reads. A null bias adds nothing.
+/// What an attention reads; the bias from its origin on. A null bias adds nothing.
 template <class T>
 struct AttentionInputs {
   const T *q = nullptr, *k = nullptr, *v = nullptr, *bias = nullptr;

@@ -47,6 +47,14 @@ inline std::vector<std::string> marian_obstacles(const nn::ModelOptions& o) {
     check(!s->norm.sample_deviation, name + "'s norms divide by the sample deviation");
     check(!s->norm.scalar_affine, name + "'s norms have one gain for all channels");
     check(s->norm.bias, name + "'s norms have no bias");
+    check(nn::is_added(s->positions) || s->positions == nn::PositionKind::none,
+          name + "'s positions are " + name_of(s->positions) + ", expected such as are added to embeddings");
+    check(s->attention_scale == 0, name + "'s attention scale is " + number_text(s->attention_scale));
+    check(!s->norm_embedding, name + " has a norm on its embeddings");
+    check(s->kv_heads == 0 || s->kv_heads == s->heads, name + "'s keys and values have fewer heads");
+    check(!s->gated, name + "'s feed-forwards are gated");
+    check(s->bias, name + "'s linear layers have no biases");
+    check(s->position.offset == 0, name + "'s positions have an offset");
     check(s->d_model % s->heads == 0 && (s->d_k == 0 || s->d_k * s->heads == s->d_model),
           name + "'s heads are not d_model / heads wide");
     check(s->d_v == 0 || s->d_v * s->heads == s->d_model, name + "'s heads have values that are not d_model / heads wide");
@@ -55,6 +63,7 @@ inline std::vector<std::string> marian_obstacles(const nn::ModelOptions& o) {
                                                     " and " + std::to_string(o.decoder.d_model));
   check(o.encoder.activation == o.decoder.activation, "encoder and decoder have other activations");
   check(o.encoder.scale_embedding == o.decoder.scale_embedding, "encoder and decoder scale their embeddings differently");
+  check(!o.scale_head, "what goes to the head is scaled");
   check(o.encoder.causal != 1, "the encoder sees no later tokens");
   check(o.decoder.causal != 0, "the decoder sees later tokens");
   const index_t longest = std::max(o.encoder.max_length, o.decoder.max_length);

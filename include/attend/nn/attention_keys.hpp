@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "attend/kernels/places.hpp"
 #include "attend/ops/attention.hpp"
 
 /// Where the keys and values of an attention come from. What a `MultiHeadAttention` is called with is anything that has
@@ -19,8 +20,10 @@ struct OwnKeys {
 
   template <class Attention>
   Var<T, D> attend(const Attention& a, const Var<T, D>& x) const {
-    const auto qkv = a.project(x);
-    return self_attention(qkv, a.d_k, a.d_v, segments, a.options(causal, bias, weights));
+    const auto qkv = a.project(x, Places{segments});
+    auto how = a.options(causal, bias, weights);
+    a.positions.add_to(how, segments.longest());
+    return self_attention(qkv, a.d_k, a.d_v, segments, how);
   }
 };
 

@@ -23,7 +23,8 @@ template <class T, Device D>
 struct Rows {
   Var<T, D> packed;
   index_t first, count;
-  index_t heads = 1;  ///< how many heads share these rows
+  index_t heads =
+      1;  ///< how many heads share these rows; 0 where q, k and v have other numbers of them, so that no file packs them
 };
 
 /// Drops values in training and does nothing in evaluation.

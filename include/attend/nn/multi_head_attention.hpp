@@ -3,10 +3,12 @@
 #include <cmath>
 #include <optional>
 
+#include "attend/kernels/attention_step.hpp"
 #include "attend/nn/attention_keys.hpp"
 #include "attend/nn/dropout.hpp"
 #include "attend/nn/initialisation.hpp"
 #include "attend/nn/linear.hpp"
+#include "attend/nn/positions.hpp"
 
 namespace attend::nn {
 
@@ -19,6 +21,8 @@ struct MultiHeadAttentionOptions {
   bool bias = true;      ///< of the q, k and v projections
   bool out_bias = true;
   double dropout = 0;          ///< on the attention weights
+  index_t kv_heads = 0;        ///< of keys and values, a divisor of `heads`; 0 stands for `heads`
+  double scale = 0;            ///< what scores are multiplied by; 0 stands for 1 / sqrt(d_k)
   InitialValues initial = {};  ///< how the weights begin, and in which place of which stack this is
 };
 
@@ -32,26 +36,32 @@ struct MultiHeadAttention {
   using value_type = T;
   using device_type = D;
   static constexpr bool maps_vectors = true;
-  index_t heads, d_k, d_v;
-  Var<T, D> weight;                        // [heads * (2 d_k + d_v), d_model], or [heads * d_k, d_model] with a memory_weight
+  index_t heads, kv_heads, d_k, d_v;
+  Var<T, D> weight;  // [heads * d_k + kv_heads * (d_k + d_v), d_model], or [heads * d_k, d_model] with a memory_weight
   std::optional<Var<T, D>> bias;           // as many
-  std::optional<Var<T, D>> memory_weight;  // [heads * (d_k + d_v), d_memory]
+  std::optional<Var<T, D>> memory_weight;  // [kv_heads * (d_k + d_v), d_memory]
   std::optional<Var<T, D>> memory_bias;    // as many
   Linear<T, D> out_proj;                   // [d_model, heads * d_v]
   Dropout dropout;
+  double score_scale;                                 // 0 stands for 1 / sqrt(d_k)
+  AttentionPositions<T, D> positions;                 // of a self-attention
   std::shared_ptr<const PackedWeights<T, D>> packed;  // as a Linear has it
 
   /// Throws ValueError if a size is not positive, or d_model is no multiple of heads and d_k is not given.
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& o)
       : heads(o.heads),
+        kv_heads(o.kv_heads ? o.kv_heads : o.heads),
         d_k(head_width(o)),
         d_v(o.d_v ? o.d_v : d_k),
         out_proj(heads * d_v, o.d_model,
                  {.bias = o.out_bias, .gain = o.initial.gain(MatrixRole::attention_out, heads * d_v, o.d_model)}),
-        dropout(make_dropout("attention dropout", o.dropout)) {
+        dropout(make_dropout("attention dropout", o.dropout)),
+        score_scale(o.scale) {
     check_value(d_v > 0 && o.d_memory >= 0, "MultiHeadAttention", "d_v and d_memory must be positive");
+    check_value(kv_heads > 0 && heads % kv_heads == 0, "MultiHeadAttention", "kv_heads is ", kv_heads, ", no divisor of ", heads,
+                " heads");
     const bool own_memory = o.d_memory != 0 && o.d_memory != o.d_model;
-    const index_t q_rows = heads * d_k, kv_rows = heads * (d_k + d_v);
+    const index_t q_rows = heads * d_k, kv_rows = kv_heads * (d_k + d_v);
     weight = constant_parameter<T, D>({own_memory ? q_rows : q_rows + kv_rows, o.d_model}, 0);
     if (o.bias) bias = constant_parameter<T, D>({weight.dim(0)}, 0);
     if (own_memory) {
@@ -75,29 +85,39 @@ struct MultiHeadAttention {
   Var<T, D> operator()(const Var<T, D>& x, const OwnKeys<T, D>& keys) const { return out_proj(keys.attend(*this, x)); }
   Var<T, D> operator()(const Var<T, D>& x, const MemoryKeys<T, D>& keys) const { return out_proj(keys.attend(*this, x)); }
 
-  /// The queries, keys and values of x side by side, [rows, heads * (2 d_k + d_v)]. Throws ShapeError if keys are made from a
-  /// memory of a width of its own.
+  /// The queries, keys and values of x side by side, [rows, heads * d_k + kv_heads * (d_k + d_v)]. Throws ShapeError if keys are
+  /// made from a memory of a width of its own.
   [[nodiscard]] Var<T, D> project(const Var<T, D>& x) const {
     if (memory_weight)
       throw ShapeError("MultiHeadAttention: keys are made from a memory of width ", memory_weight->dim(1), "; pass it");
     return linear(x, weight, bias, packed.get());
   }
+  /// The same for rows that stand at these places.
+  [[nodiscard]] Var<T, D> project(const Var<T, D>& x, const Places& places) const { return positions.placed(project(x), places); }
   /// The queries of x, [rows, heads * d_k].
   [[nodiscard]] Var<T, D> project_q(const Var<T, D>& x) const {
     return linear_rows(x, weight, bias, 0, heads * d_k, packed.get());
   }
-  /// The keys and values of a memory side by side, [rows, heads * (d_k + d_v)].
+  /// The keys and values of a memory side by side, [rows, kv_heads * (d_k + d_v)].
   [[nodiscard]] Var<T, D> project_kv(const Var<T, D>& memory) const {
     if (memory_weight) return linear(memory, *memory_weight, memory_bias, packed.get());
-    return linear_rows(memory, weight, bias, heads * d_k, heads * (d_k + d_v), packed.get());
+    return linear_rows(memory, weight, bias, heads * d_k, kv_heads * (d_k + d_v), packed.get());
   }
 
-  /// What scores are multiplied by, 1 / sqrt(d_k).
-  [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(d_k)); }
+  /// What scores are multiplied by, 1 / sqrt(d_k) where nothing else was said.
+  [[nodiscard]] double scale() const { return score_scale != 0 ? score_scale : 1 / std::sqrt(static_cast<double>(d_k)); }
+  /// Its heads in a step of decoding.
+  [[nodiscard]] kernels::StepHeads step_heads() const { return {heads, d_k, d_v, scale(), heads / kv_heads}; }
   /// How its heads look.
   [[nodiscard]] AttentionOptions<T, D> options(bool causal, const std::optional<Var<T, D>>& scores_bias,
                                                AttentionWeights<T, D>* weights) const {
-    return {.heads = heads, .causal = causal, .dropout = rate(dropout), .bias = scores_bias, .weights = weights};
+    return {.heads = heads,
+            .causal = causal,
+            .scale = scale(),
+            .dropout = rate(dropout),
+            .bias = scores_bias,
+            .weights = weights,
+            .kv_heads = kv_heads};
   }
 
   template <class F>
@@ -109,6 +129,7 @@ struct MultiHeadAttention {
     field("v_proj.weight", weight_rows(2));
     if (bias) field("v_proj.bias", bias_rows(2));
     field("out_proj", out_proj);
+    field("", positions);
     field("attention_dropout", dropout);
   }
 
@@ -123,10 +144,11 @@ struct MultiHeadAttention {
   }
   /// Where the rows of q (0), k (1) or v (2) stand.
   Rows<T, D> part_rows(const Var<T, D>& own, const std::optional<Var<T, D>>& memory, int part) const {
-    const index_t q = heads * d_k, v = heads * d_v;
-    if (part == 0) return {own, 0, q, heads};
-    if (memory) return {*memory, part == 1 ? 0 : q, part == 1 ? q : v, heads};
-    return {own, part == 1 ? q : 2 * q, part == 1 ? q : v, heads};
+    const index_t q = heads * d_k, k = kv_heads * d_k, v = kv_heads * d_v;
+    const index_t alike = kv_heads == heads ? heads : 0;  // no file packs parts of other widths
+    if (part == 0) return {own, 0, q, alike};
+    if (memory) return {*memory, part == 1 ? 0 : k, part == 1 ? k : v, alike};
+    return {own, part == 1 ? q : q + k, part == 1 ? k : v, alike};
   }
   [[nodiscard]] Rows<T, D> weight_rows(int part) const { return part_rows(weight, memory_weight, part); }
   [[nodiscard]] Rows<T, D> bias_rows(int part) const { return part_rows(*bias, memory_bias, part); }

@@ -17,12 +17,12 @@ struct NormOptions {
 
   template <class F>
   static void fields(F&& field) {
-    field("kind", &NormOptions::kind, IfAbsent{NormKind::layer},
+    field("kind", &NormOptions::kind, IfAbsent{NormKind::layer}, Since{3},
           Flag{"Layer norms, or root mean square norms (rms)", "--norm-kind"});
     field("eps", &NormOptions::eps, at_least(0));
     field("sample_deviation", &NormOptions::sample_deviation);
     field("scalar_affine", &NormOptions::scalar_affine);
-    field("bias", &NormOptions::bias, IfAbsent{true});
+    field("bias", &NormOptions::bias, IfAbsent{true}, Since{3});
   }
 };
 

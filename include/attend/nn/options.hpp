@@ -49,8 +49,9 @@ struct StackOptions {
   index_t vocabulary = 0;  ///< 0: the stack takes vectors and has no embedding
   index_t d_model = 512;
   index_t heads = 8;
-  index_t d_k = 0;  ///< width of a head; 0 stands for d_model / heads
-  index_t d_v = 0;  ///< width of a head's values; 0 stands for d_k
+  index_t kv_heads = 0;  ///< heads of keys and values, a divisor of `heads`, as many of which share each; 0 stands for `heads`
+  index_t d_k = 0;       ///< width of a head; 0 stands for d_model / heads
+  index_t d_v = 0;       ///< width of a head's values; 0 stands for d_k
   index_t d_ff = 2048;
   index_t layers = 6;
   Activation activation = Activation::relu;
@@ -58,10 +59,15 @@ struct StackOptions {
   NormOptions norm = {};
   bool final_norm = false;      ///< a layer norm after the last layer
   bool attention_bias = true;   ///< biases of q, k and v
+  bool bias = true;             ///< without it no linear layer has one, those of q, k and v neither
+  bool gated = false;           ///< feed-forwards are gated: activation(gate_proj(x)) * fc1(x) goes to fc2
+  double attention_scale = 0;   ///< what scores are multiplied by, as 1 in T5; 0 stands for 1 / sqrt(d_k)
+  bool norm_embedding = false;  ///< a norm on embedding + position, as BART has it
   bool scale_embedding = true;  ///< embeddings times sqrt(d_model)
   PositionKind positions = PositionKind::sinusoidal;
-  double position_base = 10000;  ///< of the sinusoids
-  index_t max_length = 1024;     ///< the longest sentence, in tokens
+  double position_base = 10000;   ///< of the sinusoids and of rotary positions
+  index_t max_length = 1024;      ///< the longest sentence, in tokens
+  PositionOptions position = {};  ///< what they are besides their kind
   DropoutRates dropout = {};
   index_t cross_attentions = -1;  ///< of a decoder layer, one for each source; -1 stands for 1. An
                                   ///< encoder has none
@@ -75,6 +81,7 @@ struct StackOptions {
     field("vocabulary", &O::vocabulary, between(0, largest_size));
     field("d_model", &O::d_model, between(1, largest_size));
     field("heads", &O::heads, between(1, largest_size));
+    field("kv_heads", &O::kv_heads, between(0, largest_size), IfAbsent{index_t{0}}, Since{4});
     field("d_k", &O::d_k, between(0, largest_size));
     field("d_v", &O::d_v, between(0, largest_size));
     field("d_ff", &O::d_ff, between(1, largest_size));
@@ -84,10 +91,15 @@ struct StackOptions {
     field("norm", &O::norm);
     field("final_norm", &O::final_norm);
     field("attention_bias", &O::attention_bias);
+    field("bias", &O::bias, IfAbsent{true}, Since{4});
+    field("gated", &O::gated, IfAbsent{false}, Since{4});
+    field("attention_scale", &O::attention_scale, at_least(0), IfAbsent{0.0}, Since{4});
+    field("norm_embedding", &O::norm_embedding, IfAbsent{false}, Since{4});
     field("scale_embedding", &O::scale_embedding);
     field("positions", &O::positions);
     field("position_base", &O::position_base, more_than(0));
     field("max_length", &O::max_length, between(1, largest_size));
+    field("position", &O::position, IfAbsent{PositionOptions()});
     field("dropout", &O::dropout);
     field("cross_attentions", &O::cross_attentions, between(0, largest_size));
     field("d_memory", &O::d_memory, between(0, largest_size));
@@ -116,6 +128,21 @@ inline StackOptions resolved(StackOptions o, StackKind kind) {
   return o;
 }
 
+namespace detail {
+
+inline AttentionPositionOptions attention_positions(const StackOptions& o) {
+  return {.kind = o.positions,
+          .max_length = o.max_length,
+          .base = o.position_base,
+          .more = o.position,
+          .heads = o.heads,
+          .d_k = o.d_k ? o.d_k : o.d_model / o.heads,
+          .kv_heads = o.kv_heads ? o.kv_heads : o.heads,
+          .causal = o.causal != 0};
+}
+
+}  // namespace detail
+
 /// Throws ValueError, which begins with `stack`, where a stack of that kind cannot be built from these.
 inline void check(const StackOptions& given, StackKind kind, const char* stack) {
   const StackOptions o = resolved(given, kind);
@@ -128,6 +155,9 @@ inline void check(const StackOptions& given, StackKind kind, const char* stack) 
               "the norm's sample_deviation is true, and a root mean square norm has none");
   check_value(o.d_k > 0 || o.d_model % o.heads == 0, stack, "d_model ", o.d_model, " is no multiple of ", o.heads,
               " heads; give d_k");
+  check_value(o.kv_heads == 0 || o.heads % o.kv_heads == 0, stack, "kv_heads is ", o.kv_heads, ", no divisor of ", o.heads,
+              " heads");
+  check(detail::attention_positions(o), stack);
 }
 
 namespace detail {
@@ -138,8 +168,11 @@ inline MultiHeadAttentionOptions attention_options(const StackOptions& o, bool c
           .d_k = o.d_k,
           .d_v = o.d_v,
           .d_memory = cross ? o.d_memory : 0,
-          .bias = o.attention_bias,
+          .bias = o.bias && o.attention_bias,
+          .out_bias = o.bias,
           .dropout = o.dropout.attention,
+          .kv_heads = o.kv_heads,
+          .scale = o.attention_scale,
           .initial = {o.initialisation, place}};
 }
 

@@ -26,14 +26,14 @@ struct StackCall {
 };
 
 /// How whole sentences are read: as in training, encoding and scoring. Decoding reads the same stacks one row at a time, with
-/// readings of its own; all have these three.
+/// readings of its own; all have these three, of which `places` alone says where rows stand.
 template <class T, Device D = Cpu>
 struct WholeSentences {
   const Segments& segments;
   const StackCall<T, D>& call;
 
-  /// x with what says where each row stands.
-  [[nodiscard]] Var<T, D> place(const Positions<T, D>& positions, const Var<T, D>& x) const { return positions(x, segments); }
+  /// Where each row stands.
+  [[nodiscard]] Places places() const { return {segments}; }
   /// What the self-attention of layer `layer` looks at.
   [[nodiscard]] OwnKeys<T, D> own(index_t /*layer*/, bool causal) const {
     return {segments, causal, call.self_bias, next(call.self_weights)};
@@ -70,8 +70,10 @@ struct Block {
   Dropout feed_forward_dropout, block_dropout;
   bool causal;
 
-  /// Layer `layer` of a stack of that kind, from 0, which some initial values depend on.
-  Block(const StackOptions& given, StackKind kind, index_t layer = 0) : Block(resolved(given, kind), layer) {}
+  /// Layer `layer` of a stack of that kind, from 0, which some initial values depend on. `positions`: those that layers share;
+  /// null where it has its own.
+  Block(const StackOptions& given, StackKind kind, index_t layer = 0, const AttentionPositions<T, D>* positions = nullptr)
+      : Block(resolved(given, kind), layer, positions) {}
 
   /// x [rows, d_model] -> [rows, d_model]. Throws ShapeError for another number of memories than cross-attentions, unless it is
   /// one.
@@ -110,17 +112,20 @@ struct Block {
   }
 
  private:
-  Block(const StackOptions& o, index_t layer)
+  Block(const StackOptions& o, index_t layer, const AttentionPositions<T, D>* positions)
       : self_attn(detail::attention_options(o, false, {layer, o.layers, 0, sublayers(o)})),
         around_self_attn(o),
         feed_forward(o.d_model, o.d_ff,
                      {.activation = o.activation,
                       .dropout = o.dropout.activation,
-                      .initial = {o.initialisation, {layer, o.layers, sublayers(o) - 1, sublayers(o)}}}),
+                      .initial = {o.initialisation, {layer, o.layers, sublayers(o) - 1, sublayers(o)}},
+                      .gated = o.gated,
+                      .bias = o.bias}),
         around_feed_forward(o),
         feed_forward_dropout(make_dropout("feed-forward dropout", o.dropout.feed_forward)),
         block_dropout(make_dropout("block dropout", o.dropout.block)),
         causal(o.causal != 0) {
+    self_attn.positions = positions ? *positions : AttentionPositions<T, D>(detail::attention_positions(o));
     cross.reserve(o.cross_attentions);
     for (index_t i = 1; i <= o.cross_attentions; ++i)
       cross.push_back(
@@ -139,18 +144,20 @@ struct Stack {
   std::optional<Embedding<T, D>> embed_tokens;
   Positions<T, D> positions;
   std::vector<Block<T, D>> layers;
-  std::optional<Norm<T, D>> layer_norm;
+  std::optional<Norm<T, D>> layernorm_embedding, layer_norm;
   Dropout embedding_dropout;
 
   /// Throws ValueError, which begins with the kind's name, where the options do not fit together.
   Stack(const StackOptions& o, StackKind kind)
       : options((check(o, kind, name(kind)), resolved(o, kind))),
-        positions(o.positions, o.max_length, o.d_model, o.position_base),
+        positions(o.positions, o.max_length, o.d_model, o.position_base, o.position),
         embedding_dropout(make_dropout("embedding dropout", o.dropout.embedding)),
         name_(name(kind)) {
     if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, EmbeddingOptions{.scaled = o.scale_embedding});
     layers.reserve(o.layers);
-    for (index_t i = 0; i < o.layers; ++i) layers.emplace_back(o, kind, i);
+    for (index_t i = 0; i < o.layers; ++i)
+      layers.emplace_back(o, kind, i, i > 0 ? layers.front().self_attn.positions.shared() : nullptr);
+    if (o.norm_embedding) layernorm_embedding.emplace(o.d_model, o.norm);
     if (o.final_norm) layer_norm.emplace(o.d_model, o.norm);
   }
 
@@ -175,7 +182,8 @@ struct Stack {
   /// What the first `count` layers leave.
   template <class Reading>
   ResidualStream<T, D> read_layers(const Var<T, D>& x, const Reading& reading, index_t count) const {
-    ResidualStream<T, D> stream{apply(embedding_dropout, reading.place(positions, x))};
+    const auto placed = positions(x, reading.places());
+    ResidualStream<T, D> stream{apply(embedding_dropout, layernorm_embedding ? (*layernorm_embedding)(placed) : placed)};
     for (index_t i = 0; i < count; ++i) stream = nth(layers, i).read(std::move(stream), reading, i);
     return stream;
   }
@@ -183,6 +191,7 @@ struct Stack {
   void fields(F&& field) {
     field("embed_tokens", embed_tokens);
     field("embed_positions", positions);
+    field("layernorm_embedding", layernorm_embedding);
     field("layers", layers);
     field("layer_norm", layer_norm);
     field("embedding_dropout", embedding_dropout);

@@ -41,7 +41,13 @@ struct Transformer {
     return decoder(target, segments, call);
   }
   /// [rows, d_model] -> logits [rows, target vocabulary].
-  [[nodiscard]] Var<T, D> logits(const Var<T, D>& x) const { return linear(x, output_weight(), head_bias, packed.get()); }
+  [[nodiscard]] Var<T, D> logits(const Var<T, D>& x) const {
+    return linear(to_head(x), output_weight(), head_bias, packed.get());
+  }
+  /// x as the head's product takes it, divided by sqrt(d_model) where the options say so.
+  [[nodiscard]] Var<T, D> to_head(const Var<T, D>& x) const {
+    return options.scale_head ? x * (1 / std::sqrt(static_cast<double>(options.decoder.d_model))) : x;
+  }
   /// What `options.output` asks for, at every row of the targets: [target rows, target vocabulary].
   Var<T, D> operator()(const Batch<D>& batch, const StackCall<T, D>& call = {}) const {
     const auto memory = encode(batch.source, batch.source_segments);
@@ -58,7 +64,7 @@ struct Transformer {
   }
   /// The cross-entropy of the batch's labels, without ever holding the logits of all rows: [1].
   [[nodiscard]] Var<Wide<T>, D> loss(const Batch<D>& batch, const CrossEntropyOptions& how = {}) const {
-    const auto x = decode(batch.target, batch.target_segments, encode(batch.source, batch.source_segments));
+    const auto x = to_head(decode(batch.target, batch.target_segments, encode(batch.source, batch.source_segments)));
     return head_bias ? linear_cross_entropy(x, output_weight(), *head_bias, batch.labels, how)
                      : linear_cross_entropy(x, output_weight(), batch.labels, how);
   }
@@ -81,7 +87,7 @@ Transformer<T, D>::Transformer(const ModelOptions& o) : options((check(o), resol
     head_weight = constant_parameter<T, D>({o.decoder.vocabulary, o.decoder.d_model}, 0);
     const InitialValues initial{o.decoder.initialisation};
     xavier_uniform(head_weight->value(), initial.gain(MatrixRole::head, o.decoder.d_model, o.decoder.vocabulary));
-  } else if (!o.decoder.scale_embedding) {
+  } else if (!o.decoder.scale_embedding && !o.scale_head) {
     // Rows of size 1 make a good unscaled embedding and far too large logits.
     normal(decoder.embed_tokens->weight.value(), 1 / std::sqrt(static_cast<double>(o.decoder.d_model)));
   }

@@ -9,6 +9,7 @@ struct ModelOptions {
   StackOptions encoder, decoder;
   bool share_embeddings = false;  ///< encoder and decoder have one embedding
   bool tie_head = false;          ///< the head's matrix is the decoder's embedding
+  bool scale_head = false;        ///< what goes to the head is divided by sqrt(d_model), as T5 does it with a tied head
   bool head_bias = true;
   Output output = Output::logits;
 
@@ -18,6 +19,7 @@ struct ModelOptions {
     field("decoder", &ModelOptions::decoder);
     field("share_embeddings", &ModelOptions::share_embeddings);
     field("tie_head", &ModelOptions::tie_head);
+    field("scale_head", &ModelOptions::scale_head, IfAbsent{false}, Since{4});
     field("head_bias", &ModelOptions::head_bias);
     field("output", &ModelOptions::output);
   }
@@ -30,9 +32,10 @@ struct TransformerOptions {
   index_t target_vocabulary = 0;  ///< 0 stands for `vocabulary`
   index_t d_model = 512;
   index_t heads = 8;
-  index_t d_k = 0;   ///< 0 stands for d_model / heads
-  index_t d_v = 0;   ///< 0 stands for d_k
-  index_t d_ff = 0;  ///< 0 stands for 4 * d_model
+  index_t kv_heads = 0;  ///< of keys and values; 0 stands for `heads`
+  index_t d_k = 0;       ///< 0 stands for d_model / heads
+  index_t d_v = 0;       ///< 0 stands for d_k
+  index_t d_ff = 0;      ///< 0 stands for 4 * d_model
   index_t layers = 6;
   index_t encoder_layers = -1, decoder_layers = -1;  ///< -1 stands for `layers`
   index_t encoder_heads = 0, decoder_heads = 0;      ///< 0 stands for `heads`
@@ -45,12 +48,18 @@ struct TransformerOptions {
   NormOptions norm = {};
   bool final_norm = false;
   bool attention_bias = true;
+  bool bias = true;             ///< of linear layers; see StackOptions
+  bool gated = false;           ///< feed-forwards are gated
+  double attention_scale = 0;   ///< 0 stands for 1 / sqrt(d_k)
+  bool norm_embedding = false;  ///< a norm on embedding + position
   bool scale_embedding = true;
   PositionKind positions = PositionKind::sinusoidal;
   double position_base = 10000;
   index_t max_length = 1024;
+  PositionOptions position = {};  ///< what they are besides their kind
   bool share_embeddings = false;
   bool tie_head = false;
+  bool scale_head = false;  ///< what goes to the head is divided by sqrt(d_model)
   bool head_bias = true;
   Output output = Output::logits;
   Initialisation initialisation = InitialValues{}.kind;  ///< how the weights begin
@@ -61,6 +70,8 @@ struct TransformerOptions {
     using O = TransformerOptions;
     field("d_model", &O::d_model, Flag{.text = "Width of the model", .within = between(1, 65536)});
     field("heads", &O::heads, Flag{.text = "Attention heads, a divisor of the width", .within = between(1, 4096)});
+    field("kv_heads", &O::kv_heads, Except{0},
+          Flag{.text = "Heads of keys and values, a divisor of the heads", .within = between(1, 4096)});
     field("layers", &O::layers, Flag{.text = "Layers of encoder and decoder each", .within = between(1, 1000)});
     field("encoder_layers", &O::encoder_layers, Flag{.text = "Layers of the encoder", .within = between(1, 1000)});
     field("decoder_layers", &O::decoder_layers, Flag{.text = "Layers of the decoder", .within = between(1, 1000)});
@@ -69,8 +80,11 @@ struct TransformerOptions {
     field("attention_dropout", &O::attention_dropout, less_than_1(), Flag{"Dropout on attention weights"});
     field("activation_dropout", &O::activation_dropout, less_than_1(), Flag{"Dropout within the feed-forward"});
     field("activation", &O::activation, Flag{"Of the feed-forward"});
+    field("gated", &O::gated, Flag{"Feed-forwards with a gate, to which the activation goes"});
     field("norm_order", &O::norm_order, Flag{"Norm after each sublayer (post) or before it (pre, with a final norm)", "--norm"});
     field("norm", &O::norm);
+    field("positions", &O::positions, Flag{"What tells the model where a token stands"});
+    field("position", &O::position);
     field("max_length", &O::max_length, Flag{.text = "The longest sentence, in tokens", .within = between(2, 65536)});
     field("initialisation", &O::initialisation, Flag{"How the weights begin"});
   }
@@ -120,6 +134,7 @@ inline ModelOptions resolved(ModelOptions o) {
 inline ModelOptions model_options(const TransformerOptions& o) {
   StackOptions stack{.d_model = o.d_model,
                      .heads = o.heads,
+                     .kv_heads = o.kv_heads,
                      .d_k = o.d_k,
                      .d_v = o.d_v,
                      .d_ff = o.d_ff ? o.d_ff : 4 * o.d_model,
@@ -129,10 +144,15 @@ inline ModelOptions model_options(const TransformerOptions& o) {
                      .norm = o.norm,
                      .final_norm = o.final_norm,
                      .attention_bias = o.attention_bias,
+                     .bias = o.bias,
+                     .gated = o.gated,
+                     .attention_scale = o.attention_scale,
+                     .norm_embedding = o.norm_embedding,
                      .scale_embedding = o.scale_embedding,
                      .positions = o.positions,
                      .position_base = o.position_base,
                      .max_length = o.max_length,
+                     .position = o.position,
                      .initialisation = o.initialisation};
   stack.dropout.embedding = stack.dropout.residual = o.dropout;
   stack.dropout.attention = o.attention_dropout;
@@ -149,6 +169,7 @@ inline ModelOptions model_options(const TransformerOptions& o) {
                                .decoder = side(o.target_vocabulary, o.decoder_layers, o.decoder_heads, o.decoder_d_ff),
                                .share_embeddings = o.share_embeddings,
                                .tie_head = o.tie_head,
+                               .scale_head = o.scale_head,
                                .head_bias = o.head_bias,
                                .output = o.output});
 }

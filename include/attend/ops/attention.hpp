@@ -53,12 +53,15 @@ class AttentionWeights {
 template <class T, Device D = Cpu>
 struct AttentionOptions {
   index_t heads = 1;
-  bool causal = false;                        ///< query i sees keys 0 to i of its sentence
-  double scale = 0;                           ///< what q k^T is multiplied by; 0 stands for 1 / sqrt(d_k)
-  double dropout = 0;                         ///< the chance that a weight is dropped, in [0, 1)
-  std::optional<Var<T, D>> bias = {};         ///< added before the softmax: [queries, keys], [heads, queries, keys] or
-                                              ///< [sentences, heads, queries, keys], at least as large as the longest sentence
-  AttentionWeights<T, D>* weights = nullptr;  ///< if given, receives the weights (before dropout)
+  bool causal = false;                          ///< query i sees keys 0 to i of its sentence
+  double scale = 0;                             ///< what q k^T is multiplied by; 0 stands for 1 / sqrt(d_k)
+  double dropout = 0;                           ///< the chance that a weight is dropped, in [0, 1)
+  std::optional<Var<T, D>> bias = {};           ///< added before the softmax: [queries, keys], [heads, queries, keys] or
+                                                ///< [sentences, heads, queries, keys], at least as large as the longest sentence
+  AttentionWeights<T, D>* weights = nullptr;    ///< if given, receives the weights (before dropout)
+  index_t kv_heads = 0;                         ///< of keys and values, each for as many heads of queries; 0 stands for `heads`
+  std::optional<Var<T, D>> distance_bias = {};  ///< in the place of a bias: [heads, 2 n - 1], n at least the longest sentence;
+                                                ///< query i and key j get what stands in column n - 1 + j - i
 };
 
 namespace detail {
@@ -100,6 +103,26 @@ void set_bias_strides(AttentionLayout& a, const Shape& bias) {
   a.bias_sentence = bias.rank() == 4 ? bias[0] == 0 ? 0 : bias.size() / bias[0] : 0;
 }
 
+/// How many heads keys and values have. Throws ValueError where `heads` is no multiple of that.
+template <class T, Device D>
+index_t kv_heads(const AttentionOptions<T, D>& o) {
+  check_value(o.heads > 0, "attention", "heads is ", o.heads);
+  if (o.kv_heads == 0) return o.heads;
+  check_value(o.kv_heads > 0 && o.heads % o.kv_heads == 0, "attention", "heads is ", o.heads, ", no multiple of the ", o.kv_heads,
+              " of keys and values");
+  return o.kv_heads;
+}
+
+/// The same for a bias that goes by distance.
+template <class T, Device D>
+void set_distance_strides(AttentionLayout& a, const Shape& bias) {
+  const index_t longest = std::max(a.queries.longest(), a.keys.most_keys());
+  if (bias.rank() != 2 || bias[0] != a.heads || bias[1] % 2 == 0 || bias[1] < 2 * longest - 1)
+    throw ShapeError("attention: distance_bias has shape ", bias.text(), ", expected [", a.heads, ", an odd number from ",
+                     std::max<index_t>(1, 2 * longest - 1), " on]");
+  a.bias_origin = bias[1] / 2, a.bias_head = bias[1], a.bias_query = -1;
+}
+
 template <class T, Device D>
 Var<T, D> attention(const Projections<T, D>& of, const Segments& queries, const Segments& keys,
                     const AttentionOptions<T, D>& options) {
@@ -113,15 +136,18 @@ Var<T, D> attention(const Projections<T, D>& of, const Segments& queries, const 
     throw ShapeError("attention: queries of ", queries.count(), " sentences, keys of ", keys.count());
 
   AttentionLayout a;
-  a.queries = queries, a.keys = keys, a.heads = options.heads, a.d_k = d_k, a.d_v = d_v;
+  a.queries = queries, a.keys = keys, a.heads = options.heads, a.group = options.heads / kv_heads(options), a.d_k = d_k,
+  a.d_v = d_v;
   a.scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(std::max<index_t>(1, d_k)));
   a.causal = options.causal;
   a.q_stride = q.stride(), a.k_stride = k.stride(), a.v_stride = v.stride(), a.out_stride = options.heads * d_v;
-  if (options.bias) set_bias_strides<T, D>(a, options.bias->shape());
+  check_value(!options.bias || !options.distance_bias, "attention", "there is a bias and a distance_bias; add them up");
+  const auto bias = options.bias ? options.bias : options.distance_bias;
+  if (options.bias) set_bias_strides<T, D>(a, bias->shape());
+  if (options.distance_bias) set_distance_strides<T, D>(a, bias->shape());
   if (options.dropout > 0) a.dropout = options.dropout, a.random = default_generator().next();
   const index_t size = a.lay_out_weights();
 
-  const auto bias = options.bias;
   std::vector<Var<T, D>> inputs{q.x, k.x, v.x};
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& x) { return x.requires_grad(); });
@@ -130,7 +156,9 @@ Var<T, D> attention(const Projections<T, D>& of, const Segments& queries, const 
   Tensor<Wide<T>, D> rows;
   if (options.weights) weights = Tensor<T, D>({size});
   if (need) rows = Tensor<Wide<T>, D>({2, queries.rows() * options.heads});
-  const auto read = [=] { return kernels::AttentionInputs<T>{q.data(), k.data(), v.data(), bias ? bias->data() : nullptr}; };
+  const auto read = [=] {
+    return kernels::AttentionInputs<T>{q.data(), k.data(), v.data(), bias ? bias->data() + a.bias_origin : nullptr};
+  };
   attention_forward(D{}, a, read(), weights.data(), softmax_rows(rows), out.data());
   if (options.weights) *options.weights = AttentionWeights<T, D>(weights, a);
   return record(std::move(out), inputs, [=](const Tensor<T, D>& dout) {
@@ -186,7 +214,8 @@ inline index_t head_width(const char* name, index_t width, index_t heads) {
 }  // namespace detail
 
 /// Scaled dot-product attention: softmax(q k^T / sqrt(d_k) + bias) v, for every head of every sentence.
-/// A query that has nothing to attend to gets zeros.
+/// A query that has nothing to attend to gets zeros. With fewer heads of keys and values, heads / kv_heads neighbouring heads of
+/// queries share each (Ainslie et al. 2023); k and v are then so many heads wide.
 /// With w = softmax(s): dv = w^T dy,  ds = w * (dw - sum_j(w dw)),  dw = dy v^T,  dq = ds k / sqrt(d_k),  dk = ds^T q /
 /// sqrt(d_k). Shapes: q [query rows, heads * d_k], k [key rows, heads * d_k], v [key rows, heads * d_v], y [query rows, heads *
 /// d_v]; leading dimensions such as [batch, length] are taken together as rows. `queries` and `keys` say which rows form a
@@ -194,33 +223,35 @@ inline index_t head_width(const char* name, index_t width, index_t heads) {
 template <class T, Device D>
 Var<T, D> attention(const Var<T, D>& q, const Var<T, D>& k, const Var<T, D>& v, const Segments& queries, const Segments& keys,
                     const AttentionOptions<T, D>& options = {}) {
-  const index_t d_k = detail::head_width("q", q.dim(-1), options.heads), d_v = detail::head_width("v", v.dim(-1), options.heads);
-  if (k.dim(-1) != q.dim(-1)) throw ShapeError("attention: k has shape ", k.shape().text(), ", expected [..., ", q.dim(-1), "]");
+  const index_t d_k = detail::head_width("q", q.dim(-1), options.heads), of_keys = detail::kv_heads(options),
+                d_v = detail::head_width("v", v.dim(-1), of_keys);
+  if (k.dim(-1) != of_keys * d_k)
+    throw ShapeError("attention: k has shape ", k.shape().text(), ", expected [..., ", of_keys * d_k, "]");
   return detail::attention<T, D>({{q, 0}, {k, 0}, {v, 0}, d_k, d_v}, queries, keys, options);
 }
 
-/// Self-attention on one packed projection: qkv [rows, heads * (2 d_k + d_v)], the columns of q, then k, then v.
+/// Self-attention on one packed projection: qkv [rows, heads * d_k + kv_heads * (d_k + d_v)], the columns of q, then k, then v.
 /// Nothing is copied apart, and the gradient comes back in one piece. Throws ShapeError, ValueError.
 template <class T, Device D>
 Var<T, D> self_attention(const Var<T, D>& qkv, index_t d_k, index_t d_v, const Segments& segments,
                          const AttentionOptions<T, D>& options) {
-  const index_t h = options.heads;
-  if (qkv.dim(-1) != h * (2 * d_k + d_v))
-    throw ShapeError("self_attention: qkv has shape ", qkv.shape().text(), ", expected [..., ", h * (2 * d_k + d_v), "]");
-  return detail::attention<T, D>({{qkv, 0}, {qkv, h * d_k}, {qkv, 2 * h * d_k}, d_k, d_v}, segments, segments, options);
+  const index_t h = options.heads, of_keys = detail::kv_heads(options), width = h * d_k + of_keys * (d_k + d_v);
+  if (qkv.dim(-1) != width)
+    throw ShapeError("self_attention: qkv has shape ", qkv.shape().text(), ", expected [..., ", width, "]");
+  return detail::attention<T, D>({{qkv, 0}, {qkv, h * d_k}, {qkv, (h + of_keys) * d_k}, d_k, d_v}, segments, segments, options);
 }
 
-/// Cross-attention with packed keys and values: q [query rows, heads * d_k], kv [key rows, heads * (d_k + d_v)].
+/// Cross-attention with packed keys and values: q [query rows, heads * d_k], kv [key rows, kv_heads * (d_k + d_v)].
 /// Throws ShapeError, ValueError.
 template <class T, Device D>
 Var<T, D> cross_attention(const Var<T, D>& q, const Var<T, D>& kv, const Segments& queries, const Segments& keys,
                           const AttentionOptions<T, D>& options) {
-  const index_t h = options.heads, d_k = detail::head_width("q", q.dim(-1), h),
-                d_v = detail::head_width("kv", kv.dim(-1), h) - d_k;
+  const index_t d_k = detail::head_width("q", q.dim(-1), options.heads), of_keys = detail::kv_heads(options),
+                d_v = detail::head_width("kv", kv.dim(-1), of_keys) - d_k;
   if (d_v < 1)
-    throw ShapeError("cross_attention: kv has shape ", kv.shape().text(), ", expected more than the ", h * d_k,
+    throw ShapeError("cross_attention: kv has shape ", kv.shape().text(), ", expected more than the ", of_keys * d_k,
                      " columns of its keys");
-  return detail::attention<T, D>({{q, 0}, {kv, 0}, {kv, h * d_k}, d_k, d_v}, queries, keys, options);
+  return detail::attention<T, D>({{q, 0}, {kv, 0}, {kv, of_keys * d_k}, d_k, d_v}, queries, keys, options);
 }
 
 }  // namespace attend

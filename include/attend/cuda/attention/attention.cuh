@@ -10,15 +10,16 @@
 #include "attend/cuda/attention/attention_weights.cuh"
 #include "attend/cuda/device/launch.cuh"
 #include "attend/cuda/device/memory.cuh"
+#include "attend/cuda/rows/row.cuh"
 #include "attend/kernels/matrix.hpp"
 
 namespace attend::cuda {
 
-/// The grid of the kernels for any width: `width` columns, 64 a block.
+/// The grid of the kernels for any width: `width` columns, 64 a block, of so many heads.
 template <class W>
-dim3 general_grid(const AttentionLayout& a, const AttentionSizes<W>& sizes, index_t width) {
+dim3 general_grid(const AttentionLayout& a, const AttentionSizes<W>& sizes, index_t width, index_t heads) {
   const index_t columns = std::max<index_t>(1, (width + general_columns - 1) / general_columns);
-  return dim3(attention_blocks(a, sizes), static_cast<unsigned>(columns));
+  return dim3(attention_blocks(a, sizes, heads), static_cast<unsigned>(columns));
 }
 
 /// See `attention_backward_bias`. One thread an element: no two add to the same. An element that sentences, heads or queries
@@ -47,6 +48,27 @@ __global__ void attention_bias_kernel(AttentionSizes<Wide<T>> a, int sentences, 
     }
     dbias.data[e] = static_cast<T>(sum);
   }
+}
+
+/// The same for a bias that goes by distance: a block for each of its elements, of `head` a head. A thread goes along the
+/// diagonals of the sentences that are its turn.
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    attention_distance_bias_kernel(AttentionSizes<Wide<T>> a, int sentences, index_t origin, const T* ds,
+                                   const index_t* weight_offset, kernels::Gradient<T> dbias) {
+  static __shared__ Wide<T> room[warp_threads];
+  const index_t head = blockIdx.x / a.bias_head, distance = blockIdx.x - head * a.bias_head - origin;
+  Wide<T> sum(0);
+  for (int s = static_cast<int>(threadIdx.x); s < sentences; s += block_threads) {
+    const index_t queries = a.queries.length[s], keys = a.keys.keys[s];
+    const T* const scores = ds + weight_offset[s] + head * queries * keys;
+    for (index_t i = distance < 0 ? -distance : 0; i < queries && i + distance < keys; ++i)
+      sum += static_cast<Wide<T>>(scores[i * keys + i + distance]);
+  }
+  sum = block_sum(sum, room);
+  if (threadIdx.x > 0) return;
+  T* const to = dbias.data + blockIdx.x;
+  *to = static_cast<T>(dbias.add ? static_cast<Wide<T>>(*to) + sum : sum);
 }
 
 /// The forward on tensor cores; small tiles where all sentences are short.
@@ -108,8 +130,8 @@ void attention_forward(Cuda, const AttentionLayout& a, const AttentionInputs<T>&
   cuda::Buffer<index_t> offsets;
   if (weights) offsets = cuda::weight_offsets(a);
   const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.queries.longest(), cuda::general_tile);
-  cuda::launch("attention", cuda::attention_forward_general<T>, cuda::general_grid(a, sizes, a.d_v), cuda::general_threads, 0,
-               sizes, q, k, v, bias, weights, offsets.data(), rows, out);
+  cuda::launch("attention", cuda::attention_forward_general<T>, cuda::general_grid(a, sizes, a.d_v, a.heads),
+               cuda::general_threads, 0, sizes, q, k, v, bias, weights, offsets.data(), rows, out);
 }
 
 /// dv = dropout(weights)^T dout,  ds = weights * (dw - sum(dw * weights)) with dw = dropout(dout v^T),
@@ -122,7 +144,7 @@ void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const Att
   T *const dq = gradients.q, *const dk = gradients.k, *const dv = gradients.v, *const ds_out = gradients.scores;
   if (a.queries.count() == 0 || a.heads == 0) return;
   if constexpr (std::is_same_v<T, bfloat16>)
-    if (!ds_out && cuda::fits_tiles(a, dout, q, k, v, dq, dk, dv)) {
+    if (!ds_out && a.group == 1 && cuda::fits_tiles(a, dout, q, k, v, dq, dk, dv)) {
       cuda::attention_backward_on_tensor_cores(a, {dout, q, k, v, bias, rows}, dq, dk, dv);
       return;
     }
@@ -132,24 +154,29 @@ void attention_backward(Cuda, const AttentionLayout& a, const T* dout, const Att
   if ((dq || dk || ds_out) && a.queries.longest() > 0) {
     deltas = cuda::Buffer<Wide<T>>(a.queries.rows() * a.heads);
     const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.queries.longest(), cuda::general_tile);
-    cuda::launch("attention", cuda::attention_backward_queries<T>, cuda::general_grid(a, sizes, dq ? a.d_k : 0),
+    cuda::launch("attention", cuda::attention_backward_queries<T>, cuda::general_grid(a, sizes, dq ? a.d_k : 0, a.heads),
                  cuda::general_threads, 0, sizes, dout, q, k, v, bias, rows, deltas.data(), dq, ds_out, offsets.data());
   }
   if ((dk || dv) && a.keys.most_keys() > 0) {
     const auto sizes = cuda::attention_sizes<Wide<T>>(a, a.keys.most_keys(), cuda::general_tile);
     cuda::launch("attention", cuda::attention_backward_keys<T>,
-                 cuda::general_grid(a, sizes, std::max(dk ? a.d_k : 0, dv ? a.d_v : 0)), cuda::general_threads, 0, sizes, dout, q,
-                 k, v, bias, rows, static_cast<const Wide<T>*>(deltas.data()), dk, dv);
+                 cuda::general_grid(a, sizes, std::max(dk ? a.d_k : 0, dv ? a.d_v : 0), a.heads / a.group), cuda::general_threads,
+                 0, sizes, dout, q, k, v, bias, rows, static_cast<const Wide<T>*>(deltas.data()), dk, dv);
   }
 }
 
 /// dbias = ds, added up over whatever the bias is shared by, in the order of the sentences. `size`: elements of
-/// dbias, which lie as the layout's strides say, each stride 0 or at least as far as what is inside it reaches.
+/// dbias, which lie as the layout's strides say, each stride 0 or at least as far as what is inside it reaches; or by distance.
 template <class T>
 void attention_backward_bias(Cuda, const AttentionLayout& a, index_t size, const T* ds, Gradient<T> dbias) {
   if (size == 0) return;
   const auto offsets = cuda::weight_offsets(a);
   const auto sizes = cuda::attention_sizes<Wide<T>>(a, 0, 1);
+  if (a.bias_query < 0) {
+    cuda::launch("attention", cuda::attention_distance_bias_kernel<T>, static_cast<unsigned>(size), cuda::block_threads, 0, sizes,
+                 static_cast<int>(a.queries.count()), a.bias_origin, ds, static_cast<const index_t*>(offsets.data()), dbias);
+    return;
+  }
   cuda::launch("attention", cuda::attention_bias_kernel<T>, cuda::blocks_for(size), cuda::block_threads, 0, sizes,
                static_cast<int>(a.queries.count()), size, ds, static_cast<const index_t*>(offsets.data()), dbias);
 }

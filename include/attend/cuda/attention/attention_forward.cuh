@@ -21,8 +21,8 @@ __global__ void __launch_bounds__(warps* warp_threads, (width > 64 ? 12 : 16) / 
   const AttentionBlock b(a, tile);
   if (b.first >= b.queries) return;
   const int rows = min(tile, b.queries - b.first), seen = b.seen_before(b.first + rows);
-  const bfloat16* const ks = k + b.key_row * a.k_stride + static_cast<index_t>(b.head) * a.d_k;
-  const bfloat16* const vs = v + b.key_row * a.v_stride + static_cast<index_t>(b.head) * a.d_v;
+  const bfloat16* const ks = k + b.key_row * a.k_stride + static_cast<index_t>(b.head / a.group) * a.d_k;
+  const bfloat16* const vs = v + b.key_row * a.v_stride + static_cast<index_t>(b.head / a.group) * a.d_v;
   if (seen > 0) {
     load_tile<width, warps>(q_tile, q + (b.query_row + b.first) * a.q_stride + static_cast<index_t>(b.head) * a.d_k, a.q_stride,
                             rows, a.d_k);

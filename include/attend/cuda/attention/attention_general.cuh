@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(general_threads)
   for (int i = 0; i < 4; ++i) top[i] = -infinity<W>(), sum[i] = W(0);
   for (int tile = 0; tile < seen; tile += general_tile) {
     W p[4][4];
-    general::scores(qs, general::tile_of(k, a.k_stride, b.key_row, tile, b.keys, b.head, a.d_k), room, p);
+    general::scores(qs, general::tile_of(k, a.k_stride, b.key_row, tile, b.keys, b.head / a.group, a.d_k), room, p);
     const int key = tile + general::thread_x() * 4;
     const unsigned keep = general::kept_tile(a, b, query, key);
 #pragma unroll
@@ -177,7 +177,8 @@ __global__ void __launch_bounds__(general_threads)
         if ((keep >> (4 * i + j) & 1u) == 0) p[i][j] = W(0);
       }
     }
-    general::add_product(p, general::tile_of(v, a.v_stride, b.key_row, tile, b.keys, b.head, a.d_v), columns, room, acc);
+    general::add_product(p, general::tile_of(v, a.v_stride, b.key_row, tile, b.keys, b.head / a.group, a.d_v), columns, room,
+                         acc);
   }
   W shift[4], inverse[4];
   for (int i = 0; i < 4; ++i) {
@@ -195,7 +196,7 @@ __global__ void __launch_bounds__(general_threads)
   weights += weight_offset[b.sentence] + static_cast<index_t>(b.head) * b.queries * b.keys;
   for (int tile = 0; tile < b.keys; tile += general_tile) {
     W p[4][4];
-    general::scores(qs, general::tile_of(k, a.k_stride, b.key_row, tile, b.keys, b.head, a.d_k), room, p);
+    general::scores(qs, general::tile_of(k, a.k_stride, b.key_row, tile, b.keys, b.head / a.group, a.d_k), room, p);
     for (int i = 0; i < 4; ++i)
       for (int j = 0; j < 4; ++j) {
         const int key = tile + general::thread_x() * 4 + j;

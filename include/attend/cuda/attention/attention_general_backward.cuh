@@ -36,11 +36,11 @@ __global__ void __launch_bounds__(general_threads)
   for (int pass = 0; pass < (dq || ds_out ? 2 : 1); ++pass) {  // the first for the deltas
     for (int tile = 0; tile < end; tile += general_tile) {
       const int key = tile + general::thread_x() * 4;
-      const auto ks = general::tile_of(k, a.k_stride, b.key_row, tile, b.keys, b.head, a.d_k);
+      const auto ks = general::tile_of(k, a.k_stride, b.key_row, tile, b.keys, b.head / a.group, a.d_k);
       if (pass == 0 || end > general_tile) {  // else they are still there
         const unsigned keep = general::kept_tile(a, b, query, key);
         general::scores(qs, ks, room, w);
-        general::scores(douts, general::tile_of(v, a.v_stride, b.key_row, tile, b.keys, b.head, a.d_v), room, dw);
+        general::scores(douts, general::tile_of(v, a.v_stride, b.key_row, tile, b.keys, b.head / a.group, a.d_v), room, dw);
 #pragma unroll
         for (int i = 0; i < 4; ++i)
 #pragma unroll
@@ -73,57 +73,60 @@ __global__ void __launch_bounds__(general_threads)
                    a.q_stride, rows, a.d_k);
 }
 
-/// A block: 32 keys of one head, and 64 columns of their dk and dv, each of which may be null.
+/// A block: 32 keys of one head of keys, and 64 columns of their dk and dv, each of which may be null, summed over the heads of
+/// queries that share it.
 template <class T>
 __global__ void __launch_bounds__(general_threads)
     attention_backward_keys(AttentionSizes<Wide<T>> a, const T* dout, const T* q, const T* k, const T* v, const T* bias,
                             SoftmaxRows<Wide<T>> kept, const Wide<T>* deltas, T* dk, T* dv) {
   using W = Wide<T>;
   static __shared__ GeneralRoom<W> room;
-  const AttentionBlock b(a, general_tile);
+  AttentionBlock b(a, general_tile, a.heads / a.group);
+  const int of_keys = b.head;
   if (b.first >= b.keys) return;
   const int rows = min(general_tile, b.keys - b.first), columns = static_cast<int>(blockIdx.y) * general_columns;
   const int key = b.first + general::thread_y() * 4;  // the thread's first one
-  const T* biases = b.bias(a, bias);
-  const auto ks = general::tile_of(k, a.k_stride, b.key_row, b.first, b.keys, b.head, a.d_k);
-  const auto vs = general::tile_of(v, a.v_stride, b.key_row, b.first, b.keys, b.head, a.d_v);
+  const auto ks = general::tile_of(k, a.k_stride, b.key_row, b.first, b.keys, of_keys, a.d_k);
+  const auto vs = general::tile_of(v, a.v_stride, b.key_row, b.first, b.keys, of_keys, a.d_v);
   W dks[4][8] = {}, dvs[4][8] = {};
-  for (int tile = a.causal ? b.first : 0; tile < b.queries; tile += general_tile) {
-    const auto qs = general::tile_of(q, a.q_stride, b.query_row, tile, b.queries, b.head, a.d_k);
-    const auto douts = general::tile_of(dout, a.out_stride, b.query_row, tile, b.queries, b.head, a.d_v);
-    W w[4][4], x[4][4];  // [key, query]; x becomes the weights after dropout, then ds
-    const unsigned keep = general::kept_tile(a, b, tile + general::thread_x() * 4, key);
-    general::scores(ks, qs, room, w);
+  for (b.head = of_keys * a.group; b.head < (of_keys + 1) * a.group; ++b.head)
+    for (int tile = a.causal ? b.first : 0; tile < b.queries; tile += general_tile) {
+      const T* biases = b.bias(a, bias);
+      const auto qs = general::tile_of(q, a.q_stride, b.query_row, tile, b.queries, b.head, a.d_k);
+      const auto douts = general::tile_of(dout, a.out_stride, b.query_row, tile, b.queries, b.head, a.d_v);
+      W w[4][4], x[4][4];  // [key, query]; x becomes the weights after dropout, then ds
+      const unsigned keep = general::kept_tile(a, b, tile + general::thread_x() * 4, key);
+      general::scores(ks, qs, room, w);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int query = tile + general::thread_x() * 4 + j;
-      const bool inside = query < b.queries;
-      const index_t at = b.kept_at(query, a.heads);
-      const W shift = inside ? kept.shift[at] : W(0), inverse = inside ? kept.inverse[at] : W(0);
-      for (int i = 0; i < 4; ++i) {
-        w[i][j] = cuda::exp(b.score(a, biases, query, key + i, w[i][j]) - shift) * inverse;
-        x[i][j] = (keep >> (4 * j + i) & 1u) != 0 ? w[i][j] : W(0);
+      for (int j = 0; j < 4; ++j) {
+        const int query = tile + general::thread_x() * 4 + j;
+        const bool inside = query < b.queries;
+        const index_t at = b.kept_at(query, a.heads);
+        const W shift = inside ? kept.shift[at] : W(0), inverse = inside ? kept.inverse[at] : W(0);
+        for (int i = 0; i < 4; ++i) {
+          w[i][j] = cuda::exp(b.score(a, biases, query, key + i, w[i][j]) - shift) * inverse;
+          x[i][j] = (keep >> (4 * j + i) & 1u) != 0 ? w[i][j] : W(0);
+        }
       }
-    }
-    if (dv) general::add_product(x, douts, columns, room, dvs);
-    if (!dk) continue;
-    general::scores(vs, douts, room, x);
+      if (dv) general::add_product(x, douts, columns, room, dvs);
+      if (!dk) continue;
+      general::scores(vs, douts, room, x);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int query = tile + general::thread_x() * 4 + j;
-      const W delta = query < b.queries ? deltas[b.kept_at(query, a.heads)] : W(0);
-      for (int i = 0; i < 4; ++i) {
-        const W dw = (keep >> (4 * j + i) & 1u) == 0 ? W(0) : x[i][j] * a.kept_scale;
-        x[i][j] = w[i][j] * (dw - delta);
+      for (int j = 0; j < 4; ++j) {
+        const int query = tile + general::thread_x() * 4 + j;
+        const W delta = query < b.queries ? deltas[b.kept_at(query, a.heads)] : W(0);
+        for (int i = 0; i < 4; ++i) {
+          const W dw = (keep >> (4 * j + i) & 1u) == 0 ? W(0) : x[i][j] * a.kept_scale;
+          x[i][j] = w[i][j] * (dw - delta);
+        }
       }
+      general::add_product(x, qs, columns, room, dks);
     }
-    general::add_product(x, qs, columns, room, dks);
-  }
   const index_t row = b.key_row + b.first;
   if (dk)
-    general::store(dks, a.scale, columns, dk + row * a.k_stride + static_cast<index_t>(b.head) * a.d_k, a.k_stride, rows, a.d_k);
+    general::store(dks, a.scale, columns, dk + row * a.k_stride + static_cast<index_t>(of_keys) * a.d_k, a.k_stride, rows, a.d_k);
   if (dv)
-    general::store(dvs, a.kept_scale, columns, dv + row * a.v_stride + static_cast<index_t>(b.head) * a.d_v, a.v_stride, rows,
+    general::store(dvs, a.kept_scale, columns, dv + row * a.v_stride + static_cast<index_t>(of_keys) * a.d_v, a.v_stride, rows,
                    a.d_v);
 }
 

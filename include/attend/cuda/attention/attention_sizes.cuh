@@ -15,7 +15,7 @@ namespace attend::cuda {
 template <class W>
 struct AttentionSizes {
   SegmentTables queries, keys;
-  int heads, d_k, d_v;
+  int heads, group, d_k, d_v;
   int tiles;  ///< for how many tiles of a sentence's rows the grid has blocks
   bool causal, dropout;
   W scale, kept_scale;  ///< of the scores, and of weights that dropout keeps: 1 without it
@@ -30,7 +30,8 @@ template <class W>
 AttentionSizes<W> attention_sizes(const AttentionLayout& a, index_t longest, int tile) {
   AttentionSizes<W> s;
   s.queries = tables(a.queries), s.keys = tables(a.keys);
-  s.heads = static_cast<int>(a.heads), s.d_k = static_cast<int>(a.d_k), s.d_v = static_cast<int>(a.d_v);
+  s.heads = static_cast<int>(a.heads), s.group = static_cast<int>(a.group), s.d_k = static_cast<int>(a.d_k),
+  s.d_v = static_cast<int>(a.d_v);
   s.tiles = static_cast<int>(std::max<index_t>(1, (longest + tile - 1) / tile));
   s.causal = a.causal, s.dropout = a.dropout > 0;
   s.scale = static_cast<W>(a.scale), s.kept_scale = static_cast<W>(1 / (1 - a.dropout));
@@ -40,10 +41,14 @@ AttentionSizes<W> attention_sizes(const AttentionLayout& a, index_t longest, int
   s.bias_sentence = a.bias_sentence, s.bias_head = a.bias_head, s.bias_query = a.bias_query;
   return s;
 }
-/// The blocks of a grid: one for each tile of each head of each sentence. Neighbours have the heads of the same rows.
+/// The blocks of a grid: one for each tile of each of `heads` heads of each sentence. Neighbours have the heads of the same rows.
+template <class W>
+unsigned attention_blocks(const AttentionLayout& a, const AttentionSizes<W>& sizes, index_t heads) {
+  return static_cast<unsigned>(a.queries.count() * heads * sizes.tiles);
+}
 template <class W>
 unsigned attention_blocks(const AttentionLayout& a, const AttentionSizes<W>& sizes) {
-  return static_cast<unsigned>(a.queries.count() * a.heads * sizes.tiles);
+  return attention_blocks(a, sizes, a.heads);
 }
 
 /// What a block of such a grid works on.
@@ -54,11 +59,14 @@ struct AttentionBlock {
   bool causal;
 
   template <class W>
-  __device__ AttentionBlock(const AttentionSizes<W>& a, int tile) : causal(a.causal) {
-    const int block = static_cast<int>(blockIdx.x), group = block / a.heads;
-    head = block - group * a.heads;
-    sentence = group / a.tiles;
-    first = (group - sentence * a.tiles) * tile;
+  __device__ AttentionBlock(const AttentionSizes<W>& a, int tile) : AttentionBlock(a, tile, a.heads) {}
+  /// Of a grid with blocks for so many heads.
+  template <class W>
+  __device__ AttentionBlock(const AttentionSizes<W>& a, int tile, int heads) : causal(a.causal) {
+    const int block = static_cast<int>(blockIdx.x), part = block / heads;
+    head = block - part * heads;
+    sentence = part / a.tiles;
+    first = (part - sentence * a.tiles) * tile;
     queries = a.queries.length[sentence];
     keys = a.keys.keys[sentence];
     query_row = a.queries.begin[sentence];

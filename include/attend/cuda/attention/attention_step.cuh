@@ -34,7 +34,7 @@ namespace attend::kernels {
 /// See the CPU's; `keys` and its table lie on the device too. Where a row is a multiple of 16 bytes, each slab begins on one.
 template <class T>
 void attention_step(Cuda, const StepHeads& heads, ConstMatrix<T> q, const SlabRows<T>& keys, Matrix<T> out) {
-  cuda::attention_step_rows(out.rows, cuda::StepSizes<T>(heads, q, keys.layout, out), cuda::SlabKeys<T>{keys},
+  cuda::attention_step_rows(out.rows, cuda::StepSizes<T>(heads, q, keys.layout, out, keys.bias), cuda::SlabKeys<T>{keys},
                             keys.layout.stride % cuda::Pack<T>::count == 0);
 }
 

@@ -29,16 +29,18 @@ struct SourceKeys {
 /// The sizes of an attention step; strides and offsets in elements.
 template <class T>
 struct StepSizes {
-  int heads, d_k, d_v;
+  int heads, group, d_k, d_v;
   Wide<T> scale;
   const T* q;
   index_t q_stride, k_offset, v_offset;
   T* out;
   index_t out_stride;
+  kernels::StepBias<T> bias;
 
   StepSizes(const kernels::StepHeads& of, const kernels::Matrix<const T>& queries, const kernels::KeyValueLayout& keys,
-            const kernels::Matrix<T>& to)
+            const kernels::Matrix<T>& to, const kernels::StepBias<T>& added = {})
       : heads(static_cast<int>(of.count)),
+        group(static_cast<int>(of.group)),
         d_k(static_cast<int>(of.d_k)),
         d_v(static_cast<int>(of.d_v)),
         scale(static_cast<Wide<T>>(of.scale)),
@@ -47,7 +49,13 @@ struct StepSizes {
         k_offset(keys.k_offset),
         v_offset(keys.v_offset),
         out(to.data),
-        out_stride(to.stride) {}
+        out_stride(to.stride),
+        bias(added) {}
+
+  /// What is added to the score of key j of n.
+  __device__ Wide<T> bias_of(int head, int j, int n) const {
+    return bias.newest ? static_cast<Wide<T>>(bias.newest[head * bias.head + j - (n - 1)]) : Wide<T>(0);
+  }
 };
 
 /// Threads of a block.
@@ -88,7 +96,8 @@ __global__ void __launch_bounds__(step_threads) attention_step_kernel(StepSizes<
   const int head = static_cast<int>(blockIdx.x % sizes.heads), n = keys.count(row);
   const int column = lane() % members * V, group = static_cast<int>(threadIdx.x) / members;
   const bool in_k = column < sizes.d_k, in_v = column < sizes.d_v;
-  const index_t k_begin = sizes.k_offset + head * sizes.d_k + column, v_begin = sizes.v_offset + head * sizes.d_v + column;
+  const index_t k_begin = sizes.k_offset + head / sizes.group * sizes.d_k + column,
+                v_begin = sizes.v_offset + head / sizes.group * sizes.d_v + column;
   W q[V] = {};
   if (in_k) load_wide<V>(sizes.q + row * sizes.q_stride + head * sizes.d_k + column, q);
 #pragma unroll
@@ -107,14 +116,15 @@ __global__ void __launch_bounds__(step_threads) attention_step_kernel(StepSizes<
       }
 #pragma unroll
     for (int u = 0; u < at_once; ++u) {
-      const bool there = first + u * groups + group < n;
+      const int key = first + u * groups + group;
+      const bool there = key < n;
       W dot(0);
       if (there && in_k)
 #pragma unroll
         for (int i = 0; i < V; ++i) dot += q[i] * k[u][i];
 #pragma unroll
       for (int step = members / 2; step > 0; step /= 2) dot += __shfl_xor_sync(all_lanes, dot, step);
-      scores[u] = there ? dot : -infinity<W>();
+      scores[u] = there ? dot + sizes.bias_of(head, key, n) : -infinity<W>();
       most = scores[u] > most ? scores[u] : most;
     }
     own.rescale(most);
@@ -163,7 +173,8 @@ __global__ void __launch_bounds__(step_threads) attention_step_general_kernel(St
   W* const sums = dynamic_shared<W>();  // [d_v], each of them one thread's
   const index_t row = blockIdx.x / sizes.heads;
   const int head = static_cast<int>(blockIdx.x % sizes.heads), n = keys.count(row), thread = static_cast<int>(threadIdx.x);
-  const index_t k_begin = sizes.k_offset + head * sizes.d_k, v_begin = sizes.v_offset + head * sizes.d_v;
+  const index_t k_begin = sizes.k_offset + head / sizes.group * sizes.d_k,
+                v_begin = sizes.v_offset + head / sizes.group * sizes.d_v;
   const T* const q = sizes.q + row * sizes.q_stride + head * sizes.d_k;
   for (int c = thread; c < sizes.d_v; c += step_threads) sums[c] = W(0);
   Weighted<W, 1> all;
@@ -175,7 +186,7 @@ __global__ void __launch_bounds__(step_threads) attention_step_general_kernel(St
       for (int i = lane(); i < sizes.d_k; i += warp_threads)
         dot += sizes.scale * static_cast<W>(q[i]) * static_cast<W>(vector[k_begin + i]);
       dot = warp_sum(dot);
-      if (lane() == 0) weights[j] = dot, vectors[j] = vector;
+      if (lane() == 0) weights[j] = dot + sizes.bias_of(head, first + j, n), vectors[j] = vector;
     }
     __syncthreads();
     const W score = thread < count ? weights[thread] : -infinity<W>(), largest = block_max(score, room);
@@ -210,7 +221,7 @@ __global__ void __launch_bounds__(step_threads)
   __syncthreads();
   for (int head = 0; head < sizes.heads; ++head) {
     const T* const q = sizes.q + row * sizes.q_stride + head * sizes.d_k;
-    const index_t k_begin = sizes.k_offset + head * sizes.d_k;
+    const index_t k_begin = sizes.k_offset + head / sizes.group * sizes.d_k;
     const auto score = [&](int j) {
       const T* const vector = keys.at(row, j) + k_begin;
       W dot(0);

@@ -85,7 +85,7 @@ template <class T>
 void attention_step_at(Cuda, const StepHeads& heads, ConstMatrix<T> q, const RoomRows<T>& keys, const index_t* step,
                        Matrix<T> out) {
   constexpr index_t V = cuda::Pack<T>::count;
-  cuda::attention_step_rows(out.rows, cuda::StepSizes<T>(heads, q, keys.layout, out), cuda::RoomKeys<T>{keys, step},
+  cuda::attention_step_rows(out.rows, cuda::StepSizes<T>(heads, q, keys.layout, out, keys.bias), cuda::RoomKeys<T>{keys, step},
                             keys.layout.stride % V == 0 && keys.slab % V == 0 && cuda::aligned(keys.slabs));
 }
 
