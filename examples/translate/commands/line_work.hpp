@@ -45,7 +45,7 @@ struct LineResults {
 /// their own, from models that they get of the first one where they do not see its files.
 ///
 /// An --out appears whole, at the end. Until then its lines stand in --out.part and where they end in --out.part.json, so that
-/// whatever ends the program, --resume goes on behind them. Throws ValueError where there is something already, or what is there
+/// whatever ends the program, --resume goes on behind them. Throws ValueError if there is something already, or what is there
 /// was made from other lines, other models or with other options; IoError.
 void work_on_lines(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models,
                    const std::function<std::function<LineResults(const Lines&)>(const ModelsFlags&)>& make_work);

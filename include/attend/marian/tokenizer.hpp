@@ -60,7 +60,7 @@ class MarianTokenizer {
 
   /// Reads `source.spm`, `target.spm`, `vocab.json`, `target_vocab.json` if there are two vocabularies, and
   /// `tokenizer_config.json` and `special_tokens_map.json` where they are there.
-  /// Throws IoError if a file is missing, FormatError where one is not what it should be.
+  /// Throws IoError if a file is missing, FormatError if one is not what it should be.
   static MarianTokenizer load(const std::filesystem::path& folder);
   /// Whether a folder holds the files of such a tokenizer.
   static bool is_in(const io::FolderReader& folder) { return folder.contains("source.spm") && folder.contains("vocab.json"); }

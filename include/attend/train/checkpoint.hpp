@@ -169,7 +169,7 @@ void write_training_state(const std::filesystem::path& path, const TrainingState
 }
 
 /// Reads what `write_training_state` wrote over `model` and into `optimizer`, whose entries say what is expected and are
-/// written to. Throws ValueError that lists all in which the run that wrote it differs from this one, FormatError where the
+/// written to. Throws ValueError that lists all in which the run that wrote it differs from this one, FormatError if the
 /// file is no training state, IoError. Unless reading itself fails, nothing has changed then.
 template <class Model, class T, Device D>
 TrainingState read_training_state(const std::filesystem::path& path, const RunIdentity& identity, const Model& model,

@@ -186,7 +186,7 @@ class Dealer {
 ///
 /// `source` (rank 0's) has the pieces; `work(const std::string& piece)` makes a result of one, on any rank, on a thread of its
 /// own on rank 0; `sink(std::string result)` (rank 0's) takes it. Pieces and results are bytes, of which the caller knows the
-/// meaning. Throws what any of the three throws, and RankError where another rank has failed.
+/// meaning. Throws what any of the three throws, and RankError if another rank has failed.
 template <PieceSource Source, class Work, class Sink>
 void deal(Communicator* ranks, Source&& source, Work&& work, Sink&& sink) {
   if (ranks == nullptr || ranks->size() == 1) {

@@ -17,7 +17,7 @@ namespace attend::train {
 ///
 /// Throws ValueError for options that are out of range or do not fit each other, the model or the run that is resumed; IoError
 /// where another run writes into `output`, and where the last checkpoint cannot be written (the one before is then still good);
-/// FormatError where the one to go on from is damaged; Error where the gradients stay non-finite. What a callback, the model or
+/// FormatError if the one to go on from is damaged; Error where the gradients stay non-finite. What a callback, the model or
 /// the tokenizer throws goes on. Whichever exception ends the training, the checkpoint of that step is written first, from which
 /// `resume` goes on; but for one that says that the training has diverged.
 ///

@@ -24,7 +24,7 @@
 namespace attend::train {
 
 /// Pairs that lie in a file, of which only what is looked at comes into memory. A file must not be changed while a run uses it.
-/// Throws IoError, FormatError where it is none or is damaged.
+/// Throws IoError, FormatError if it is none or is damaged.
 inline EncodedPairs open_pairs(const std::filesystem::path& path) {
   const auto file = io::SafetensorsFile::open(path);
   const auto fault = [&](auto&&... what) { throw FormatError("open_pairs: ", path.string(), ": ", what...); };

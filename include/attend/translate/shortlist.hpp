@@ -124,7 +124,7 @@ class Shortlist {
     writer.add<token_t>("tokens", Shape{count_of(tokens_)}, std::span<const token_t>(tokens_));
     writer.write(path);
   }
-  /// Reads such a file. Throws IoError if it cannot be read, FormatError where it is no shortlist.
+  /// Reads such a file. Throws IoError if it cannot be read, FormatError if it is no shortlist.
   static Shortlist load(const std::filesystem::path& path) {
     const auto file = io::SafetensorsFile::open(path);
     const auto fail = [&](const std::string& what) { throw FormatError("shortlist: ", path.string(), " ", what); };
