@@ -34,7 +34,7 @@ inline std::string json_fault(std::string_view what) {
   return printable(what.substr(0, what.find("; last read")));
 }
 
-/// `"text"` as JSON writes it. Throws ValueError `operation: ...` where it is not UTF-8.
+/// `"text"` as JSON writes it. Throws ValueError `operation: ...` if it is not UTF-8.
 inline std::string json_quoted(const char* operation, const std::string& text) {
   try {
     return io::Json(text).dump();

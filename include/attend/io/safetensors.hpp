@@ -31,8 +31,8 @@ namespace attend::io {
 ///     std::vector<float> gamma = file.read<float>("encoder.layer_norm.weight");
 class SafetensorsFile {
  public:
-  /// Throws IoError if the file cannot be read, FormatError `safetensors: path: ...` where anything in it is not as the
-  /// format has it: each header field is checked against the size of the file before it is relied on.
+  /// Throws IoError if the file cannot be read, FormatError `safetensors: path: ...` if anything in it is not as the format has
+  /// it: each header field is checked against the size of the file before it is relied on.
   static SafetensorsFile open(const std::filesystem::path& path) { return SafetensorsFile(InputFile(path)); }
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }

@@ -86,8 +86,8 @@ inline std::string progress_text(const ProgressState& s) {
   return text;
 }
 
-/// ` 42% [########........] step 120/2500 ...`, at most `width` columns: the bar takes what the text leaves, and goes where it
-/// leaves little; what is still too long is cut.
+/// ` 42% [########........] step 120/2500 ...`, at most `width` columns: the bar takes what the text leaves, and is left out if
+/// that is too little; what is still too long is cut.
 inline std::string progress_bar_text(const ProgressState& s, int width) {
   std::string text = progress_text(s);
   if (s.fraction >= 0) {
@@ -132,7 +132,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress() { end_bar(); }
 
-  /// Shows the state at that time in seconds, where it is time to.
+  /// Shows the state at time `now`, in seconds, if it is time to.
   void update(double now, const ProgressState& state) {
     if (o_.mode == ProgressMode::off) return;
     if (now < next_) return;

@@ -76,7 +76,7 @@ namespace attend::decode {
 /// token its most probable translations, and the most frequent tokens of all. A search that looks at these alone saves most of
 /// the work that a large vocabulary makes.
 ///
-/// Which translations are probable says IBM model 1: p(targets | sources) = prod_f sum_e t(f | e), with t found by expectation
+/// IBM model 1 says which translations are probable: p(targets | sources) = prod_f sum_e t(f | e), with t found by expectation
 /// and maximisation; one of the e is a word that stands in no sentence. Source: Brown et al. 1993, "The mathematics of
 /// statistical machine translation", section 4.2.
 class Shortlist {
