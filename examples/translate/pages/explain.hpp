@@ -47,7 +47,7 @@ struct Explanation {
   std::vector<AttentionKind> attention = {};
   std::vector<attend::decode::BeamCandidate> beam = {};  ///< all that the search looked at; empty: no such part
   std::vector<Piece> beam_pieces = {};                   ///< of each candidate
-  bool searched = true;                                  ///< else `beam` holds each piece among what the model thought of
+  bool searched = true;                                  ///< otherwise `beam` holds each piece among those most probable there
   bool given = false;                                    ///< the translation was given
   std::vector<Setting> settings = {};                    ///< of model and search, in the order to show them
 };
