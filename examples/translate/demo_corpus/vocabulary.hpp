@@ -50,7 +50,7 @@ struct Noun {
 /// Spanish has two verbs for `be`: ser for what a thing is, estar for the state and the place it is in.
 enum class Be { ser, estar };
 
-/// The feminine is the masculine with `o` turned into `a`, where there is an `o` to turn.
+/// The feminine is the masculine with `o` turned into `a`, if there is an `o` to turn.
 struct Adjective {
   const char* english;
   const char *spanish, *spanish_many;  // blanco, blancos

@@ -36,7 +36,7 @@ class OptionFlags {
   [[nodiscard]] CLI::Option* option(const std::string& name) const {
     return std::find_if(flags_.begin(), flags_.end(), [&](const auto& f) { return f.option->check_name(name); })->option;
   }
-  /// Whether the command line has it; not, of course, where there is no command line.
+  /// Whether the command line has it; not, of course, if there is no command line.
   [[nodiscard]] bool has(const std::string& name) const { return !flags_.empty() && option(name)->count() > 0; }
   /// `base`, with what the command line says in its place.
   [[nodiscard]] O over(O base) const {

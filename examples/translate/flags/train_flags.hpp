@@ -102,7 +102,7 @@ struct TrainFlags {
   }
 
  private:
-  /// Throws ValueError, which ends with `more`, where an option is given that such an optimizer does not have.
+  /// Throws ValueError, which ends with `more`, if an option is given that such an optimizer does not have.
   void check_optimizer(const std::string& kind, const std::string& more = {}) const {
     of_optimizer.for_each_given([&](const std::string& flag, const std::string& field) {
       const auto takers = takers_of(field);

@@ -25,7 +25,7 @@ struct Piece {
 /// A translation and how sure the model was of it.
 struct ScoredTranslation {
   std::string text = {};
-  std::vector<Piece> pieces = {};              ///< the end mark too, where it is finished
+  std::vector<Piece> pieces = {};              ///< the end mark too, if it is finished
   std::vector<double> log_probabilities = {};  ///< of each piece
   double log_probability = 0;                  ///< of all together
   double score = 0;                            ///< the same normalised by the length

@@ -32,7 +32,7 @@ inline constexpr const char* staging_prefix = ".attend-new-";
 inline constexpr const char* removal_list_name = ".attend-remove";
 
 /// A lock on a folder among programs of this library: shared for readers, exclusive for the moment of replacing. Advisory and
-/// bounded: after some seconds, or where the file system has no locks, the caller goes on without, since a reader that hangs
+/// bounded: after some seconds, or if the file system has no locks, the caller goes on without one, since a reader that hangs
 /// must not cost a training run its checkpoint.
 inline bool lock_folder(const Descriptor& fd, int kind, int patience_ms) {
   constexpr int pause_ms = 10;

@@ -76,7 +76,7 @@ struct ValidationPoint {
   double seconds = 0;
   double loss = 0;                                         ///< cross-entropy per target token, without label smoothing
   double bleu = std::numeric_limits<double>::quiet_NaN();  ///< 0 to 100; NaN if nothing was translated
-  bool best = false;                                       ///< better than all before, and in `best/` where there is an output
+  bool best = false;                                       ///< better than all before, and in `best/` if there is an output
 
   /// `loss 2.345 (perplexity 10.43), BLEU 23.45, the best so far`.
   [[nodiscard]] std::string text() const {

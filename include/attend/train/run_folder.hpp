@@ -52,7 +52,7 @@ inline std::filesystem::path model_folder(const std::filesystem::path& folder) {
   throw IoError("read: ", folder.string(), " is no model: it has neither model.safetensors nor best/ nor last/ with one");
 }
 
-/// The checkpoints that a run kept in its folder, oldest first; none where it kept none, or if there is no such folder.
+/// The checkpoints that a run kept in its folder, oldest first; none if it kept none, or if there is no such folder.
 inline std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem::path& folder) {
   std::vector<std::pair<index_t, std::filesystem::path>> found;
   std::error_code ignored;

@@ -16,8 +16,8 @@ inline index_t total_steps(const FitOptions& o, index_t batches_per_epoch) {
 }
 
 /// The learning rates of a run of that many steps (0: not known), of complete options. If the options have no schedule it is
-/// `automatic_schedule`, with a warm-up of at most a tenth of the run. A fall with an open end reaches it a step after the last,
-/// or is left open where a clock may end the run; see `Schedule::at`. Throws ValueError for one that nothing ends.
+/// `automatic_schedule`, with a warm-up of at most a tenth of the run. A fall whose end is open is given one, a step after the
+/// last, unless a clock may end the run; see `Schedule::at`. Throws ValueError for one that nothing ends.
 inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
   optim::ScheduleOptions schedule;
   if (o.schedule) {

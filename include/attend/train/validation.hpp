@@ -36,7 +36,7 @@ class GeneratorScope {
 struct Measured {
   double loss = 0;                                         ///< see `Validation::loss`; if it is not finite, the rest is missing
   double bleu = std::numeric_limits<double>::quiet_NaN();  ///< NaN if nothing was translated
-  std::vector<std::string> translations = {};              ///< one for each pair of the corpus: empty where it was left out
+  std::vector<std::string> translations = {};              ///< one for each pair of the corpus: empty if it was left out
 };
 
 /// Measures a model on pairs that it was not trained on. Pairs that are too long are left out, as in training: see `batches()`.
@@ -104,7 +104,7 @@ class Validation {
     measured.translations = in_places(std::move(own));
     return measured;
   }
-  /// These translations, one for each pair of the corpus: empty where it was left out.
+  /// These translations, one for each pair of the corpus: empty if it was left out.
   [[nodiscard]] std::vector<std::string> in_places(std::vector<std::string> translations) const {
     std::vector<std::string> all(batches_.pairs().size());
     for (std::size_t k = 0; k < translations.size(); ++k) nth(all, batches_.kept()[k]) = std::move(translations[k]);

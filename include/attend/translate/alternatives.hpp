@@ -68,7 +68,7 @@ Results<Translation> alternatives(const TranslationSystem<Tokenizer, T, D>& syst
   auto state = system.model.begin(source.template to<D>(), segments);
   std::vector<std::pair<double, token_t>> next;                // as the options have it
   std::vector<float> plain;                                    // as the model has it
-  const auto add_given = [&](Translation& t, token_t token) {  // as a search does where a prefix leaves no choice
+  const auto add_given = [&](Translation& t, token_t token) {  // as a search does if a prefix leaves no choice
     t.token_log_probabilities.push_back(nth(plain, token));
     if (!system.options.distributions) return;
     t.distributions.emplace_back(plain.size(), -std::numeric_limits<float>::infinity());

@@ -23,8 +23,8 @@ class PartSearch {
  public:
   explicit PartSearch(const System& system) : system_(system) {}
 
-  /// The translations of each part. Those of sentences before it in `parts` are done when a part of a later wave begins. If a
-  /// callback is told of tokens, the parts of a sentence come in their order; `streams` may be null.
+  /// The translations of each part; `streams` may be null. If a callback is told of tokens, the parts of a sentence come in their
+  /// order: the first parts of all sentences, then the second ones, and so on.
   [[nodiscard]] TranslationLists translate(std::span<const SourcePart> parts, std::size_t before, Streams* streams) const {
     const bool told = streams != nullptr && system_.options.on_token;
     // A callback that is told of every token hears of the parts of a sentence one after another.

@@ -67,7 +67,7 @@ inline void append_part(Translation& all, index_t& words, const Translation& par
   all.distributions.insert(all.distributions.end(), part.distributions.begin(), part.distributions.end());
 }
 
-/// The translations of a sentence from the lists of its parts: the best of each, the second best of each, and so on; where a part
+/// The translations of a sentence from the lists of its parts: the best of each, the second best of each, and so on; if a part
 /// has fewer, its last. `parts[k]` is the list of part k, whose first source word is first_words[k].
 inline std::vector<Translation> join_parts(std::vector<std::vector<Translation>> parts, const std::vector<index_t>& first_words,
                                            token_t eos) {

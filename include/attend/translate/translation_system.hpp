@@ -192,7 +192,7 @@ struct CutSentences {
   std::vector<std::size_t> counts;
 };
 
-/// Splits where the options want it, and encodes. See `Translator::translate`.
+/// Splits if the options want it, and encodes. See `Translator::translate`.
 template <class System>
 CutSentences cut_sentences(const System& system, std::span<const std::string> sentences, std::size_t before,
                            std::span<const std::string> prefixes) {

@@ -182,10 +182,10 @@ struct Translation {
   double log_probability = 0;  ///< of all tokens and the end, as the options change them
   std::vector<token_t> tokens = {};
   bool finished = true;  ///< false if the length limit cut it off
-  /// Of each token, then of the end where it is finished; together `log_probability`, but for rounding.
+  /// Of each token, then of the end if it is finished; together `log_probability`, but for rounding.
   std::vector<float> token_log_probabilities = {};
   Alignment alignment = {};  ///< of its words to those of the source, if asked for
-  token_t end_token = -1;    ///< that ended it, where it is finished and not empty
+  token_t end_token = -1;    ///< that ended it, if it is finished and not empty
   /// If asked for: for each of `token_log_probabilities`, those of the whole vocabulary that the token was chosen from.
   std::vector<std::vector<float>> distributions = {};
 };

@@ -61,7 +61,7 @@ __device__ inline std::uint32_t pack_bfloat16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
-/// 2^x up to two units of the last place; 0 where that is denormal.
+/// 2^x to within two units in the last place; 0 if that is denormal.
 __device__ inline float exp2_approximate(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

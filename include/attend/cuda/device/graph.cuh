@@ -37,8 +37,8 @@ __global__ void set_kernel(N value, N* where) {
 /// What it reads and writes must stay where it is, except tensors that it makes and releases itself; it may not wait for the
 /// device or copy from the host. Random numbers from `default_generator()` go on as if it had been launched kernel by kernel; it
 /// may draw from no other. A leaf that it gives a gradient needs a lasting place for it (`set_grad_buffer`; optimizers give one).
-/// Work that cannot be captured is launched every time; after `seed`, or a change of `tf32` or `fuse_activations`, it is captured
-/// anew.
+/// Work that cannot be captured is launched every time; after `seed`, or a change of `tf32` or `fuse_activations`, captured work
+/// is captured anew.
 template <>
 class Repeated<Cuda> {
  public:

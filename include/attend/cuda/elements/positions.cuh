@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(block_threads, 3)
 
 namespace attend::kernels {
 
-/// y = x + table[position]; the rows of each sentence count from 0. x, y [rows, width]; y may be x.
+/// y = x + table[position]; positions count from 0 in each sentence. x, y [rows, width]; y may be x.
 template <class T>
 void add_positions_forward(Cuda, const Segments& segments, index_t width, const T* x, const T* table, T* y) {
   constexpr int pack = cuda::Pack<T>::count;

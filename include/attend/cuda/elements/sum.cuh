@@ -81,8 +81,8 @@ struct ZippedTerms {
 
 /// What is summed over what.
 struct SumOver {
-  Walk kept, summed;     ///< `kept` without the innermost dimension where it is kept; `summed` with it where it is summed
-  index_t inner = 1;     ///< size of the innermost dimension where it is kept
+  Walk kept, summed;     ///< `kept` without the innermost dimension if it is kept; `summed` with it if it is summed
+  index_t inner = 1;     ///< size of the innermost dimension if it is kept
   bool b_moves = false;  ///< along the innermost dimension
   bool again = false;    ///< the terms are parts of sums
 };

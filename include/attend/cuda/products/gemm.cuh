@@ -28,7 +28,7 @@ enum class Epilogue : std::uint8_t {
   bias,                ///< c + bias
   relu_bias,           ///< max(c + bias, 0); `aux`, if not null, keeps the signs
   gelu_bias,           ///< gelu_tanh(c + bias); `aux`, if not null, keeps c + bias
-  relu_gradient_bias,  ///< c where `aux` has the sign, otherwise 0; `bias` receives the column sums of that
+  relu_gradient_bias,  ///< c where `aux` marks the output as positive, otherwise 0; `bias` receives the column sums of that
   gelu_gradient_bias,  ///< c * slope(aux); `bias` receives the column sums of that
   bias_gradient,       ///< of c = a^T b: `bias` receives the column sums of a
 };

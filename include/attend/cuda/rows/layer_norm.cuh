@@ -35,8 +35,8 @@ struct NormBackwardInput {
   NormStatistics<T> kept;
 };
 
-/// The backward of a layer norm whose gradient dx goes to `output`, those of gamma and beta where `gradients` says. `vectors` as
-/// above.
+/// The backward of a layer norm whose gradient dx goes to `output`, those of gamma and beta to where `gradients` says. `vectors`
+/// as above.
 template <class T, class Output>
 void layer_norm_rows_backward(const char* operation, const NormOfRows<T>& norm,
                               const std::type_identity_t<NormBackwardInput<T>>& input, const Output& output, bool vectors,
