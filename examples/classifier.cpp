@@ -1,8 +1,8 @@
 // A classifier of one's own, from an encoder: who chases whom? Its training loop is written out.
 //
 // `the dog chases the small cat` and `the cat is chased by the dog` have the same answer, dog, and a reader who only counts words
-// cannot find it: either animal may be the one. The program ends with an error where the trained model does not find it in more
-// than 95 of 100 sentences that it was not trained on.
+// cannot find it: either animal may be the one. The program ends with an error if the trained model does not find it in more than
+// 95 of 100 sentences that it was not trained on.
 
 #include <cstdio>
 #include <string>

@@ -1,8 +1,8 @@
 // A language model of one's own, from a decoder that attends to itself alone: trained by `train::fit`, searched by the searches.
 //
-// It learns a small made language in which a verb agrees with a noun that stands several words before it. The program that makes
-// the sentences knows the probability of each, and so the least perplexity that a model can have; it ends with an error where
-// the trained model is not near that.
+// It learns a small artificial language in which a verb agrees with a noun that stands several words before it. The program that
+// makes the sentences knows the probability of each, and so the least perplexity that a model can have; it ends with an error if
+// the perplexity of the trained model is not near that.
 
 #include <cmath>
 #include <cstdio>
@@ -52,8 +52,8 @@ struct LanguageModel {
   }
 };
 
-/// The least that the searches need of a model: a state is the prefixes, and each step computes them anew. `decode::DecoderOnly`
-/// does the same with the keys and values of the prefixes kept.
+/// The least that the searches need of a model: a state is the prefixes, and each step computes everything for them anew.
+/// `decode::DecoderOnly` does the same with the keys and values of the prefixes kept.
 struct PlainSteps {
   using value_type = float;
   using device_type = Cpu;
@@ -139,7 +139,7 @@ class Language {
     return sentences;
   }
 
-  /// Whether a sentence is of the language.
+  /// Whether a sentence belongs to the language.
   static bool has(const std::string& text) {
     std::istringstream in(text);
     std::vector<std::string> words;

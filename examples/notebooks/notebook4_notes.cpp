@@ -80,7 +80,7 @@ void whole_model() {
   std::printf("the first row adds up to %.6f; time %.2f s\n", sum, time);
 }
 
-/// The table as an SVG: a row for each position, a column for each feature, from blue (-1) over white to red (1). Cells of one
+/// The table as an SVG: a row for each position, a column for each feature, from blue (-1) through white to red (1). Cells of one
 /// shade are one path.
 bool draw(const Tensor<float>& table, const std::string& file) {
   constexpr int shades = 33, cell = 8;

@@ -81,7 +81,7 @@ int misuse(const CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   const std::string unknown = unknown_word(app.remaining(true));
   std::string what = one_line(error.what());
-  // Who mistypes a flag lacks the right one: the wrong one says more.
+  // A mistyped flag means that the right one is missing, too: the message about the mistyped one says more.
   const auto is = [&](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
   const bool left_over = is(CLI::ExitCodes::RequiredError) || is(CLI::ExitCodes::ExtrasError);
   if (chosen.empty() && !unknown.empty()) what = unknown + " is unknown, expected " + command_names(app);

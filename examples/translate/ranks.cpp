@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace attend;
 
-/// Lets this process be silent.
+/// Silences this process.
 void be_silent() {
   for (std::FILE* stream : {stdout, stderr})
     if (std::freopen("/dev/null", "w", stream) == nullptr) throw IoError("ranks: /dev/null cannot be opened");
@@ -93,7 +93,7 @@ std::vector<fs::path> files_of(const fs::path& path) {
   return files;
 }
 
-/// Files of the first process's into a folder of each other.
+/// Copies files of the first process into a folder of each of the others.
 void share_files(const RankList& ranks, const std::vector<fs::path>& files, const fs::path& folder) {
   std::size_t n = files.size();
   ranks->broadcast(n);

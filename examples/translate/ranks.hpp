@@ -11,20 +11,20 @@
 #include "attend/text/corpus.hpp"
 #include "attend/train/communicator.hpp"
 
-/// What several processes of this program share, where mpirun or the like started them.
+/// What several processes of this program share, if mpirun or the like started them.
 namespace translate {
 
 using RankList = std::shared_ptr<attend::train::Communicator>;
 
-/// The processes that were started together; null if this one was started alone. From then on only the first of them prints,
-/// which the others tell of their errors. Throws ValueError if several were started and the program was built without MPI.
+/// The processes that were started together; null if this one was started alone. From then on only the first of them prints, and
+/// the others tell it of their errors. Throws ValueError if several were started and the program was built without MPI.
 RankList launched_ranks();
 /// Whether this is the one that prints, reads and writes files.
 inline bool leads(const RankList& ranks) { return !ranks || ranks->rank() == 0; }
 
-/// What the first process has, to all.
+/// Sends what the first process has to all.
 void share(const RankList& ranks, attend::text::Corpus& corpus);
-/// A folder of this process's own, gone with this.
+/// A folder of this process's own, removed with this object.
 class TemporaryFolder {
  public:
   /// Throws IoError if there is no place for one.
@@ -37,14 +37,14 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
-/// The files of the first process's folder to all, which put them into theirs.
+/// Sends the files of the first process's folder to all, which put them into theirs.
 void share(const RankList& ranks, const std::filesystem::path& folder);
 /// Changes with any byte and any name of the files of a folder, or of a file. Throws IoError if they cannot be read.
 std::string fingerprint(const std::filesystem::path& path);
 /// The same; empty if they cannot be read.
 
-/// Files and folders of the first process's where this one can read them: those files, or copies, gone with this, where this
-/// process sees others or none.
+/// Files and folders of the first process, at paths where this one can read them: those files themselves, or, if this process
+/// sees others there or none, copies, which are removed with this object.
 class SharedFiles {
  public:
   using Fingerprint = std::function<std::string(const std::filesystem::path&)>;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// All that a CPU program needs: tensors, operations, modules, training, decoding, text and files.
-/// It wants nlohmann-json and SentencePiece. A program that needs only networks and searches includes `attend/core.hpp`, which
-/// wants no other library.
+/// It needs nlohmann-json and SentencePiece. A program that uses only networks and searches includes `attend/core.hpp`, which
+/// needs no other library.
 
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"

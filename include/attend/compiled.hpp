@@ -1,11 +1,12 @@
-/// For programs that want to compile faster than a library of headers lets them: what most of them use of attend.hpp is
-/// compiled once, in compiled.cpp, and no more in every file that includes attend.hpp. Nothing else changes: other types and
-/// whatever is missing here are compiled where they are used, as ever.
+/// For programs that want to compile faster than a library of headers lets them: what most of them use of attend.hpp is compiled
+/// once, in compiled.cpp, and no longer in every file that includes attend.hpp. Nothing else changes: other types and whatever is
+/// missing here are compiled where they are used, as ever.
 ///
-/// With CMake, link `attend::compiled` besides `attend::attend`, which also precompiles attend.hpp. Without, define
+/// With CMake, link `attend::compiled` besides `attend::attend`, which also precompiles attend.hpp. Without CMake, define
 /// ATTEND_COMPILED for all files and add `attend/compiled.cpp` to them, with the flags that they have.
 ///
-/// No `#pragma once`: where the headers are precompiled, compiled.cpp comes here for a second time and makes what was promised.
+/// No `#pragma once`: with precompiled headers, compiled.cpp includes this a second time, and then instantiates what the first
+/// time declared.
 
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"

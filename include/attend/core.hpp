@@ -1,8 +1,7 @@
 #pragma once
 
-/// All that needs no other library than the standard one: tensors, operations, modules, optimizers, searches. A program that
-/// trains by its own loop, or searches a model of its own, includes this; `attend/attend.hpp` is this and text, files and
-/// training.
+/// All that needs no library but the standard one: tensors, operations, modules, optimizers, searches. A program that trains by
+/// its own loop, or searches a model of its own, includes this; `attend/attend.hpp` is this and text, files and training.
 
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"

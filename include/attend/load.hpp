@@ -17,7 +17,7 @@
 namespace attend {
 
 /// The tokenizer of a model folder, of whichever kind: `tokenizer.model`, otherwise the files of a Marian tokenizer. Throws
-/// IoError where it has none, FormatError where it is damaged.
+/// IoError if the folder has none, FormatError if it is damaged.
 inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
   const io::FolderReader reader(folder);
   if (!reader.contains(text::tokenizer_file) && text::MarianTokenizer::is_in(reader)) return text::MarianTokenizer::load(folder);
@@ -25,7 +25,7 @@ inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
 }
 
 /// Whether a folder holds a Marian model of the `transformers` library. Throws FormatError if it holds another model of that
-/// library, or a `config.json` that is none.
+/// library, or a damaged `config.json`.
 inline bool is_marian_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) return false;
@@ -43,12 +43,12 @@ inline bool is_marian_folder(const std::filesystem::path& folder) {
 /// Model, tokenizer and search of a folder: one that `io::save` or training wrote, the folder of a training run (its `best/`,
 /// else its `last/`), or that of a Marian model (see `io::load_marian`). The model is in evaluation mode. A folder of this
 /// library says nothing about the search, which is then the default one.
-/// Throws IoError if a file is missing, FormatError where one is not what it should be.
+/// Throws IoError if a file is missing, FormatError if one is not what it should be.
 template <class T = float, Device D = Cpu>
 TranslationModel<T, D> load(const std::filesystem::path& folder) {
   if (is_marian_folder(folder)) return io::load_marian<T, D>(folder);
   const auto found = train::model_folder(folder);
-  const io::FolderReader reader(found);  // model and tokenizer are then of one time
+  const io::FolderReader reader(found);  // so that model and tokenizer belong together
   return {.model = io::load_model<T, D>(found), .tokenizer = load_tokenizer(found), .search = {}};
 }
 

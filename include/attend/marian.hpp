@@ -45,7 +45,7 @@ struct MarianPlan {
 };
 
 /// For a tokenizer of this library. Marian's marks are `</s>`, `<unk>` and, at the end of the vocabulary, `<pad>`, which targets
-/// begin with: that is this library's begin token. Its padding is a token of no use there.
+/// begin with: that is this library's begin token. The padding of this library is of no use there.
 inline MarianPlan marian_plan(const text::SentencePiece& pieces, const io::MarianConfig& model, bool move_begin,
                               const decode::TranslatorOptions& search) {
   const token_t eos = pieces.eos(), unk = pieces.unk(), pad = pieces.pad();
@@ -77,7 +77,7 @@ inline MarianPlan marian_plan(const text::SentencePiece& pieces, const io::Maria
   return {tokenizer.with_begin(layout.config.begin), std::move(layout), std::move(never)};
 }
 
-/// For a tokenizer of Marian's, whose vocabulary stays as it is.
+/// For a Marian tokenizer, whose vocabulary stays as it is.
 inline MarianPlan marian_plan(const text::MarianTokenizer& tokenizer, const io::MarianConfig& model, bool move_begin,
                               const decode::TranslatorOptions& search) {
   const index_t sources = model.model.encoder.vocabulary, targets = model.model.decoder.vocabulary;
@@ -87,7 +87,7 @@ inline MarianPlan marian_plan(const text::MarianTokenizer& tokenizer, const io::
   layout.config.eos = tokenizer.eos();
   layout.config.pad = tokenizer.pad();
   layout.config.begin = tokenizer.bos();
-  // CTranslate2 takes the last token away from the vocabulary, which only <pad> can spare.
+  // CTranslate2 drops the last token of the vocabulary, and only <pad> can be spared.
   layout.move_begin = move_begin && tokenizer.bos() == tokenizer.pad() && tokenizer.pad() == targets - 1;
   std::vector<token_t> never;
   if (search.suppress_marks) never.push_back(tokenizer.pad());
@@ -97,7 +97,7 @@ inline MarianPlan marian_plan(const text::MarianTokenizer& tokenizer, const io::
   return {tokenizer, std::move(layout), std::move(never)};
 }
 
-/// What of a tokenizer stands in the way of a Marian folder.
+/// What about a tokenizer stands in the way of a Marian folder.
 inline std::vector<std::string> marian_obstacles(const text::AnyTokenizer& tokenizer, const nn::ModelOptions& o) {
   std::vector<std::string> list;
   const auto* pieces = tokenizer.as<text::SentencePiece>();
@@ -114,7 +114,7 @@ inline std::vector<std::string> marian_obstacles(const text::AnyTokenizer& token
   return list;
 }
 
-/// What of a search stands in the way, given the tokens that there are.
+/// What about a search stands in the way, given the size of the vocabulary.
 inline std::vector<std::string> marian_obstacles(const decode::TranslatorOptions& search, index_t vocabulary) {
   auto list = io::marian_search_obstacles(search);
   const auto check = [&](const char* name, token_t token) {
@@ -141,10 +141,10 @@ bool embedding_is_zero(const nn::Transformer<T, D>& model, token_t token) {
 namespace attend::io {
 
 /// Reads a Marian folder: `config.json`, `model.safetensors` (float32, float16 or bfloat16, converted to `T`), the tokenizer's
-/// files (see `text::MarianTokenizer`), and how it is to be searched from `generation_config.json`, else from `config.json`. The
-/// model is in evaluation mode. Targets begin with the tokenizer's `bos()`, which is `decoder_start_token_id`.
+/// files (see `text::MarianTokenizer`), and, from `generation_config.json` or else from `config.json`, how it is to be searched.
+/// The model is in evaluation mode. Targets begin with the tokenizer's `bos()`, which is `decoder_start_token_id`.
 ///
-/// Throws IoError if a file is missing, FormatError where one is not what it should be; all that is missing, unexpected or of
+/// Throws IoError if a file is missing, FormatError if one is not what it should be; all that is missing, unexpected or of
 /// the wrong size stands in one message.
 template <class T = float, Device D = Cpu>
 TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
@@ -187,11 +187,11 @@ TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
   return {.model = std::move(model), .tokenizer = tokenizer.with_begin(config.begin), .search = std::move(search)};
 }
 
-/// Writes a folder that the `transformers` library (MarianMTModel, MarianTokenizer), CTranslate2's converter and `load_marian`
-/// open, all files or none: with the same translations, where they search the same way.
+/// Writes, all files or none, a folder that the `transformers` library (MarianMTModel, MarianTokenizer), CTranslate2's converter
+/// and `load_marian` can open. They give the same translations if they search the same way.
 ///
-/// The tokenizer is a SentencePiece, whose marks are given Marian's numbers and names (`</s>` 0, `<unk>` 1, `<pad>` last, which
-/// stands for the begin token), or a MarianTokenizer. All logits are those of the model, but for the begin token's, which no
+/// The tokenizer is a SentencePiece, whose marks get Marian's numbers and names (`</s>` 0, `<unk>` 1, `<pad>` last, which stands
+/// for the begin token), or a MarianTokenizer. All logits are those of the model, except for the begin token's, which no
 /// translation holds: see `SaveMarianOptions::start_from_zero`. CTranslate2 needs one vocabulary for both sides and as many heads
 /// in the decoder as in the encoder. The kinds of dropout that Marian does not have are left out.
 ///

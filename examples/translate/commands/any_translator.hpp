@@ -24,7 +24,7 @@ class AnyTranslator {
   [[nodiscard]] virtual std::vector<attend::decode::Translation> alternatives(const std::string& sentence,
                                                                               const std::string& prefix, attend::index_t count,
                                                                               std::size_t before) const = 0;
-  /// The names of a translation's tokens, and of its end where it is finished.
+  /// The names of a translation's tokens, and of its end if it is finished.
   [[nodiscard]] virtual std::vector<std::string> pieces(const attend::decode::Translation& translation) const = 0;
 };
 
@@ -46,8 +46,8 @@ struct ModelsFlags {
   }
 };
 
-/// Loads the models. What the first of them says of its search counts where the command line says nothing; `adjust` has the last
-/// word. Throws ValueError if tokenizers, vocabularies or options do not go together, and whatever loading throws.
+/// Loads the models. What the first of them says about its search counts unless the command line says otherwise; `adjust` has the
+/// last word. Throws ValueError if tokenizers, vocabularies or options do not go together, and whatever loading throws.
 std::unique_ptr<AnyTranslator> make_translator(const ModelsFlags& models, const SearchFlags& search,
                                                const std::function<void(attend::decode::TranslatorOptions&)>& adjust);
 

@@ -7,7 +7,8 @@ class App;
 /// The subcommands of the program. Each adds its options to the command line, and what it does when chosen.
 namespace translate {
 
-/// What the program ends with where no exception does: 0, 1 where a line has no translation, 130 after a Ctrl-C that was obeyed.
+/// The exit code unless an exception ends the program: 0, or 1 if a line has no translation, or 130 after a Ctrl-C that was
+/// obeyed.
 inline int exit_code = 0;
 
 void add_demo(CLI::App& app);

@@ -43,8 +43,8 @@ struct DemoCommand {
 constexpr std::size_t watched = 3;  // sentences whose translations are shown as the model learns
 constexpr std::size_t shown_at_end = 12;
 
-/// Sources and what became of them, side by side where a terminal of 80 columns has room. What has learnt nothing yet babbles, so
-/// a translation is cut where it gets long.
+/// Sources and what became of them, side by side if they fit a terminal of 80 columns. A model that has learnt nothing yet
+/// babbles, so long translations are cut.
 void print_translations(const text::Corpus& pairs, const std::vector<std::string>& outputs, std::size_t count, bool marked) {
   constexpr index_t column = 38, longest = 60;  // code points
   for (std::size_t i = 0; i < std::min({count, outputs.size(), pairs.pairs.size()}); ++i) {
@@ -72,7 +72,7 @@ train::FitOptions fit_options(const DemoCommand& flags) {
   o.seed = flags.seed;
   o.validate_every = 100;
   o.best_by = train::Metric::bleu;
-  o.patience = 6;  // where everything is learnt, time is better spent otherwise
+  o.patience = 6;  // once everything is learnt, the time is better spent otherwise
   o.progress.line_seconds = 5;
   return o;
 }
@@ -121,7 +121,7 @@ void talk(const decode::Translator<text::SentencePiece, float>& translator) {
   std::printf("\n");  // Ctrl-D leaves the cursor after the prompt
 }
 
-/// Finds out before the work begins what would keep it from ending well.
+/// Finds out, before the work begins, what would keep it from ending well.
 void check_outputs(const DemoCommand& flags) {
   std::error_code ignored;
   if (!flags.report.empty()) {

@@ -104,7 +104,7 @@ class Explainer {
     const auto& others = options_.end_tokens;
     return token == tokenizer_.eos() || std::find(others.begin(), others.end(), token) != others.end();
   }
-  /// Puts what the sentence has there in the place of `<unk>`, where the tokenizer tells.
+  /// Puts what the sentence has there in the place of `<unk>`, if the tokenizer can tell.
   void show_unknown(std::vector<report::Piece>& pieces, const std::string& sentence) const {
     const auto* tokenizer = tokenizer_.as<text::SentencePiece>();
     if (!tokenizer) return;
@@ -160,7 +160,7 @@ class Explainer {
     return t;
   }
 
-  /// What was said at each step among the most probable tokens there.
+  /// What was chosen at each step, among the most probable tokens there.
   [[nodiscard]] std::vector<decode::BeamCandidate> alternatives(const Tokens& outputs, const Looks& looks) const {
     constexpr index_t shown = 5;
     std::vector<decode::BeamCandidate> all;

@@ -9,7 +9,7 @@
 #include "attend/nn/freeze.hpp"
 #include "flags/model_flags.hpp"
 
-/// The model that a training begins with, where it is not a new one.
+/// The model that a training begins with if it is not a new one.
 namespace translate {
 
 /// Throws ValueError if the command line asks for another model than that of `--init`.

@@ -34,9 +34,9 @@ class LineInput {
   LineInput(const LineInput&) = delete;
   LineInput& operator=(const LineInput&) = delete;
 
-  /// The next line, for which it waits; false at the end of the input. What is wrong with a line, `is not UTF-8` or that it is
-  /// endless, stands in `fault`, empty for a good one; the line is empty then, and the next call goes on behind it. Throws
-  /// IoError if it cannot be read.
+  /// The next line, for which it waits; false at the end of the input. What is wrong with a line (`is not UTF-8`, or that it is
+  /// endless) goes into `fault`, which is empty for a good one; `line` is empty then, and the next call goes on after that line.
+  /// Throws IoError if it cannot be read.
   bool next(std::string& line, std::string& fault) {
     std::size_t end;
     while ((end = newline()) == std::string::npos && !ended_) fill();
@@ -61,7 +61,8 @@ class LineInput {
     return true;
   }
 
-  /// Whether `next` would answer at once: a whole line is there, or the end. Who writes half a line keeps nobody waiting.
+  /// Whether `next` would answer at once: a whole line is there, or the end. So a writer who stops in mid-line keeps nobody
+  /// waiting.
   [[nodiscard]] bool ready() {
     while (newline() == std::string::npos && !ended_) {
       pollfd input{file_, POLLIN, 0};
@@ -89,7 +90,7 @@ class LineInput {
   void fill() {
     bytes_.erase(0, std::exchange(begin_, 0));
     searched_ = bytes_.size();
-    if (bytes_.size() > longest) {  // what has come of it is of no use, and what comes will not be either
+    if (bytes_.size() > longest) {  // what has come of the line is of no use, nor will the rest be
       endless_ = true;
       bytes_.clear();
       searched_ = 0;

@@ -61,7 +61,7 @@ LineResults unpacked_results(const std::string& bytes) {
           .error = std::move(texts.at(2))};
 }
 
-/// Whether each line is the one that it was (FNV-1a of all).
+/// A hash of all lines so far (FNV-1a), to tell whether they are the same as before.
 class Fingerprint {
  public:
   void add(const std::string& line, const std::string& fault) {
@@ -99,7 +99,7 @@ struct Beginning {
   std::size_t lines = 0;
   std::string fingerprint = Fingerprint().text();
 };
-/// What stands in --out.part, and of which lines it is.
+/// What stands in --out.part, and which lines it comes from.
 struct Progress {
   Beginning read;
   std::size_t bytes = 0;
@@ -142,7 +142,7 @@ class LineOutput {
       read(name);
     } else {
       std::error_code ignored;
-      fs::remove(record(), ignored);  // of a run that is lost: it must not be taken for what this one notes
+      fs::remove(record(), ignored);  // of a run that is lost: it must not be taken for the record of this one
     }
     if (::ftruncate(file_, static_cast<off_t>(progress_.bytes)) != 0 || ::lseek(file_, 0, SEEK_END) < 0)
       attend::detail::throw_errno("write", part());
@@ -182,7 +182,7 @@ class LineOutput {
     fs::remove(record(), ignored);
     attend::detail::sync_folder("write", attend::detail::folder_of(out_));
   }
-  /// Keeps what there is for a run that goes on.
+  /// Keeps what there is for a run that resumes this one.
   void keep() noexcept {
     if (file_ < 0 || written_ == 0) return;
     try {
@@ -273,7 +273,7 @@ class LineSource {
  public:
   LineSource(const LineFlags& flags, std::size_t buffer) : input_(flags.in), buffer_(buffer) {}
 
-  /// Passes over lines that are done. Throws ValueError if they are others.
+  /// Passes over lines that are done. Throws ValueError if they are not the same lines.
   void skip(const Beginning& done, const char* name) {
     std::string line, fault;
     while (input_.number() < done.lines && input_.next(line, fault)) fingerprint_.add(line, fault);
@@ -302,7 +302,7 @@ class LineSource {
     given_.push_back({input_.number(), fingerprint_.text()});
     return true;
   }
-  /// All lines to the end of the first piece that this was not asked of yet.
+  /// All lines up to the end of the first piece for which this has not been asked yet.
   Beginning next_given() {
     Beginning beginning = std::move(given_.front());
     given_.pop_front();
@@ -317,13 +317,13 @@ class LineSource {
   std::exception_ptr error_;
 };
 
-/// What others than the first process have.
+/// What processes other than the first have.
 struct NoLines {
   static bool ready() { return true; }
   static bool next(std::string&) { return false; }
 };
 
-/// The models where this process can read them.
+/// The models, at paths where this process can read them.
 ModelsFlags shared_models(const ModelsFlags& models, SharedFiles& files, bool leading) {
   auto own = models;
   for (auto& folder : own.folders) folder = files(leading ? train::model_folder(folder) : fs::path(folder)).string();

@@ -9,14 +9,14 @@
 #include "any_translator.hpp"
 #include "ranks.hpp"
 
-/// Work on lines that does to each the same: by one process or by several, from and to files or standard input and output.
+/// Work that treats all lines alike: by one process or by several, from and to files or standard input and output.
 namespace translate {
 
 struct LineFlags {
   std::string in, out;
   std::size_t buffer = 0;  // 0: by the number of processes
   bool resume = false, overwrite = false;
-  const char* for_one_process = nullptr;  // an option that was given and is
+  const char* for_one_process = nullptr;  // an option that was given and needs a single process
 
   /// `done` is what happens to the lines: "translated".
   void add_to(CLI::App& command, const std::string& done);
@@ -42,10 +42,10 @@ struct LineResults {
 
 /// Gives all lines to `make_work()(lines)` in turn, some at a time, and writes what comes of them in their order. Lines that are
 /// already there are taken together; a program that waits for its answer gets it at once. Several processes each make work of
-/// their own, from models that they get of the first one where they do not see its files.
+/// their own, from models that they get from the first one if they cannot see its files.
 ///
 /// An --out appears whole, at the end. Until then its lines stand in --out.part and where they end in --out.part.json, so that
-/// whatever ends the program, --resume goes on behind them. Throws ValueError where there is something already, or what is there
+/// whatever ends the program, --resume goes on after them. Throws ValueError if there is something already, or if what is there
 /// was made from other lines, other models or with other options; IoError.
 void work_on_lines(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models,
                    const std::function<std::function<LineResults(const Lines&)>(const ModelsFlags&)>& make_work);

@@ -24,8 +24,8 @@ inline std::string number_text(const char* format, double value) {
   return text;
 }
 
-/// One JSON object in one line, for what a model made of line `number`: text, score, log-probability, tokens and theirs, and the
-/// alignment where it was asked for, of each translation; and why there is none, where that is an `error`.
+/// One JSON object in one line, for what a model made of line `number`: for each translation its text, score and log-probability,
+/// its tokens and theirs, and the alignment if it was asked for; or, if there is an `error`, why there is no translation.
 inline std::string json_line(std::size_t number, const std::string& source, const std::vector<attend::decode::Translation>& list,
                              const AnyTranslator& translator, bool alignments, const std::string& error = {}) {
   nlohmann::ordered_json line;

@@ -12,7 +12,7 @@
 
 namespace translate {
 
-/// Lets an option that names a file come often.
+/// Lets an option that names a file be given several times.
 inline CLI::Option* takes_all(CLI::Option* option) {
   return option->type_name("FILE")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
 }

@@ -94,8 +94,8 @@ struct PrepareCommand {
   }
 };
 
-/// Holds out pairs by the hashes of their sources, the smallest first: all pairs of one source together, and of two passes over
-/// the files the same ones.
+/// Holds out pairs by the hashes of their sources, the smallest first: all pairs of one source together, and the same ones in
+/// both passes over the files.
 class HeldOut {
  public:
   HeldOut(index_t validation, index_t test, std::uint64_t seed) : wanted_{validation, test}, seed_(seed) {}
@@ -183,7 +183,7 @@ text::AnyTokenizer first_tokenizer(const PrepareCommand& flags, const Sample& sa
   return text::SentencePiece::train(sample.corpus(), {.vocabulary = vocabulary});
 }
 
-/// Finds out before the work begins what would keep it from ending well, or would take something away.
+/// Finds out, before the work begins, what would keep it from ending well, or would destroy something.
 void check(const PrepareCommand& flags) {
   check_value(!flags.out.empty(), "prepare", "--out is empty, expected a folder");
   const auto ranks = launched_ranks();
@@ -196,7 +196,7 @@ void check(const PrepareCommand& flags) {
   flags.files.check("prepare");
   for (const auto* list : {&flags.files.pairs, &flags.files.sources, &flags.files.targets, &flags.validation_pairs})
     for (const auto& file : *list) {
-      (void)io::InputFile(file);  // each is read twice, which a pipe cannot be
+      (void)io::InputFile(file);  // each is read twice, and a pipe can be read only once
       std::error_code ignored;
       check_value(!fs::equivalent(fs::absolute(file).parent_path(), out, ignored), "prepare", file, " is in --out");
     }

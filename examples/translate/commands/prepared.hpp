@@ -9,8 +9,8 @@
 
 namespace translate {
 
-/// A folder that `translate prepare` has made: pairs in tokens, in a file that is larger than memory perhaps, the tokenizer, and
-/// the texts of the pairs that are held out.
+/// A folder that `translate prepare` has made: pairs in tokens, in a file that may be larger than memory, the tokenizer, and the
+/// texts of the pairs that are held out.
 struct PreparedPairs {
   attend::train::EncodedPairs pairs;
   attend::text::AnyTokenizer tokenizer;

@@ -25,7 +25,7 @@ struct RateCommand {
   LineFlags lines;
 };
 
-/// Rates lines; what is wrong with one ends all, once those before it are rated.
+/// Rates lines; a bad line ends the work, once those before it are rated.
 class LineRater {
  public:
   LineRater(const RateCommand& flags, const ModelsFlags& models)

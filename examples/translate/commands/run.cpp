@@ -27,7 +27,7 @@ struct RunCommand {
   index_t alternatives = 0, alignment_layer = -1;
   bool with_prefix = false, split_sentences = false, alignments = false, stream = false, beam_given = false;
 
-  /// What is no matter of the search alone.
+  /// The options that do not concern the search alone.
   void adjust(decode::TranslatorOptions& o) const {
     if (long_input == "split") o.long_input = decode::LongInput::split;
     o.split_sentences = split_sentences;
@@ -46,7 +46,7 @@ struct RunCommand {
 /// Prints a translation as it grows, word by word.
 class Typewriter {
  public:
-  /// The translation so far: what ends with a space is a word for good.
+  /// Shows the translation so far, up to its last space: what comes before that will not change.
   bool show(const decode::TranslatedToken& token) {
     const std::size_t end = token.text.rfind(' ');
     if (end != std::string_view::npos) print(token.text.substr(0, end));
@@ -68,8 +68,8 @@ class Typewriter {
   std::string printed_;
 };
 
-/// Translates lines, and says the best of each; or, of n-best lists and alternatives, all as `line number, tab, score, tab,
-/// translation`; or a JSON object for each line.
+/// Translates lines, and gives the best translation of each; or, for n-best lists and alternatives, all as
+/// `line number, tab, score, tab, translation`; or a JSON object for each line.
 class LineTranslator {
  public:
   LineTranslator(const RunCommand& flags, const ModelsFlags& models) : flags_(flags) {
@@ -129,8 +129,8 @@ class LineTranslator {
     return out;
   }
 
-  /// In place of a translation: says why there is none, so that what was asked for and what comes out stay line for line. Of
-  /// lists each line has its number, so there is nothing to print.
+  /// In place of a translation: says why there is none, and keeps output and input line for line. In lists each line has its
+  /// number, so there is nothing to print.
   void leave_out(std::size_t number, const std::string& source, const std::string& fault, LineResults& results) {
     results.messages.push_back("line " + std::to_string(number) + " has no translation: " + fault);
     results.faulty = true;
@@ -142,7 +142,8 @@ class LineTranslator {
   [[nodiscard]] std::string with_option(const std::string& fault) const {
     return flags_.alternatives == 0 && fault.ends_with("; split it") ? fault + ", as --long-input split does" : fault;
   }
-  /// Calls f. What is wrong with the lines that it translates, empty if nothing is; what is wrong with anything else goes on.
+  /// Calls f and returns what is wrong with the lines that it translates, empty if nothing is. Exceptions about anything else are
+  /// passed on.
   template <class F>
   static std::string fault_in(F&& f) {
     try {

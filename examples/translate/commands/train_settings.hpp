@@ -14,7 +14,7 @@ namespace translate {
 
 constexpr const char* settings_name = "train.json";
 
-/// With the `parts` of the run, which follow from the number of ranks where they are not given.
+/// Saves them with the `parts` of the run, which follow from the number of ranks if they are not given.
 inline void save_settings(const CLI::App& command, const std::filesystem::path& out, attend::index_t parts) {
   using namespace attend;
   io::Json json = io::Json::object();
@@ -28,7 +28,7 @@ inline void save_settings(const CLI::App& command, const std::filesystem::path& 
   io::write_json(out / settings_name, json);
 }
 
-/// Whether the command line says anew in another way what this option says: where the pairs come from.
+/// Whether the command line says anew, by another option, what this option says: where the pairs come from.
 inline bool replaced(const CLI::App& command, const std::string& name) {
   const auto given = [&](const char* other) {
     const CLI::Option* option = command.get_option_no_throw(other);
@@ -40,7 +40,7 @@ inline bool replaced(const CLI::App& command, const std::string& name) {
 }
 
 /// Takes over the settings of the run that is resumed, the text of the file `name_of_text`, but for what the command line says
-/// anew. Throws ValueError if it says anew what made the model, FormatError for settings that are none.
+/// anew. Throws ValueError if it says anew what made the model, FormatError if `text` is not such settings.
 inline void restore_settings(CLI::App& command, const std::filesystem::path& out, const std::string& text,
                              const std::string& name_of_text) {
   using namespace attend;

@@ -124,7 +124,7 @@ class Chooser {
     return noun_phrase(noun, *sorts[sort], {.plural = plural, .adjective = quality});
   }
 
-  /// A thing that is not: a book, two books.
+  /// A thing that is not known: a book, two books.
   NounPhrase indefinite(const Noun& noun, const Adjective* quality, bool counted = true) {
     if (noun.kinds & kind::mass) return noun_phrase(noun, words::none, {.adjective = quality});
     if (!counted || random_.chance(65)) return noun_phrase(noun, words::a, {.adjective = quality});
@@ -213,7 +213,7 @@ class Chooser {
   NounPhrase thing_object(const Verb& verb, const Noun& what, const NounPhrase& subject, Tense tense, Mood mood, bool habit) {
     const bool opens = (verb.objects & kind::shut) != 0, trades = (verb.objects & kind::goods) != 0;
     const bool writes = (verb.objects & kind::written) != 0, mass = (what.kinds & kind::mass) != 0;
-    // Nobody opens an open door, the price matters to who buys, and nobody buys a sad cat.
+    // Nobody opens an open door, the price matters to whoever buys, and nobody buys a sad cat.
     const Kinds among = ~kind::creature & ~(opens ? kind::opened : Kinds{0}) & ~(trades ? Kinds{0} : kind::goods);
     const Adjective* quality = random_.chance(40) ? adjective(what, among) : nullptr;
     const bool plural = what.many[0] != '\0' && random_.chance(35);

@@ -59,7 +59,7 @@ class HeldOut {
                        [&](const WordPair& pair) { return word_pairs_.count(pair) != 0; });
   }
 
-  /// Whether both words of one merely stand in the sentence.
+  /// Whether both words of a held-out pair stand in the sentence, related or not.
   bool shown_in(std::string_view english) const {
     std::set<std::string> found;
     for (const std::string& form : bare_words(english)) {
@@ -117,8 +117,8 @@ class Dealer {
   }
 
  private:
-  /// Takes one sentence, which goes to the given part, to the candidates for the test part, or, where it only shows a held-out
-  /// combination by the way or was there before, nowhere.
+  /// Takes one sentence, which goes to the given part, to the candidates for the test part, or, if it only shows a held-out
+  /// combination in passing or was there before, nowhere.
   void deal(std::vector<Pair>* part) {
     if (++in_vain_ > 100'000) {
       throw attend::ValueError("demo_corpus: the grammar does not make ", sizes_.train, " training, ", sizes_.validation,

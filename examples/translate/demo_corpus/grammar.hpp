@@ -33,11 +33,11 @@ struct DemoSizes {
 /// The corpus of a seed, the same on every machine; takes a fraction of a second.
 ///
 /// What is held out: some combinations of two words (white + house, drink + tea, sister + sing) are drawn first. A sentence in
-/// which both words of one stand, in whatever forms and however far apart, never gets into the training or the validation part.
-/// A test sentence makes such a combination, of words that training shows often, but apart: at most a quarter of a word's
-/// partners are held out. So who translates the test part well has learnt the words and the rules, not the sentences.
+/// which both words of one stand, in whatever forms and however far apart, never gets into the training or the validation part. A
+/// test sentence makes such a combination, of words that training shows often, but apart: at most a quarter of a word's partners
+/// are held out. So a model that translates the test part well has learnt the words and the rules, not the sentences.
 ///
-/// Throws ValueError if the grammar has no such number of sentences.
+/// Throws ValueError if the grammar does not have that many sentences.
 DemoCorpus demo_corpus(std::uint64_t seed = 1, const DemoSizes& sizes = {});
 
 /// The words of a sentence of the corpus in lower case, without its marks and without the 's of an owner: "Is Ana's cat big?" has

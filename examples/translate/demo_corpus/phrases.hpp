@@ -133,7 +133,7 @@ inline NounPhrase pronoun(Person person, Gender gender = Gender::masculine) {
   return phrase;
 }
 
-/// "Ana and Pedro": feminine only where both are.
+/// "Ana and Pedro": feminine only if both are.
 inline NounPhrase both(const NounPhrase& a, const NounPhrase& b) {
   NounPhrase phrase;
   phrase.english = a.english + " and " + b.english;

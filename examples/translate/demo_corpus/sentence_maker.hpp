@@ -16,8 +16,8 @@ struct Sentence {
   std::vector<WordPair> word_pairs;
 };
 
-/// Draws sentences. A call never draws twice among its arguments, whose order is the compiler's: the sentences are the same
-/// everywhere.
+/// Draws sentences. No function call draws twice among its arguments, since their order is up to the compiler: so the sentences
+/// are the same everywhere.
 class SentenceMaker : Chooser {
  public:
   explicit SentenceMaker(std::uint64_t seed) : Chooser(seed) {}

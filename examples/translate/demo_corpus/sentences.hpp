@@ -37,8 +37,8 @@ inline Text finish(const Text& raw, bool question) {
 }
 
 /// One sentence about somebody doing something. With `front` it asks for that: "where", "how many books"; the Spanish subject
-/// then follows its verb, and that of a noun an object without determiner too: "¿Dónde compra Ana el pan?", "¿Dónde compra pan
-/// Ana?". A yes-or-no question is the Spanish statement between question marks.
+/// then follows its verb, and, if it is a noun, also an object without determiner: "¿Dónde compra Ana el pan?", "¿Dónde compra
+/// pan Ana?". A yes-or-no question is the Spanish statement between question marks.
 struct Clause {
   NounPhrase subject;
   const Verb* verb;
@@ -98,7 +98,7 @@ inline Text say_there_is(const NounPhrase& what, const Text& where, Mood mood) {
   return finish({join({"there", is, mood == Mood::negation ? "no" : "", what.english, where.english}), spanish}, false);
 }
 
-/// "Ana likes coffee.", "A Ana le gusta el café.": what is liked is the Spanish subject. `thing` is plural where the verb is.
+/// "Ana likes coffee.", "A Ana le gusta el café.": what is liked is the Spanish subject. If `thing` is plural, so is the verb.
 inline Text say_likes(const NounPhrase& who, const NounPhrase& thing, Mood mood) {
   const std::string clitic = form("me te le nos les", static_cast<std::size_t>(who.person));
   const std::string whom = who.spanish.empty() ? "" : "a " + who.spanish;

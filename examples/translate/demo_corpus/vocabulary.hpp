@@ -17,7 +17,7 @@ constexpr Kinds bit(int n) { return Kinds{1} << n; }
 // People and animals.
 inline constexpr Kinds person = bit(0), kin = bit(1), name = bit(2), animal = bit(3), people = person | kin | name;
 
-// What is done with a thing: mass nouns are counted by no number; goods are bought, sold, wanted, expensive or cheap.
+// What is done with a thing: mass nouns take no number; goods are bought, sold, wanted, expensive or cheap.
 inline constexpr Kinds mass = bit(4), food = bit(5), drink = bit(6), read = bit(7), written = bit(8), worn = bit(9),
                        goods = bit(10), shut = bit(11), seen = bit(12), visited = bit(13), sought = bit(14), heard = bit(15);
 
@@ -50,7 +50,7 @@ struct Noun {
 /// Spanish has two verbs for `be`: ser for what a thing is, estar for the state and the place it is in.
 enum class Be { ser, estar };
 
-/// The feminine is the masculine with `o` turned into `a`, where there is an `o` to turn.
+/// The feminine is the masculine with `o` turned into `a`, if there is an `o` to turn.
 struct Adjective {
   const char* english;
   const char *spanish, *spanish_many;  // blanco, blancos

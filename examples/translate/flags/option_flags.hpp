@@ -26,7 +26,7 @@ class OptionFlags {
   OptionFlags(const OptionFlags&) = delete;
   OptionFlags& operator=(const OptionFlags&) = delete;
 
-  /// Help names the defaults where it `shows_defaults`.
+  /// The help names the defaults if `shows_defaults`.
   void add_to(CLI::App& app, const std::string& group, bool shows_defaults) {
     add_fields<O>(
         app, group, shows_defaults, [](auto& options) -> auto& { return options; });
@@ -36,7 +36,7 @@ class OptionFlags {
   [[nodiscard]] CLI::Option* option(const std::string& name) const {
     return std::find_if(flags_.begin(), flags_.end(), [&](const auto& f) { return f.option->check_name(name); })->option;
   }
-  /// Whether the command line has it; not, of course, where there is no command line.
+  /// Whether the command line has it; not, of course, if there is no command line.
   [[nodiscard]] bool has(const std::string& name) const { return !flags_.empty() && option(name)->count() > 0; }
   /// `base`, with what the command line says in its place.
   [[nodiscard]] O over(O base) const {
@@ -50,7 +50,7 @@ class OptionFlags {
     for (const auto& flag : flags_)
       if (flag.option->count() > 0) call(flag.name, flag.field);
   }
-  /// Sets those fields of options of another kind that are called as what the command line has.
+  /// Sets the fields of `other`, options of another kind, that have the names of those that the command line gives.
   template <attend::OptionsWithFields Other>
   void put_into(Other& other) const {
     for_each_given([&](const std::string& /*flag*/, const std::string& field) {
@@ -81,7 +81,7 @@ class OptionFlags {
       else (add(app, group, shows_defaults, name, field, about, about...), ...);
     });
   }
-  /// What is said of a field besides its flag adds none.
+  /// What is said of a field besides its flag adds no flag.
   template <class Field, class... About>
   void add(CLI::App&, const std::string&, bool, const char*, Field, const auto&, const About&...) {}
   template <class Field, class... About>

@@ -20,7 +20,7 @@ struct Types {
   using T = Number;
   using D = Where;
 
-  /// Until all that was begun is done.
+  /// Waits until all that was begun is done.
   static void wait() {
 #if defined(TRANSLATE_WITH_CUDA)
     if constexpr (std::same_as<D, attend::Cuda>) attend::cuda::synchronize();

@@ -29,7 +29,7 @@ class SearchFlags {
 
   /// `base`, with what the command line says in its place: for a model that brings a search of its own.
   [[nodiscard]] Options over(Options base) const {
-    // What a model wishes for itself and would not go with what is asked for here.
+    // Drops what a model asks for that would not go with what the command line asks for.
     if (flags_.has("--sample")) base.beam = {}, base.coverage_penalty = 0, base.beam_groups = 1, base.diversity_penalty = 0;
     if (flags_.has("--beam") && base.sample) {
       const Options plain;

@@ -67,8 +67,8 @@ struct TrainFlags {
   }
 
   /// What `fit` is to do with such a model and corpus. Throws ValueError if an option does not go with the others.
-  /// A model that has learnt already is trained on by Adam, gently and ten times over the pairs, if nothing else is said.
-  /// `d_model` is what noam goes by.
+  /// A model that has learnt already is trained on by Adam, gently and ten times over the pairs, unless told otherwise. The noam
+  /// schedule goes by `d_model`.
   [[nodiscard]] attend::train::FitOptions options(const attend::train::RunFacts& facts, bool has_learnt,
                                                   attend::index_t d_model) const {
     using namespace attend;
@@ -102,7 +102,7 @@ struct TrainFlags {
   }
 
  private:
-  /// Throws ValueError, which ends with `more`, where an option is given that such an optimizer does not have.
+  /// Throws ValueError, which ends with `more`, if an option is given that such an optimizer does not have.
   void check_optimizer(const std::string& kind, const std::string& more = {}) const {
     of_optimizer.for_each_given([&](const std::string& flag, const std::string& field) {
       const auto takers = takers_of(field);

@@ -25,7 +25,7 @@ struct Piece {
 /// A translation and how sure the model was of it.
 struct ScoredTranslation {
   std::string text = {};
-  std::vector<Piece> pieces = {};              ///< the end mark too, where it is finished
+  std::vector<Piece> pieces = {};              ///< the end mark too, if it is finished
   std::vector<double> log_probabilities = {};  ///< of each piece
   double log_probability = 0;                  ///< of all together
   double score = 0;                            ///< the same normalised by the length
@@ -47,7 +47,7 @@ struct Explanation {
   std::vector<AttentionKind> attention = {};
   std::vector<attend::decode::BeamCandidate> beam = {};  ///< all that the search looked at; empty: no such part
   std::vector<Piece> beam_pieces = {};                   ///< of each candidate
-  bool searched = true;                                  ///< else `beam` holds each piece among what the model thought of
+  bool searched = true;                                  ///< otherwise `beam` holds each piece among those most probable there
   bool given = false;                                    ///< the translation was given
   std::vector<Setting> settings = {};                    ///< of model and search, in the order to show them
 };

@@ -1,4 +1,4 @@
-// Every head of every layer as a small picture, and each of them large for who asks.
+// Every head of every layer as a small picture, and each of them large on request.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace report {
 namespace {
 
-/// Beyond this many weights on a page they are stored with 8 bits; beyond the second, of the means alone.
+/// Beyond `most_exact` weights on a page they are stored with 8 bits; beyond `most_heads`, only those of the means are.
 constexpr std::size_t most_exact = 750'000, most_heads = 5'000'000;
 /// Up to so many weights, each of them is a note of its own in the large picture; beyond, the page's script finds them.
 constexpr std::size_t most_noted = 12'000, most_noted_in_one = 2'500;

@@ -93,7 +93,7 @@ class Tree {
     }
   }
 
-  /// Marks the way of a translation, where the search went it.
+  /// Marks the path of a translation, if the search took all of it.
   void trace(const ScoredTranslation& translation, std::size_t rank) {
     std::map<std::pair<attend::index_t, std::int64_t>, std::size_t> next;
     for (std::size_t i = 0; i < beam_.size(); ++i) next.emplace(std::pair{beam_[i].parent, pieces_[i].id}, i);

@@ -108,7 +108,8 @@ tr.best td { background: var(--soft); font-weight: 600; }
 }
 )css";
 
-/// What the page can do beyond showing: the weight under the mouse, arrow keys in a large picture, the way to a node of the tree.
+/// What the page can do beyond showing: the weight under the mouse, arrow keys in a large picture, the path to a node of the
+/// tree.
 inline constexpr const char* explain_script = R"js(
 "use strict";
 // The weights stand in the pictures: grey PNGs of 8 or 16 bits whose rows are not compressed; grey is the root of the weight.

@@ -51,7 +51,7 @@ inline std::string fixed(double value, int decimals) {
   return std::string(buffer.data(), end.ptr);
 }
 
-/// With so many digits that count, in scientific notation where that is shorter: 0.0005, 1e-06.
+/// With so many significant digits, in scientific notation if that is shorter: 0.0005, 1e-06.
 inline std::string general(double value, int digits) {
   std::array<char, 400> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, digits);
@@ -97,7 +97,7 @@ inline double text_width(std::string_view text) {
   return width;
 }
 
-/// Cut, where it is wider than that, so that it fits with an ellipsis at its end.
+/// The text, cut to fit with an ellipsis at its end if it is wider than `width`.
 inline std::string fitted(std::string_view text, double width) {
   if (text_width(text) <= width) return std::string(text);
   auto points = attend::text::decode_utf8(text);

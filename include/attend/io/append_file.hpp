@@ -15,8 +15,8 @@ namespace attend::io {
 class AppendFile {
  public:
   enum class Kind {
-    existing,  ///< goes on at the end of a file, or begins one
-    fresh,     ///< refuses one that is there
+    existing,  ///< appends to a file, or begins one
+    fresh,     ///< refuses a file that is there already
   };
   /// Makes missing folders. Throws IoError.
   explicit AppendFile(std::filesystem::path path, Kind kind = Kind::existing) : path_(std::move(path)) {
@@ -29,7 +29,7 @@ class AppendFile {
   }
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// Throws IoError, such as for a full disk; a part of it may then stand at the end.
+  /// Throws IoError, such as for a full disk; a part of `bytes` may then stand at the end of the file.
   void write(std::string_view bytes) { FileSink(fd_.get(), path_).write(bytes); }
 
  private:

@@ -21,7 +21,7 @@ namespace attend::io {
 // Numbers are copied from and to files as they are; a big-endian machine would have to swap their bytes in this header.
 static_assert(std::endian::native == std::endian::little, "attend/io: files are little-endian, and so must the machine be");
 
-/// A number type that a file can hold. The order is safetensors' own, which sorts tensors by it: alignment grows.
+/// A number type that a file can hold. The order is the one by which safetensors sorts tensors: alignment grows along it.
 enum class DType : std::uint8_t { boolean, u8, i8, i16, u16, f16, bf16, i32, u32, f32, f64, i64, u64 };
 
 }  // namespace attend::io
@@ -54,7 +54,7 @@ struct StoredF16 {
 struct StoredBF16 {
   std::uint16_t bits;
 };
-/// A truth value as it lies in a file, where any byte may stand: reading one into a `bool` unseen would be undefined.
+/// A truth value as it lies in a file, where any byte may stand: reading one into a `bool` unchecked would be undefined.
 struct StoredBool {
   std::uint8_t byte;
 };
@@ -72,19 +72,19 @@ template <int fraction_bits>
 constexpr std::uint16_t encode_16_bits(double x) {
   constexpr int exponent_bits = 15 - fraction_bits, exponent_limit = (1 << exponent_bits) - 1, bias = exponent_limit / 2;
   constexpr std::uint64_t infinity = std::uint64_t{exponent_limit} << fraction_bits;
-  constexpr int dropped = 52 - fraction_bits;  // fraction bits that a double has more
+  constexpr int dropped = 52 - fraction_bits;  // how many more fraction bits a double has
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const std::uint64_t sign = bits >> 63 << 15, fraction = bits & ((std::uint64_t{1} << 52) - 1);
   const int double_exponent = static_cast<int>(bits >> 52 & 0x7ff);
   const int exponent = double_exponent - 1023 + bias;
   std::uint64_t magnitude = infinity;
   if (double_exponent == 0x7ff) {
-    if (fraction != 0) magnitude |= fraction >> dropped | std::uint64_t{1} << (fraction_bits - 1);  // a quiet NaN, its payload
+    if (fraction != 0) magnitude |= fraction >> dropped | std::uint64_t{1} << (fraction_bits - 1);  // quiet, its payload cut
   } else if (exponent >= exponent_limit) {
     // too large: infinity
   } else if (exponent > 0) {
     magnitude =
-        shift_right_rounded(static_cast<std::uint64_t>(exponent) << 52 | fraction, dropped);  // a carry grows the exponent
+        shift_right_rounded(static_cast<std::uint64_t>(exponent) << 52 | fraction, dropped);  // a carry goes into the exponent
   } else {
     // Subnormal in 16 bits. (A subnormal double has no leading one, but is far too small to matter.)
     magnitude = shift_right_rounded(std::uint64_t{1} << 52 | fraction, dropped + 1 - exponent);
@@ -121,7 +121,7 @@ constexpr float decode_f16(std::uint16_t half) {
 }
 /// bfloat16, the upper half of a float, as a float: exact.
 constexpr float decode_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
-/// The nearest half-precision number, ties to even; infinity beyond 65,504 and its rounding, NaN stays NaN.
+/// The nearest half-precision number, ties to even; infinity beyond what rounds to 65,504; NaN stays NaN.
 constexpr std::uint16_t encode_f16(double x) { return detail::encode_16_bits<10>(x); }
 /// The nearest bfloat16, ties to even; NaN stays NaN.
 constexpr std::uint16_t encode_bf16(double x) { return detail::encode_16_bits<7>(x); }
@@ -188,9 +188,9 @@ index_t decode_from(const std::byte* in, std::span<T> out) {
 
 namespace attend::io {
 
-/// Converts `out.size()` numbers at `in` (unaligned is fine) to `T`, and returns how many went: fewer where an integer does
-/// not fit into `T`, which is then the one at that position, and none where not `can_decode<T>(dtype)`. Floats round to
-/// nearest, and to infinity where they must.
+/// Converts `out.size()` numbers at `in` (unaligned is fine) to `T`, and returns how many were converted: fewer than all if an
+/// integer, the one at that position, does not fit into `T`; none unless `can_decode<T>(dtype)`. Floats round to nearest, and to
+/// infinity where they must.
 template <Storable T>
 index_t decode(DType dtype, const std::byte* in, std::span<T> out) {
   switch (dtype) {

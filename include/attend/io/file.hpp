@@ -18,7 +18,7 @@
 
 #include "attend/core/error.hpp"
 
-/// Files read with a bound, and files written so that a failure never costs the old one. POSIX.
+/// Files read with a bound, and written so that a failure never costs the old contents. POSIX.
 
 namespace attend::detail {
 
@@ -54,14 +54,14 @@ inline std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-/// Makes the names in `folder` survive a power cut. File systems that cannot sync a folder are let pass.
+/// Makes the names in `folder` survive a power cut. A file system that cannot sync a folder is no error.
 inline void sync_folder(const char* operation, const std::filesystem::path& folder) {
   const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) throw_errno(operation, folder);
   if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) throw_errno(operation, folder);
 }
 
-/// Bytes for one call of the system: Linux moves at most 2 GiB.
+/// Bytes for one system call: Linux moves at most 2 GiB.
 inline constexpr std::size_t max_transfer = std::size_t{1} << 30;
 
 /// A number that no other call in this process gets.
@@ -77,7 +77,7 @@ namespace attend::io {
 /// A regular file open for reading at any offset. Its reads are safe from several threads at once.
 class InputFile {
  public:
-  /// Throws IoError if the file is missing, unreadable, or no regular file.
+  /// Throws IoError if the file is missing, unreadable, or not a regular file.
   explicit InputFile(std::filesystem::path path) : path_(std::move(path)) {
     fd_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // O_NONBLOCK: a named pipe must not hang
     if (!fd_) detail::throw_errno("read", path_);
@@ -93,10 +93,10 @@ class InputFile {
   /// Bytes in the file when it was opened.
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// For calls of the system, as long as this lives.
+  /// For system calls; valid as long as this object lives.
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 
-  /// Fills `out` with the bytes from `offset` on. Throws IoError if the system refuses, FormatError where the file ends
+  /// Fills `out` with the bytes from `offset` on. Throws IoError if the system refuses, FormatError if the file ends
   /// before `out` is full. (Reads, not a mapping: a file that somebody truncates then costs an exception, not the process.)
   void read_at(std::size_t offset, std::span<std::byte> out) const {
     const std::size_t wanted = out.size();
@@ -121,7 +121,7 @@ class InputFile {
 /// The most bytes that `read_file` takes unless told otherwise.
 inline constexpr std::size_t max_file_bytes = std::size_t{1} << 30;
 
-/// The whole file as bytes; pipes are read to their end. Throws IoError if it cannot be read, FormatError where it has
+/// The whole file as bytes; pipes are read to their end. Throws IoError if it cannot be read, FormatError if it has
 /// more than `limit` bytes (so a wrong path cannot exhaust memory).
 inline std::string read_file(const std::filesystem::path& path, std::size_t limit = max_file_bytes) {
   const detail::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -231,10 +231,10 @@ class TemporaryFile {
 namespace attend::io {
 
 /// Writes a file so that `path` holds, at any moment and after any crash, either all of its old contents or all of the new.
-/// `writer(FileSink&)` puts the bytes into `path.tmp-PID-N` in the same folder, which is then synced and renamed over `path`,
-/// and the folder synced. Where anything fails, be it an exception of `writer`, the temporary is removed, the old file is as
-/// it was, and the exception goes on: IoError for what the system refuses (no such folder, no permission, disk full). Only a
-/// process that is killed leaves its temporary behind.
+/// `writer(FileSink&)` puts the bytes into `path.tmp-PID-N` in the same folder, which is then synced and renamed over `path`, and
+/// the folder synced. If anything fails, be it by an exception of `writer`, the temporary is removed, the old file is as it was,
+/// and the exception is passed on: IoError for what the system refuses (no such folder, no permission, disk full). Only a process
+/// that is killed leaves its temporary behind.
 template <std::invocable<FileSink&> Writer>
 void write_file_atomically(const std::filesystem::path& path, Writer&& writer) {
   detail::TemporaryFile file(path);

@@ -17,9 +17,9 @@
 
 /// Folders of several files that belong together (a model: weights, configuration, tokenizer), replaced as one.
 ///
-/// How: the new files are written into a hidden folder inside the folder and synced. Renaming that to `.attend-pending` is
-/// the one moment at which the new files count; then each is renamed to its place. A crash before leaves the old files, a
-/// crash after leaves `.attend-pending`, whose files go before those of the same name outside: a `FolderReader` sees all of
+/// How: the new files are written into a hidden folder inside the folder and synced. Renaming that folder to `.attend-pending` is
+/// the one moment at which the new files count; then each is renamed to its place. A crash before leaves the old files, a crash
+/// after leaves `.attend-pending`, whose files take precedence over those of the same name outside: a `FolderReader` sees all of
 /// the new ones, and finishes the renames if it may write; so does the next `write_folder_atomically`.
 ///
 /// Why not exchange two whole folders in one rename: it would carry off the files that others keep in the folder, fails for
@@ -32,7 +32,7 @@ inline constexpr const char* staging_prefix = ".attend-new-";
 inline constexpr const char* removal_list_name = ".attend-remove";
 
 /// A lock on a folder among programs of this library: shared for readers, exclusive for the moment of replacing. Advisory and
-/// bounded: after some seconds, or where the file system has no locks, the caller goes on without, since a reader that hangs
+/// bounded: after some seconds, or if the file system has no locks, the caller goes on without one, since a reader that hangs
 /// must not cost a training run its checkpoint.
 inline bool lock_folder(const Descriptor& fd, int kind, int patience_ms) {
   constexpr int pause_ms = 10;
@@ -62,14 +62,13 @@ inline std::vector<std::string> names_in(const char* operation, const std::files
   return names;
 }
 
-/// Whether `name` names a file directly in a folder, and none of this header's own.
+/// Whether `name` names a file directly in a folder, and not one of this header's own.
 inline bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\n\0", 3)) == name.npos &&
          name.substr(0, 8) != ".attend-";
 }
 
-/// The names that a pending replacement takes away. Others than plain ones (a folder from elsewhere may hold anything) are
-/// skipped.
+/// The names that a pending replacement takes away. All but plain names are skipped: a folder from elsewhere may hold anything.
 inline std::vector<std::string> pending_removals(const std::filesystem::path& folder) {
   const std::filesystem::path list = folder / pending_name / removal_list_name;
   std::vector<std::string> names;
@@ -95,8 +94,8 @@ inline void finish_pending(const std::filesystem::path& folder) {
   if (::rmdir(pending.c_str()) != 0) throw_errno("write", pending);
 }
 
-/// The hidden folder in which new files are written. Locked while its process lives, so that another can tell and remove what
-/// a killed one left behind.
+/// The hidden folder in which new files are written. Locked while its process lives, so that another process can recognise and
+/// remove what a killed one left behind.
 class StagingFolder {
  public:
   explicit StagingFolder(const std::filesystem::path& folder) {
@@ -172,9 +171,9 @@ struct FolderOptions {
 };
 
 /// Puts files into `folder` (made if missing, its parents too) such that at any moment, and after any crash, a `FolderReader`
-/// finds either none or all of them new. `writer(staging)` writes plain files into the folder `staging`; they are synced and
-/// put in place of files of the same names. All other files are left alone, but those of `options.remove`. Where anything
-/// fails before that (a full disk, an exception of `writer`), nothing has changed and the exception goes on.
+/// finds either none or all of them new. `writer(staging)` writes plain files into the folder `staging`; they are synced and put
+/// in place of files of the same names. All other files, except those in `options.remove`, are left alone. If anything fails
+/// before that (a full disk, an exception of `writer`), nothing has changed and the exception is passed on.
 /// Throws IoError, ValueError for a name in `options.remove` that is a path.
 template <std::invocable<const std::filesystem::path&> Writer>
 void write_folder_atomically(const std::filesystem::path& folder, Writer&& writer, const FolderOptions& options = {}) {
@@ -219,7 +218,7 @@ void write_folder_atomically(const std::filesystem::path& folder, Writer&& write
 /// `lock_folder`), so that all that is read belongs together: keep it until everything is loaded.
 class FolderReader {
  public:
-  /// Finishes an interrupted replacement where it may. Throws IoError if there is no such folder.
+  /// Finishes an interrupted replacement if it may. Throws IoError if there is no such folder.
   explicit FolderReader(std::filesystem::path folder) : folder_(std::move(folder)), lock_(detail::open_folder("read", folder_)) {
     if (::access((folder_ / detail::pending_name).c_str(), F_OK) == 0 && detail::lock_folder(lock_, LOCK_EX, 0)) {
       try {

@@ -14,10 +14,10 @@
 
 namespace attend::io {
 
-/// The right to write into a folder, which only one has at a time, here or in another process: two trainings into one folder
-/// would take each other's checkpoints for their own. It is a lock (flock) on the file `.attend-lock` in the folder, which goes
-/// away with it. The system frees the lock of a process that is killed; the file that stays behind then means nothing. Where a
-/// file system has no locks, nobody is kept out.
+/// The right to write into a folder, which only one holder has at a time, here or in another process: two trainings into one
+/// folder would take each other's checkpoints for their own. It is a lock (flock) on the file `.attend-lock` in the folder; the
+/// file goes away with the lock. The system frees the lock of a process that is killed; the file that stays behind then means
+/// nothing. On a file system without locks nobody is kept out.
 class FolderLock {
  public:
   /// Makes the folder and its parents if they are missing. Throws IoError if another has the lock (it does not wait), and
@@ -32,7 +32,7 @@ class FolderLock {
   }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
-  /// A folder that was made for it and that nothing has come into goes too.
+  /// Removes the file, and also the folder if it was made for this lock and is still empty.
   ~FolderLock() {
     ::unlink(file().c_str());
     if (made_) ::rmdir(folder_.c_str());
@@ -43,7 +43,7 @@ class FolderLock {
  private:
   [[nodiscard]] std::filesystem::path file() const { return folder_ / ".attend-lock"; }
 
-  /// Locks the file; false where the one who had it last took it away, or the folder with it, in between.
+  /// Locks the file; false if its last holder has removed it, or the folder with it, in between.
   bool take() {
     std::error_code error;
     if (std::filesystem::create_directories(folder_, error)) {
@@ -68,7 +68,7 @@ class FolderLock {
 
   std::filesystem::path folder_;
   detail::Descriptor fd_;
-  bool made_ = false;  // whether the folder was made for this
+  bool made_ = false;  // whether the folder was made for this lock
 };
 
 }  // namespace attend::io

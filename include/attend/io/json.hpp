@@ -34,7 +34,7 @@ inline std::string json_fault(std::string_view what) {
   return printable(what.substr(0, what.find("; last read")));
 }
 
-/// `"text"` as JSON writes it. Throws ValueError `operation: ...` where it is not UTF-8.
+/// `"text"` as JSON writes it. Throws ValueError `operation: ...` if it is not UTF-8.
 inline std::string json_quoted(const char* operation, const std::string& text) {
   try {
     return io::Json(text).dump();
@@ -58,7 +58,7 @@ inline constexpr bool is_vector<std::vector<T>> = true;
 
 namespace attend::io {
 
-/// Parses UTF-8 text strictly: a key given twice, a nesting deeper than 100, bytes after the value are errors. `name` is what
+/// Parses UTF-8 text strictly: a key given twice, a nesting deeper than 100, and bytes after the value are errors. `name` is what
 /// messages call the text. Throws FormatError `config.json: parse error at line 3, column 5: ...`.
 inline Json parse_json(std::string_view text, const std::string& name) {
   constexpr int deepest = 100;
@@ -100,11 +100,11 @@ inline void write_json(const std::filesystem::path& path, const Json& value) {
 /// A JSON object seen through the types that its reader expects. Every fault is a FormatError that names file, key, what is
 /// there and what was expected: `config.json: d_model is "wide", expected a whole number`.
 ///
-/// `T` is bool, an integer type, float, double, std::string, or a std::vector of these. Nothing is converted silently: 3.5 and
-/// 300 are no `int8_t`, 1 is no bool, but 1 is a double.
+/// `T` is bool, an integer type, float, double, std::string, or a std::vector of these. Nothing is converted silently: neither
+/// 3.5 nor 300 is an `int8_t`, 1 is not a bool, but 1 is a double.
 class JsonObject {
  public:
-  /// `name` is what messages call the object. `value` is not copied and must live as long.
+  /// `name` is what messages call the object. `value` is not copied and must outlive this object.
   JsonObject(const Json& value, std::string name) : value_(&value), name_(std::move(name)) {
     if (!value.is_object()) throw FormatError(name_, ": is ", detail::json_excerpt(value), ", expected an object");
   }

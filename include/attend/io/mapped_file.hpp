@@ -10,8 +10,8 @@
 
 namespace attend::io {
 
-/// A file as memory, of which the system reads what is looked at and lets go what memory is needed for. Copies share one mapping.
-/// For files that nobody changes meanwhile: one that is cut short ends the process where it looks beyond the end (SIGBUS).
+/// A file mapped into memory: the system reads what is looked at, and drops it again when memory is needed. Copies share one
+/// mapping. For files that nobody changes meanwhile: if one is cut short, a look beyond its new end ends the process (SIGBUS).
 class MappedFile {
  public:
   MappedFile() = default;

@@ -9,7 +9,7 @@ namespace attend::io {
 inline constexpr const char* weights_file = "model.safetensors";
 
 /// All that a model folder may have besides the weights, and that its weights depend on: how the model is built, and its
-/// tokenizer. The last are of Hugging Face's.
+/// tokenizer. The last three are Hugging Face's.
 inline constexpr std::array<std::string_view, 9> settings_files = {"config.json",
                                                                    "tokenizer.model",
                                                                    "source.spm",

@@ -31,8 +31,8 @@ namespace attend::io {
 ///     std::vector<float> gamma = file.read<float>("encoder.layer_norm.weight");
 class SafetensorsFile {
  public:
-  /// Throws IoError if the file cannot be read, FormatError `safetensors: path: ...` where anything in it is not as the
-  /// format has it: each header field is checked against the size of the file before it is relied on.
+  /// Throws IoError if the file cannot be read, FormatError `safetensors: path: ...` if anything in it is not as the format has
+  /// it: each header field is checked against the size of the file before it is relied on.
   static SafetensorsFile open(const std::filesystem::path& path) { return SafetensorsFile(InputFile(path)); }
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
@@ -51,7 +51,7 @@ class SafetensorsFile {
 
   /// The numbers of a tensor as `T`, in C order. Floats take every type, rounding to nearest (and to infinity what is too
   /// large); integers take integers and truth values; `bool` takes truth values.
-  /// Throws ShapeError if `out` has another number of elements, FormatError where the type is not for `T` or a number does
+  /// Throws ShapeError if `out` has another number of elements, FormatError if the type cannot be read as `T` or a number does
   /// not fit, IoError.
   template <Storable T>
   void read_as(std::string_view name, std::span<T> out) const {
@@ -87,7 +87,7 @@ class SafetensorsFile {
   }
 
   /// The numbers of a tensor where they lie in a mapping of the file, which the caller keeps. Throws FormatError unless they are
-  /// of that very type, and lie at a multiple of its size, as writers of the format have them.
+  /// of that very type, and lie at a multiple of its size, as writers of the format place them.
   template <Storable T>
   [[nodiscard]] std::span<const T> mapped(const MappedFile& mapping, std::string_view name) const {
     const TensorInfo& tensor = info(name);

@@ -44,8 +44,8 @@ inline constexpr std::size_t max_safetensors_header_bytes = 100'000'000;
 
 namespace attend::detail {
 
-/// Receives the header's JSON piece by piece and throws at the first that has no place there. Nothing but the tensors is ever
-/// stored, so that a header made to do so can exhaust neither memory nor the stack.
+/// Receives the header's JSON piece by piece and throws at the first piece that has no place there. Nothing but tensors and
+/// metadata is ever stored, so that a malicious header can exhaust neither memory nor the stack.
 class SafetensorsHeaderReader : public nlohmann::json_sax<io::Json> {
  public:
   explicit SafetensorsHeaderReader(const std::string& where) : where_(where) {}
@@ -118,7 +118,7 @@ class SafetensorsHeaderReader : public nlohmann::json_sax<io::Json> {
         if (!seen_[i]) fail("has no " + std::string(fields[i]));
       header_.tensors.push_back(std::move(tensor_));
     }
-    place_ = Place::top;  // also at the very end, after which the parser lets nothing come
+    place_ = Place::top;  // also at the very end, after which the parser allows nothing more
     return true;
   }
   bool start_array(std::size_t) override {

@@ -23,7 +23,7 @@
 
 namespace attend::detail {
 
-/// Throws ValueError unless floats can be stored so.
+/// Throws ValueError unless floats can be stored as `stored`.
 inline void check_stored_floats(const std::string& name, io::DType stored) {
   if (!io::is_floating(stored))
     throw ValueError("safetensors: tensor '", name, "' holds floats, and cannot be stored as ", io::dtype_name(stored),
@@ -48,7 +48,8 @@ void write_floats(io::FileSink& sink, std::span<const T> values, io::DType store
 namespace attend::io {
 
 /// Collects tensors and writes them as a safetensors file. The numbers themselves are not copied: what is added as a span must
-/// live until `write`, which streams it, so that saving a model takes no second model's memory. A temporary vector is kept.
+/// live until `write`, which streams it, so that saving a model does not take the memory of a second one. A temporary vector is
+/// taken over.
 ///
 ///     io::SafetensorsWriter writer;
 ///     writer.add<float>("gamma", {4}, gamma);
@@ -64,15 +65,15 @@ class SafetensorsWriter {
     metadata_[detail::json_quoted("safetensors", key)] = detail::json_quoted("safetensors", value);
   }
 
-  /// A tensor of the program's numbers, stored as they are. Throws ShapeError if `values` has not as many as the shape says,
-  /// ValueError for a name that is taken, reserved, or not UTF-8.
+  /// A tensor of the program's numbers, stored as they are. Throws ShapeError if `values` does not have as many as the shape
+  /// says, ValueError for a name that is taken, reserved, or not UTF-8.
   template <Storable T>
   void add(const std::string& name, const Shape& shape, std::span<const T> values) {
     check_size(name, shape, values.size(), 1, "values");
     add_entry(name, dtype_of<T>(), shape, [bytes = std::as_bytes(values)](FileSink& sink) { sink.write(bytes); });
   }
   /// A tensor of floats, stored as the given floating-point type: each number to nearest, ties to even.
-  /// Throws the same, and ValueError where `stored` is not a floating-point type.
+  /// Throws the same, and ValueError if `stored` is not a floating-point type.
   template <std::floating_point T>
   requires Storable<T>
   void add(const std::string& name, const Shape& shape, std::span<const T> values, DType stored) {
@@ -103,7 +104,7 @@ class SafetensorsWriter {
   }
 
   /// A tensor whose bytes `produce` puts into the sink when the file is written (from a device, say, piece by piece).
-  /// Throws as above; `write` throws ValueError where it produces more or fewer bytes than shape and type need.
+  /// Throws as above; `write` throws ValueError if it produces more or fewer bytes than shape and type need.
   void add_stream(const std::string& name, DType dtype, const Shape& shape, std::function<void(FileSink&)> produce) {
     add_entry(name, dtype, shape, std::move(produce));
   }

@@ -23,7 +23,7 @@ namespace attend::detail {
 /// Where the rows of q, k or v of a projection stand in a file that packs them.
 struct PackedRows {
   std::string name;   ///< of the tensor in the file
-  bool head_by_head;  ///< for each head its q, k and v rows; otherwise all of q, then all of k, then all of v
+  bool head_by_head;  ///< true: the q, k and v rows of each head in turn; false: all of q, then all of k, then all of v
   bool with_q;        ///< false: the tensor holds k and v only
 };
 
@@ -41,7 +41,7 @@ inline std::vector<PackedRows> packed_names(const std::string& name, char& part)
   return {};
 }
 
-/// Copies the rows of one part of a packed tensor over `out`, [heads * width, ...]. Returns false where the sizes do not fit.
+/// Copies the rows of one part of a packed tensor over `out`, [heads * width, ...]. Returns false if the sizes do not fit.
 template <class T>
 bool unpack(const Tensor<T>& packed, const PackedRows& how, char part, index_t heads, const Tensor<T>& out) {
   if (packed.rank() != out.rank() || packed.rank() == 0 || heads < 1) return false;
@@ -80,11 +80,11 @@ struct LoadOptions {
   std::vector<std::string> ignored = {};  ///< patterns of names in the file that are left alone
 };
 
-/// Reads every parameter of `model` from the file, converted to the model's type. A shared parameter may stand in the file
-/// under any of its names. q, k and v projections may be packed: `in_proj_weight` (q, k, v one after the other, as
-/// torch.nn.MultiheadAttention has them), `qkv_proj.weight` and `kv_proj.weight` (head by head); biases likewise.
-/// Nothing of the model changes unless all of it fits. Throws FormatError with all names that are missing, unexpected or of
-/// another shape, as the file has them; IoError.
+/// Reads every parameter of `model` from the file, converted to the model's type. A shared parameter may stand in the file under
+/// any of its names. q, k and v projections may be packed: `in_proj_weight` (q, k, v one after the other, as
+/// torch.nn.MultiheadAttention has them), `qkv_proj.weight` and `kv_proj.weight` (head by head); biases likewise. Nothing of the
+/// model changes unless all of it fits. Throws FormatError with all names that are missing, unexpected or of the wrong shape, as
+/// the file spells them; IoError.
 ///
 ///     io::load_state(model, file, {.rename = [](const std::string& name) {
 ///                                    return name == "lm_head.weight" ? "out.weight" : "transformer." + io::torch_name(name);

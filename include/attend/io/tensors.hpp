@@ -26,7 +26,7 @@ template <Storable T>
   return tensor;
 }
 
-/// Reads the tensor of that name over the elements of `out`. Throws the same, and ShapeError where the shapes differ.
+/// Reads the tensor of that name into the elements of `out`. Throws the same, and ShapeError if the shapes differ.
 template <Storable T>
 void read_tensor_into(const SafetensorsFile& file, std::string_view name, const Tensor<T>& out) {
   const Shape& shape = file.info(name).shape;

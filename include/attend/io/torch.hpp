@@ -19,8 +19,8 @@ namespace attend::io {
 
 /// What PyTorch calls a parameter of a stack, or of several in one model: `decoder.layers.0.final_layer_norm.weight` is
 /// `decoder.layers.0.norm3.weight`, and `encoder.layers.0.self_attn.q_proj.weight` the packed
-/// `encoder.layers.0.self_attn.in_proj_weight`. Layers are those of a decoder where `decoder` stands among the parts of the name,
-/// or where `in_decoder` says so. Other names stay as they are.
+/// `encoder.layers.0.self_attn.in_proj_weight`. Layers are those of a decoder if `decoder` is one of the parts of the name, or if
+/// `in_decoder` says so. Other names stay as they are.
 inline std::string torch_name(const std::string& name, bool in_decoder = false) {
   using Names = std::vector<std::pair<std::string_view, std::string_view>>;
   static const Names names = {{"fc1", "linear1"},
@@ -87,7 +87,7 @@ struct TorchTransformer {
 
 namespace attend::detail {
 
-/// Whether every tensor of these is without biases (`bias=False`).
+/// Whether no layer under `prefix` has a bias (`bias=False`).
 inline bool without_biases(const io::SafetensorsFile& file, const std::string& prefix) {
   const auto& tensors = file.tensors();
   return std::none_of(tensors.begin(), tensors.end(), [&](const io::TensorInfo& t) {
@@ -135,7 +135,7 @@ inline nn::StackOptions torch_stack(const io::SafetensorsFile& file, const std::
   return stack;
 }
 
-/// Fills a model that was built from the file's own sizes. Biases that the file may be without, and is, stay zero.
+/// Fills a model that was built from the file's own sizes. Biases that the file may lack, and does lack, stay zero.
 template <class M>
 void load_torch_state(M& model, const io::SafetensorsFile& file, const io::TorchOptions& o, bool decoder,
                       const std::vector<std::string>& absent) {
@@ -146,7 +146,7 @@ void load_torch_state(M& model, const io::SafetensorsFile& file, const io::Torch
   nn::set_training(model, false);
 }
 
-/// The patterns of biases that a stack's file may be without: those of all where its layers have none.
+/// The patterns of biases that a stack's file may lack: those of all biases if its layers have none.
 inline std::vector<std::string> absent_biases(const nn::StackOptions& stack, const char* pattern) {
   return stack.attention_bias ? std::vector<std::string>{} : std::vector<std::string>{pattern};
 }
@@ -176,7 +176,7 @@ TorchTransformer<T, D> load_torch_transformer(const std::filesystem::path& path,
   return model;
 }
 
-/// The same for a TransformerEncoder of torch alone, with its last norm or without. `prefix` is that of its own names,
+/// The same for a TransformerEncoder of torch alone, with its final norm or without. `prefix` is that of its own names,
 /// `encoder.` within a torch.nn.Transformer.
 template <class T = float, Device D = Cpu>
 nn::Encoder<T, D> load_torch_encoder(const std::filesystem::path& path, const TorchOptions& options = {}) {

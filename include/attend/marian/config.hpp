@@ -48,7 +48,7 @@ inline Activation marian_activation(const io::JsonObject& json) {
   throw FormatError(json.name(), ": activation_function is \"", printable(text), "\", expected one of ", expected);
 }
 
-/// A number of a `transformers` configuration; if it is missing, what that library then takes.
+/// A number of a `transformers` configuration; if it is missing, `otherwise`, that library's default.
 inline index_t marian_size(const io::JsonObject& json, const char* key, index_t otherwise) {
   if (!json.contains(key)) return otherwise;
   const auto size = json.get<index_t>(key);
@@ -67,8 +67,8 @@ inline token_t marian_mark(const io::JsonObject& json, const char* key, token_t 
   return list.front();
 }
 
-/// Throws FormatError if the file asks for what a Marian model is not: `transformers` would pass it over, and so would the
-/// result be another than whoever wrote it meant.
+/// Throws FormatError if the file asks for what a Marian model is not: `transformers` would ignore it, and the result would not
+/// be what its author meant.
 inline void check_marian_architecture(const io::JsonObject& json) {
   if (const auto type = json.get<std::string>("model_type", "nothing"); type != "marian")
     throw FormatError(json.name(), ": model_type is \"", printable(type), "\", expected \"marian\"");
@@ -91,9 +91,9 @@ inline bool is_marian(const Json& json) {
   return type != json.end() && *type == "marian";
 }
 
-/// Reads such a file; `name` is what messages call it. Keys that are missing have the defaults of `transformers`. What only its
-/// training knows (`encoder_layerdrop`) is passed over.
-/// Throws FormatError for another architecture, and where something in it makes no sense.
+/// Reads such a file; `name` is what messages call it. Keys that are missing have the defaults of `transformers`. What concerns
+/// its training alone (`encoder_layerdrop`) is ignored.
+/// Throws FormatError for another architecture, and if something in the file makes no sense.
 inline MarianConfig marian_config_from(const Json& json, const std::string& name) {
   const JsonObject object(json, name);
   detail::check_marian_architecture(object);

@@ -12,8 +12,8 @@
 
 /// `generation_config.json`: how a Marian model is to be searched.
 ///
-/// Its lengths count the begin token and the end token, those of this library neither. What has no counterpart here and would
-/// change a translation is refused, not passed over.
+/// Its lengths count the begin token and the end token; lengths in this library count neither. What has no counterpart here and
+/// would change a translation is refused, not ignored.
 namespace attend::detail {
 
 /// Throws FormatError if an option that this library does not have would change what comes out.
@@ -86,10 +86,10 @@ inline decode::Stop marian_stop(const io::JsonObject& json) {
 
 namespace attend::io {
 
-/// How a file says that the model is to be searched: `generation_config.json`, or where a model has none, its `config.json`.
+/// How a file says that the model is to be searched: `generation_config.json`, or its `config.json`, if a model has no such file.
 /// `name` is what messages call it. Keys that are missing have the defaults of `transformers`, but for the length: without
-/// `max_length` and `max_new_tokens` it would stop at 20 tokens, and here translations may be as long as usual.
-/// Throws FormatError for what makes no sense, and for what would change a translation and does not exist here.
+/// `max_length` and `max_new_tokens` it would stop at 20 tokens, and here translations may be as long as usual. Throws
+/// FormatError for what makes no sense, and for what would change a translation and does not exist here.
 inline decode::TranslatorOptions marian_search_from(const Json& json, const std::string& name, const MarianConfig& config) {
   const JsonObject object(json, name);
   detail::check_marian_generation(object);
@@ -206,7 +206,7 @@ inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig&
   return json;
 }
 
-/// Why a search cannot be written as `generation_config.json`; empty where it can.
+/// Why a search cannot be written as `generation_config.json`; empty if it can.
 inline std::vector<std::string> marian_search_obstacles(const decode::TranslatorOptions& search) {
   std::vector<std::string> list;
   if (search.normalization == decode::LengthNormalization::google && search.length_penalty != 0)

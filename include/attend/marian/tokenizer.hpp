@@ -59,8 +59,8 @@ class MarianTokenizer {
   }
 
   /// Reads `source.spm`, `target.spm`, `vocab.json`, `target_vocab.json` if there are two vocabularies, and
-  /// `tokenizer_config.json` and `special_tokens_map.json` where they are there.
-  /// Throws IoError if a file is missing, FormatError where one is not what it should be.
+  /// `tokenizer_config.json` and `special_tokens_map.json` if they are there.
+  /// Throws IoError if a file is missing, FormatError if one is not what it should be.
   static MarianTokenizer load(const std::filesystem::path& folder);
   /// Whether a folder holds the files of such a tokenizer.
   static bool is_in(const io::FolderReader& folder) { return folder.contains("source.spm") && folder.contains("vocab.json"); }
@@ -75,7 +75,7 @@ class MarianTokenizer {
   [[nodiscard]] std::vector<token_t> encode_target(std::string_view text) const {
     return tokens(target_, *target_vocabulary_, unk_, text);
   }
-  /// The text of a target's tokens; marks, `<unk>` too, and numbers without a piece give none. Throws IndexError for a token
+  /// The text of a target's tokens; marks, `<unk>` too, and numbers without a piece give no text. Throws IndexError for a token
   /// outside the vocabulary.
   [[nodiscard]] std::string decode(std::span<const token_t> tokens) const {
     std::vector<std::string> pieces;
@@ -141,7 +141,7 @@ class MarianTokenizer {
       const token_t token = vocabulary.token(piece);
       list.push_back(token < 0 ? unk : token);
     };
-    check_utf8("MarianTokenizer::encode", text);  // here, for bytes count from the beginning of the text
+    check_utf8("MarianTokenizer::encode", text);  // here, since messages count bytes from the beginning of the text
     const std::string_view code = language_code(text);
     if (!code.empty()) add(std::string(code));
     for (const std::string& piece : model.pieces(text.substr(code.size()))) add(piece);
@@ -204,7 +204,7 @@ inline MarianTokenizer MarianTokenizer::load(const std::filesystem::path& folder
   const io::FolderReader reader(folder);
   MarianMarks marks;
   bool two = false;
-  for (const char* file : {"special_tokens_map.json", "tokenizer_config.json"}) {  // what the second says counts
+  for (const char* file : {"special_tokens_map.json", "tokenizer_config.json"}) {  // the second overrides the first
     if (!reader.contains(file)) continue;
     const io::Json json = io::read_json(reader.file(file));
     const io::JsonObject object(json, reader.file(file).string());

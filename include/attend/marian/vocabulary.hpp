@@ -26,11 +26,11 @@ class MarianVocabulary {
       if (!pieces_[i].empty() && !tokens_.emplace(pieces_[i], static_cast<token_t>(i)).second)
         throw ValueError("MarianVocabulary: the piece '", detail::printable(pieces_[i]), "' stands there twice");
   }
-  /// Throws IoError if the file cannot be read, FormatError where it is no vocabulary.
+  /// Throws IoError if the file cannot be read, FormatError if it is no vocabulary.
   static MarianVocabulary load(const std::filesystem::path& path) {
     const io::Json json = io::read_json(path);
     const io::JsonObject object(json, path.string());
-    // A damaged number must not ask for much more memory than the file has pieces.
+    // A damaged number must not ask for much more memory than the pieces of the file need.
     const auto most = static_cast<token_t>(std::min<std::size_t>(4 * json.size() + (1 << 16), 1 << 24));
     std::vector<std::string> pieces;
     for (const auto& [piece, number] : json.items()) {

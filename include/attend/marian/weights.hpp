@@ -20,10 +20,10 @@
 
 /// The weights of a Marian model as the `transformers` library stores them.
 ///
-/// Beside the parameters a file may hold the tables of positions. Mostly they are the sinusoids that can be computed; where they
-/// are others, they count, because `transformers` would take them. `save_marian` uses that: where a decoder begins with a token
-/// whose embedding is not zero, as CTranslate2 wants it, that embedding stands in row 0 of the decoder's table instead, where no
-/// other token ever is.
+/// Besides the parameters a file may hold the tables of positions. Usually they are the sinusoids that can be computed; if they
+/// are not, they count, because `transformers` would take them. `save_marian` uses that: CTranslate2 wants a begin token whose
+/// embedding is zero, so any other embedding of it is moved to row 0 of the decoder's table, a position that no other token ever
+/// has.
 namespace attend::detail {
 
 /// The bias of a begin token that moved to the table of positions: its row of a head that is tied to the embedding is zero, so
@@ -47,12 +47,12 @@ inline std::vector<std::string> marian_names(const std::string& name, const nn::
 /// What a file calls a stack's table of positions.
 inline std::string marian_table(const char* stack) { return std::string("model.") + stack + ".embed_positions.weight"; }
 
-/// Rows `first` to `last` of a table of positions are not the sinusoids; none where `last` is below `first`.
+/// The rows, `first` to `last`, of a table of positions that are not the sinusoids; none if `last` is below `first`.
 struct OtherRows {
   index_t first = 0, last = -1;
 };
 
-/// Where a stored table differs from the sinusoids; one in half precision has these to its own precision.
+/// Where a stored table differs from the sinusoids; a table in half precision is compared to within its own precision.
 inline OtherRows other_positions(const io::SafetensorsFile& file, const std::string& name) {
   const auto table = io::read_tensor<float>(file, name);
   const index_t width = table.dim(1);
@@ -78,7 +78,7 @@ class MarianReader {
     read_positions("decoder", options_.decoder, true);
   }
 
-  /// The options, with learned positions where the file's tables are no sinusoids.
+  /// The options, with learned positions if the file's tables are not the sinusoids.
   [[nodiscard]] const nn::ModelOptions& options() const { return options_; }
 
   /// Gives `model`, built from `options()`, its weights. Throws FormatError with all that is wrong, `faults` first.

@@ -13,10 +13,10 @@
 
 namespace attend::text {
 
-/// Any tokenizer behind one type, for programs that learn only from the folder of a model which kind it has. Copies share one
-/// tokenizer, which never changes.
+/// Any tokenizer behind one type, for programs that learn only from the folder of a model which kind of tokenizer it has. Copies
+/// share one tokenizer, which never changes.
 ///
-/// What the tokenizer does not have is filled in as the functions of `tokenizer.hpp` do it.
+/// What the tokenizer does not have is filled in by the functions of core/tokenizer.hpp.
 class AnyTokenizer {
  public:
   template <Tokenizer X>
@@ -27,7 +27,7 @@ class AnyTokenizer {
   [[nodiscard]] std::vector<token_t> encode(const std::string& text) const { return held_->encode(text); }
   /// The tokens of a target sentence, without begin and end marks.
   [[nodiscard]] std::vector<token_t> encode_target(const std::string& text) const { return held_->encode_target(text); }
-  /// The text of a target's tokens; marks among them give none.
+  /// The text of a target's tokens; marks among them give no text.
   [[nodiscard]] std::string decode(std::span<const token_t> tokens) const { return held_->decode(tokens); }
 
   /// Tokens of sources are 0 to size() - 1, those of targets 0 to target_size() - 1.
@@ -43,10 +43,10 @@ class AnyTokenizer {
   [[nodiscard]] std::string piece(token_t token) const { return held_->piece(token); }
   [[nodiscard]] std::string target_piece(token_t token) const { return held_->target_piece(token); }
 
-  /// Writes what `load` needs to have it again. Throws IoError.
+  /// Writes the files that `load` needs to restore it. Throws IoError.
   void save_files(const std::filesystem::path& folder) const { held_->save_files(folder); }
 
-  /// The tokenizer itself where it is an `X`, otherwise a null pointer.
+  /// The tokenizer itself if it is an `X`, otherwise a null pointer.
   template <class X>
   [[nodiscard]] const X* as() const {
     return held_->type() == &tag<X> ? &static_cast<const Held<X>&>(*held_).tokenizer : nullptr;

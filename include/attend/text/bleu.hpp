@@ -34,7 +34,7 @@ struct BleuOptions {
 struct BleuScore {
   double score = 0;                            ///< 0 to 100
   std::array<double, 4> precisions{};          ///< of 1- to 4-grams, 0 to 100, smoothed
-  double brevity_penalty = 0;                  ///< 1 where the hypotheses are long enough
+  double brevity_penalty = 0;                  ///< 1 if the hypotheses are long enough
   index_t hypothesis_length = 0;               ///< in tokens
   index_t reference_length = 0;                ///< in tokens, of the reference nearest in length to each hypothesis
   std::array<index_t, 4> matches{}, totals{};  ///< n-grams of the hypotheses: found in a reference, and all
@@ -92,7 +92,7 @@ inline text::BleuScore bleu(std::span<const std::string> hypotheses, std::span<c
     std::vector<Ngrams> refs;
     refs.reserve(references.size());
     for (const auto& set : references) refs.push_back(bleu_ngrams(set[i], options, numbers));
-    // The reference nearest in length, the shorter of two as near.
+    // The reference nearest in length; of two equally near, the shorter.
     const auto nearest = std::min_element(refs.begin(), refs.end(), [&](const Ngrams& a, const Ngrams& b) {
       return std::pair(std::abs(a.size() - hypothesis.size()), a.size()) <
              std::pair(std::abs(b.size() - hypothesis.size()), b.size());
@@ -114,11 +114,11 @@ inline text::BleuScore bleu(std::span<const std::string> hypotheses, std::span<c
 
 namespace attend::text {
 
-/// BLEU of a whole corpus: the geometric mean of clipped 1- to 4-gram precisions, times the brevity penalty
-/// exp(1 - reference length / hypothesis length) where the hypotheses are the shorter. Equals sacreBLEU's `corpus_bleu` with
-/// its default exponential smoothing. `hypotheses[i]` is compared with `references[i]`.
-/// Throws ValueError if the lists are empty or differ in length. Bytes that are no UTF-8 count as part of their word.
-/// Source: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores".
+/// BLEU of a whole corpus: the geometric mean of clipped 1- to 4-gram precisions, times the brevity penalty exp(1 - reference
+/// length / hypothesis length) if the hypotheses are shorter. Equals sacreBLEU's `corpus_bleu` with its default exponential
+/// smoothing. `hypotheses[i]` is compared with `references[i]`.
+/// Throws ValueError if the lists are empty or differ in length. Bytes that are not UTF-8 count as part of their word. Source:
+/// Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores".
 inline BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::string> references,
                       const BleuOptions& options = {}) {
   return detail::bleu(hypotheses, std::span(&references, 1), options);

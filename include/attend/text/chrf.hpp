@@ -138,8 +138,8 @@ namespace attend::text {
 /// chrF of a whole corpus: the F-score, with recall counting `beta` times as much as precision, of n-grams of characters
 /// (white space left out) and, on request, of words. Counts are summed over all sentences first; of several references each
 /// sentence takes the one that it agrees with best. Equals sacreBLEU's `corpus_chrf`.
-/// Throws ValueError if the lists are empty or differ in length, or an option is out of range. Bytes that are no UTF-8
-/// count as U+FFFD. Source: Popović 2015, "chrF: character n-gram F-score"; Popović 2017, "chrF++".
+/// Throws ValueError if the lists are empty or differ in length, or an option is out of range. Bytes that are not UTF-8 count as
+/// U+FFFD. Source: Popović 2015, "chrF: character n-gram F-score"; Popović 2017, "chrF++".
 inline ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::string> references,
                       const ChrfOptions& options = {}) {
   return detail::chrf(hypotheses, std::span(&references, 1), options);

@@ -199,7 +199,7 @@ CorpusReport for_each_pair(const std::filesystem::path& source_path, const std::
 
 /// Reads pairs from a file of lines `source<TAB>target`. Further columns are ignored: collections such as Tatoeba's name the
 /// authors there. White space at the ends of a sentence is dropped and runs inside become one plain space.
-/// Throws IoError if the file cannot be read, FormatError where a line is not UTF-8 or no line has a tab, ValueError for
+/// Throws IoError if the file cannot be read, FormatError if a line is not UTF-8 or no line has a tab, ValueError for
 /// an option out of range. All else that is wrong with a line is counted in the corpus' `report`.
 inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& options = {}) {
   Corpus corpus;
@@ -230,8 +230,8 @@ struct SplitOptions {
 
 /// Divides a corpus at random so that all pairs of one source sentence go to the same part: a translation that was seen in
 /// training tells nothing when it is tested. The parts are shuffled (corpora come sorted by length), and depend on the corpus,
-/// the counts and the seed alone. Validation and test get the number of pairs asked for, or a few less where the last sources
-/// to choose from have too many translations each. Throws ValueError for a negative count, or if nothing is left to train on.
+/// the counts and the seed alone. Validation and test get the number of pairs asked for, or a few fewer if the last sources to
+/// choose from have too many translations each. Throws ValueError for a negative count, or if nothing is left to train on.
 inline Split split_by_source(Corpus corpus, const SplitOptions& options = {}) {
   if (options.validation < 0 || options.test < 0)
     throw ValueError("split_by_source: got ", options.validation, " validation and ", options.test,

@@ -80,7 +80,7 @@ class TextReader {
 namespace attend::text {
 
 /// The lines of a text file, without their ends (LF or CRLF) and without a byte order mark, and otherwise as they are. A last
-/// line need not have an end. Throws IoError if the file cannot be read, FormatError (with the line) where it is not UTF-8.
+/// line need not have an end. Throws IoError if the file cannot be read, FormatError (with the line) if it is not UTF-8.
 inline std::vector<std::string> read_lines(const std::filesystem::path& path) {
   detail::TextReader file(path);
   std::vector<std::string> lines;

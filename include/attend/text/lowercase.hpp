@@ -79,7 +79,7 @@ inline char32_t simple_lowercase(char32_t c) {
   return static_cast<char32_t>(static_cast<std::int32_t>(c) + run->delta);
 }
 
-/// Whether `c` is a letter that has a case: an upper-case one, what one of those becomes, or a Greek one that exists only small.
+/// Whether `c` is a letter that has a case: an upper-case one, what one of those becomes, or a Greek one that has no capital.
 inline bool is_cased(char32_t c) {
   if (simple_lowercase(c) != c || c == 0x130 || c == 0x390 || c == 0x3B0 || c == 0x3C2 || (c >= 0x1F50 && c <= 0x1FF7))
     return true;
@@ -89,8 +89,8 @@ inline bool is_cased(char32_t c) {
   });
 }
 
-/// Whether `c` is looked through when the end of a word is searched: marks, apostrophes, invisible characters. The common ones
-/// of Unicode's Case_Ignorable.
+/// Whether `c` is skipped in the search for the end of a word: marks, apostrophes, invisible characters. The common ones of
+/// Unicode's Case_Ignorable.
 inline bool is_case_ignorable(char32_t c) {
   for (const char32_t mark : {U'\'', U'.', U':', U'^', U'`', U'\u00A8', U'\u00AD', U'\u00AF', U'\u00B4', U'\u00B7', U'\u00B8',
                               U'\u2018', U'\u2019', U'\u2024', U'\u2027', U'\uFEFF'})
@@ -98,7 +98,7 @@ inline bool is_case_ignorable(char32_t c) {
   return (c >= 0x300 && c <= 0x36F) || (c >= 0x483 && c <= 0x489) || (c >= 0x200B && c <= 0x200F) || (c >= 0xFE00 && c <= 0xFE0F);
 }
 
-/// A capital sigma that ends a word has a lower case of its own.
+/// Whether the capital sigma at `at` ends a word: then its lower case is another letter.
 inline bool is_final_sigma(std::u32string_view text, std::size_t at) {
   std::size_t before = at;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;

@@ -31,7 +31,7 @@ class WordNumbers {
 
  private:
   struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;  // so that a word is looked up without a copy of it
+    using is_transparent = void;  // so that a word is looked up without being copied
   };
   std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> numbers_;
 };
@@ -60,7 +60,7 @@ class Ngrams {
   class Runs {
    public:
     Runs(const Ngrams& ngrams, index_t n) : ngrams_(&ngrams), n_(static_cast<std::size_t>(n)) { next(); }
-    /// Whether there is an n-gram here; `gram` and `count` hold then.
+    /// Whether there is an n-gram here; only then are `gram` and `count` valid.
     explicit operator bool() const { return count_ > 0; }
     [[nodiscard]] Symbols gram() const { return gram_; }
     [[nodiscard]] index_t count() const { return count_; }

@@ -12,7 +12,7 @@
 
 namespace attend::text {
 
-/// Words of a text, counted from 0, from `first` to `last`; none where `last` is less.
+/// Words of a text, counted from 0, from `first` to `last`; none if `last` is less than `first`.
 struct WordRange {
   index_t first = 0, last = -1;
   friend bool operator==(const WordRange&, const WordRange&) = default;
@@ -32,7 +32,7 @@ namespace attend::detail {
 /// What SentencePiece writes for a space.
 inline constexpr char32_t piece_space = 0x2581;
 
-/// The words of pieces that say where words begin, and into `count` how many there are. A space by itself belongs to the word
+/// The words of pieces that show where words begin; `count` is set to how many there are. A space by itself belongs to the word
 /// after it.
 inline std::vector<text::WordRange> words_by_spaces(std::span<const std::string> pieces, index_t& count) {
   std::vector<text::WordRange> ranges;
@@ -61,7 +61,7 @@ inline std::vector<text::WordRange> words_by_spaces(std::span<const std::string>
   return ranges;
 }
 
-/// The words of pieces that together are the text without its spaces; empty where they are not.
+/// The words of pieces that together are the text without its spaces; empty if they are not.
 inline std::vector<text::WordRange> words_by_characters(std::span<const std::string> pieces, std::string_view text) {
   std::string characters;
   std::vector<index_t> word_of;  // of each byte of them
@@ -85,11 +85,11 @@ inline std::vector<text::WordRange> words_by_characters(std::span<const std::str
 
 namespace attend::text {
 
-/// Which words of `text` each of its pieces belongs to. Pieces with `▁` for a space, as SentencePiece has them, say it
-/// themselves. Of others, those that are the text itself, cut up, are found in it; else piece i is taken for word i.
+/// Which words of `text` each of its pieces belongs to. Pieces with `▁` for a space, as SentencePiece has them, show it
+/// themselves. Others are found in the text if together they make it up, spaces aside; otherwise piece i is taken for word i.
 ///
-/// Normalisation may take words away from the pieces or make two of one: then `pieces_of(word)` gives the pieces of one word by
-/// itself, and what it gives decides how many of the pieces' words a word is.
+/// Normalisation may take words away from the pieces or make two of one: then `pieces_of(word)`, the pieces of one word by
+/// itself, decides how many of the pieces' words belong to that word.
 template <class PiecesOf>
 std::vector<WordRange> piece_words(std::span<const std::string> pieces, std::string_view text, PiecesOf&& pieces_of) {
   const auto marked = [](const std::string& piece) { return piece.find("\u2581") != piece.npos; };

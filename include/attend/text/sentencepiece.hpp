@@ -47,7 +47,7 @@ struct SentencePieceOptions {
 /// never changes, and may be used from several threads.
 class SentencePiece {
  public:
-  /// Marks of models that `train` made.
+  /// The marks of models that `train` makes.
   static constexpr token_t pad_id = 0, bos_id = 1, eos_id = 2, unk_id = 3;
 
   /// Learns one vocabulary for both sides of a corpus. The same corpus and options give the same model, byte for byte, on any
@@ -70,7 +70,7 @@ class SentencePiece {
     return train_on(std::move(pointers), options);
   }
 
-  /// Reads a model file of any SentencePiece program. Throws IoError if it cannot be read, FormatError where it is damaged.
+  /// Reads a model file of any SentencePiece program. Throws IoError if it cannot be read, FormatError if it is damaged.
   static SentencePiece load(const std::filesystem::path& path) { return parse(path.string(), io::read_file(path)); }
   /// The same from the bytes of such a file.
   static SentencePiece from_serialized(std::string_view bytes) { return parse("the model", bytes); }
@@ -79,14 +79,14 @@ class SentencePiece {
   /// The bytes of such a file.
   [[nodiscard]] std::string serialized() const { return processor_->serialized_model_proto(); }
 
-  /// The tokens of `text`, without begin and end marks. Throws ValueError for a text that is not UTF-8, with the place (to have
+  /// The tokens of `text`, without begin and end marks. Throws ValueError for a text that is not UTF-8, naming the place (to have
   /// U+FFFD there instead: `encode_utf8(decode_utf8(text))`), and for one of more than 64 MiB.
   [[nodiscard]] std::vector<token_t> encode(std::string_view text) const { return encode_as<token_t>(text); }
   /// The same tokens as the pieces of text that they stand for; `▁` in them is a space.
   [[nodiscard]] std::vector<std::string> pieces(std::string_view text) const { return encode_as<std::string>(text); }
 
-  /// The text of tokens; begin, end and padding marks give none, `<unk>` gives ` ⁇ `. Throws IndexError for a token outside the
-  /// vocabulary.
+  /// The text of tokens; begin, end and padding marks give no text, `<unk>` gives ` ⁇ `. Throws IndexError for a token outside
+  /// the vocabulary.
   [[nodiscard]] std::string decode(std::span<const token_t> tokens) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) check_token("decode", tokens[i], " at position " + std::to_string(i));
     std::string text;
@@ -165,8 +165,8 @@ inline void silence_sentencepiece() {
   (void)done;
 }
 
-/// What a message of SentencePiece says, without the place in its source and the condition that it puts in front. Some say no
-/// more than that; then `otherwise`.
+/// What a message of SentencePiece says, without the place in its source and the condition that it puts in front. `otherwise` if
+/// the message says no more than that.
 inline std::string sentencepiece_message(const sentencepiece::util::Status& status, const char* otherwise) {
   const std::string message = status.message();
   const std::size_t end = message.rfind(']');
@@ -186,7 +186,7 @@ inline bool has_text_for_sentencepiece(std::string_view line) {
   return has_text && !is_reserved;
 }
 
-/// Hands sentences to SentencePiece where they lie.
+/// Hands sentences to SentencePiece without copying them.
 class SentencePointers : public sentencepiece::SentenceIterator {
  public:
   explicit SentencePointers(std::span<const std::string* const> sentences) : rest_(sentences) {}
@@ -252,8 +252,8 @@ inline SentencePiece SentencePiece::train_on(std::vector<const std::string*> sen
       {"bos_id", std::to_string(bos_id)},
       {"eos_id", std::to_string(eos_id)},
       {"unk_id", std::to_string(unk_id)},
-      // Sums are made in one part for each thread, so the number of threads decides the last bits of the scores, and is written
-      // into the model besides: it is the same everywhere.
+      // Sums are made in one part for each thread, so the number of threads decides the last bits of the scores; it is also
+      // written into the model. Hence one number everywhere.
       {"num_threads", "8"},
       {"train_extremely_large_corpus", bytes > 200'000'000 ? "true" : "false"},  // 64-bit positions
       {"minloglevel", "3"},

@@ -12,7 +12,7 @@
 
 /// A check of SentencePiece model files before the SentencePiece library gets to see them. The library trusts the normalization
 /// table inside and the pieces that users defined (it follows links and counts matches without looking), so that a damaged or a
-/// malicious file makes it read out of bounds; and it takes a file that was cut off between two fields for a whole one.
+/// malicious file makes it read out of bounds; and it takes a file that was cut off between two fields for complete.
 
 namespace attend::detail {
 
@@ -86,8 +86,8 @@ class ProtoFields {
 /// i ^ distance ^ c if that unit's label is c, its value at child 0. Units with bit 31 set are values.
 class NormalizationTable {
  public:
-  /// Throws FormatError unless every walk through `table` stays inside it, and comes by no more values than SentencePiece has
-  /// room for.
+  /// Throws FormatError unless every walk through `table` stays inside it, and passes no more values than SentencePiece has room
+  /// for.
   static void check(std::string_view table) {
     if (table.empty()) return;  // normalizes nothing
     NormalizationTable checked(table);
@@ -143,15 +143,15 @@ class NormalizationTable {
   [[noreturn]] static void fail(const char* what) { throw FormatError("has a normalization table ", what); }
 
   std::string_view table_, texts_;
-  std::vector<int> values_;                           // below each unit, -1 for one that no walk has come by yet
+  std::vector<int> values_;                           // below each unit, -1 for one that no walk has reached yet
   std::vector<std::uint32_t> first_child_, sibling_;  // by the place of child 0; by unit
 };
 
-/// Throws FormatError if more pieces than SentencePiece has room for are beginnings of one another.
+/// Throws FormatError if more pieces than SentencePiece has room for are prefixes of one another.
 inline void check_user_pieces(std::vector<std::string_view> pieces) {
   constexpr std::size_t most = 64;
   std::sort(pieces.begin(), pieces.end());
-  std::vector<std::string_view> nested;  // each a beginning of the next
+  std::vector<std::string_view> nested;  // each a prefix of the next
   for (const std::string_view piece : pieces) {
     while (!nested.empty() && piece.substr(0, nested.back().size()) != nested.back()) nested.pop_back();
     nested.push_back(piece);
@@ -159,7 +159,7 @@ inline void check_user_pieces(std::vector<std::string_view> pieces) {
   }
 }
 
-/// Throws FormatError, with a message that lacks a subject, where `bytes` are no whole SentencePiece model.
+/// Throws FormatError, with a message that lacks a subject, if `bytes` are not a complete SentencePiece model.
 inline void check_sentencepiece_model(std::string_view bytes) {
   // Numbers of the fields in sentencepiece_model.proto.
   constexpr std::uint32_t pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5;

@@ -10,15 +10,15 @@
 #include "attend/text/lowercase.hpp"
 #include "attend/text/utf8.hpp"
 
-/// Cuts text into sentences, and sentences into parts, and joins what became of them. By rules alone, which know no language:
-/// marks, spaces, capitals, and the commonest abbreviations of several languages.
+/// Cuts text into sentences, and sentences into parts, and joins what became of them. It goes by rules alone, the same for every
+/// language: marks, spaces, capitals, and the commonest abbreviations of several languages.
 
 namespace attend::detail {
 
 /// Whether `c` is one of the characters of `set`.
 inline bool is_one_of(char32_t c, std::u32string_view set) { return set.find(c) != set.npos; }
 
-/// Marks that end a sentence where white space follows.
+/// Marks that end a sentence if white space follows.
 inline bool is_stop(char32_t c) { return is_one_of(c, U".!?\u2026\u203C\u2047\u2048\u2049\u061F\u06D4\u0964\u0965\u0589\u1362"); }
 /// Marks that end a sentence in scripts that put no space after it.
 inline bool is_wide_stop(char32_t c) { return is_one_of(c, U"\u3002\uFF01\uFF1F\uFF61"); }
@@ -31,7 +31,7 @@ inline bool is_opening(char32_t c) {
   return is_one_of(c, U"\"'([{\u2018\u201C\u201E\u201A\u00AB\u2039\u00BF\u00A1-\u2013\u2014\u2015*\u2022");
 }
 inline bool is_line_end(char32_t c) { return is_one_of(c, U"\n\r\u0085\u2028\u2029"); }
-/// Marks after which a long sentence is best cut: where white space follows, and without.
+/// Marks after which a long sentence is best cut: those that white space must follow, and those that it need not.
 inline bool is_clause_mark(char32_t c) { return is_one_of(c, U",;:\u2014\u2013\u060C\u061B.!?\u2026"); }
 inline bool is_wide_clause_mark(char32_t c) { return is_one_of(c, U"\u3001\uFF0C\uFF1B\uFF1A\u3002\uFF01\uFF1F"); }
 
@@ -88,14 +88,14 @@ inline bool is_short_form(std::u32string_view text, std::size_t at) {
   return is_abbreviation(lower);
 }
 
-/// The end of the sentence whose last mark stands at `at`, or `at` where it is none.
+/// The end of the sentence whose last mark stands at `at`, or `at` if that mark ends none.
 inline std::size_t sentence_end(std::u32string_view text, std::size_t at) {
   std::size_t end = at;
   bool wide = false;
   while (end < text.size() && (is_stop(text[end]) || is_wide_stop(text[end]))) wide = is_wide_stop(text[end++]);
   const bool lone_period = end == at + 1 && text[at] == '.';
   const auto begins_word = [&](std::size_t i) { return i < text.size() && !text::is_space(text[i]) && !is_closing(text[i]); };
-  // A quote that opens the next word is none that closes this sentence; and what closes German quotes opens Chinese ones.
+  // A quote that opens the next word does not close this sentence; and what closes German quotes opens Chinese ones.
   const auto closes = [&](std::size_t i) {
     if (wide) return !is_one_of(text[i], U"\u2018\u201C");
     return !begins_word(i + 1) || !is_opening(text[i]);
@@ -128,7 +128,7 @@ inline void append_trimmed(std::string_view text, std::size_t begin, std::size_t
 }
 
 /// Where to cut a sentence that is too long, in bytes: after the clause mark nearest the middle, if one stands between the first
-/// and the last quarter; otherwise in the white space nearest the middle; else between any two characters. 0: it is one
+/// and the last quarter; otherwise in the white space nearest the middle; else between any two characters. 0 if it is one
 /// character.
 inline std::size_t middle_cut(std::string_view text) {
   constexpr std::size_t none = std::string_view::npos;
@@ -159,10 +159,10 @@ inline std::size_t middle_cut(std::string_view text) {
 
 namespace attend::text {
 
-/// The sentences of `text`, without the white space around them: none of a text without words. A sentence ends
+/// The sentences of `text`, without the white space around them: none for a text without words. A sentence ends
 /// - at the end of a line;
-/// - after `.`, `!`, `?`, `…` and their like in other scripts, with closing quotes and brackets, where white space follows and
-///   then no small letter; not after an abbreviation (`Dr.`), initials (`J. S.`), or a number of one or two digits (`3.`);
+/// - after `.`, `!`, `?`, `…` and their like in other scripts, with closing quotes and brackets, if white space follows and then
+///   no small letter; not after an abbreviation (`Dr.`), initials (`J. S.`), or a number of one or two digits (`3.`);
 /// - after the full-width marks of Chinese and Japanese, where nothing needs to follow.
 inline std::vector<std::string_view> split_sentences(std::string_view text) {
   std::u32string points;
@@ -217,7 +217,7 @@ std::vector<std::string_view> split_to_fit(std::string_view sentence, Fits&& fit
   return parts;
 }
 
-/// Whether a text that ends so goes on without a space: after Chinese and Japanese characters.
+/// Whether text that follows this one joins it without a space: after Chinese and Japanese characters.
 inline bool joins_without_space(std::string_view text) {
   std::size_t last = text.size();
   while (last > 0 && (static_cast<unsigned char>(text[--last]) & 0xC0) == 0x80) continue;

@@ -14,7 +14,7 @@
 
 namespace attend::detail {
 
-/// How often what stands there stands there, and what stands there most often.
+/// How often each text was added, and which one most often.
 struct Tally {
   std::unordered_map<std::string_view, index_t> counts;
   index_t most_often = 0;
@@ -26,7 +26,7 @@ struct Tally {
   }
 };
 
-/// The first three words of a sentence that has more; else nothing.
+/// The first three words of a sentence that has more than three; otherwise nothing.
 inline std::string_view beginning(std::string_view sentence) {
   std::size_t end = 0;
   for (int words = 0; words < 3; ++words) {
@@ -65,12 +65,12 @@ inline std::string share_text(index_t part, index_t whole) {
 namespace attend::text {
 
 /// What about these pairs makes it unlikely that a translator can be learnt from them: too few of them, sides that are equal, the
-/// same sentence again and again, a column of numbers, codes or notes on origin where a language should be. Each is a sentence
-/// for people; none if nothing is odd.
+/// same sentence again and again, a column of numbers, codes or notes on origin where a language should be. Each suspicion is a
+/// sentence for people to read; there are none if nothing is odd.
 template <class Corpus>
 std::vector<std::string> suspicions(const Corpus& corpus) {
   constexpr index_t few = 500;
-  // Views of what the corpus holds, copies of what it makes up.
+  // Views of sentences that the corpus holds, copies of those that it makes as it goes.
   using Pair = decltype(*std::begin(corpus));
   using Side = std::conditional_t<std::is_lvalue_reference_v<Pair>, std::string_view, std::string>;
   std::vector<Side> sources, targets;

@@ -29,8 +29,8 @@ inline std::string replaced(std::string_view text, std::string_view from, std::s
   return out;
 }
 
-/// Puts a space between two neighbouring bytes where `first` and `second` hold of them, and one before or after the two.
-/// As with a regular expression of two characters, the two are used up: the search goes on behind them.
+/// Puts a space between two neighbouring bytes for which `first` and `second` hold, and, as asked, one before or after the two.
+/// As with a regular expression of two characters, the two are used up: the search goes on after them.
 template <class First, class Second>
 std::string separated(std::string_view text, bool space_before, bool space_after, First first, Second second) {
   std::string out;
@@ -53,8 +53,8 @@ std::string separated(std::string_view text, bool space_before, bool space_after
 namespace attend::text {
 
 /// `line` with its words and punctuation marks apart, one space between them: the tokens that BLEU has been reported on since
-/// `mteval-v13a`, as sacreBLEU makes them. Splits off ASCII punctuation, periods and commas but those between digits, and
-/// hyphens behind digits; undoes the entities of &, <, > and the double quote. The rules know only ASCII, and every byte of
+/// `mteval-v13a`, as sacreBLEU makes them. Splits off ASCII punctuation, periods and commas except those between digits, and
+/// hyphens after digits; undoes the entities of &, <, > and the double quote. The rules know only ASCII, and every byte of
 /// another character counts as neither digit nor mark, so they work on bytes and give what they would on code points.
 inline std::string tokenize_13a(std::string_view line) {
   std::string text = detail::replaced(line, "<skipped>", "");

@@ -74,7 +74,7 @@ inline std::string hexadecimal(char byte) {
   return {digits[value >> 4], digits[value & 15]};
 }
 
-/// Throws ValueError, which begins with `what` and names the first byte at fault (counted from 1), where `text` is not UTF-8.
+/// Throws ValueError, which begins with `what` and names the first byte at fault (counted from 1), if `text` is not UTF-8.
 inline void check_utf8(const std::string& what, std::string_view text) {
   const std::size_t at = find_invalid_utf8(text);
   if (at == std::string_view::npos) return;

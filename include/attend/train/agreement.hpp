@@ -11,7 +11,7 @@
 
 namespace attend::train {
 
-/// What ranks decide by: the clock of rank 0, and whether any of them is to stop.
+/// What all ranks decide by: the clock of rank 0, and whether any of them is to stop.
 class Agreement {
  public:
   /// What it is given must outlive it. `stop` may be null.
@@ -20,8 +20,8 @@ class Agreement {
 
   /// Before the first step, with the seconds that all ranks have been told.
   void begin(double seconds) { seconds_ = seconds; }
-  /// Makes the clock of rank 0 that of all, and an interruption of any. Throws RankError if their weights, of which it looks at
-  /// the sum of the squares, are not the same; on a GPU, where that would keep the host waiting, at the gradients' norm.
+  /// Gives all ranks the clock of rank 0 and an interruption of any of them. Throws RankError if their weights differ: it
+  /// compares the sum of their squares or, on a GPU, where that would keep the host waiting, the gradients' norm.
   template <class T, Device D>
   void agree(const optim::AnyOptimizer<T, D>& optimizer, index_t step) {
     if (!ranks_) return;

@@ -30,8 +30,8 @@ class BatchGradients {
   /// What it is given must outlive it.
   BatchGradients(const Model& model, const Ranks& ranks, const FitOptions& options) : model_(model), ranks_(ranks), o_(options) {}
 
-  /// Puts the gradients of a batch of so many labels into the optimizer's, and says the losses of its passes. With
-  /// several parts what is drawn depends on the step and the part alone; the generator is then as `state` has it.
+  /// Puts the gradients of a batch of so many labels into the optimizer's, and returns the losses of its passes. With several
+  /// parts, what is drawn depends on the step and the part alone, and the generator is afterwards as `state` has it.
   std::vector<PartLoss> operator()(const Batches& batches, std::span<const index_t> batch, index_t labels,
                                    const TrainingState& state, optim::AnyOptimizer<T, D>& optimizer) {
     const auto& parameters = optimizer.parameters();
@@ -70,7 +70,7 @@ class BatchGradients {
   [[nodiscard]] const std::optional<SharedUpdate<T, D>>& shared() const { return shared_; }
 
  private:
-  /// Sums that an exception has overtaken must not go on beside what comes of it.
+  /// Sums under way when an exception is thrown must not go on while it is handled.
   struct AbandonedSums {
     std::optional<SumsOfRanks<T, D>>& sums;
     ~AbandonedSums() {
@@ -82,7 +82,7 @@ class BatchGradients {
     const auto number = static_cast<std::uint64_t>(state.step * o_.parts + part + 1);
     default_generator().restore(state.generator_seed, number << 16);
   }
-  /// The losses of all ranks' passes, in their order.
+  /// The losses of all ranks' passes, in the order of the ranks.
   std::vector<PartLoss> gathered(std::vector<PartLoss> losses) const {
     struct Loss {
       double share;

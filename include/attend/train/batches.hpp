@@ -89,7 +89,7 @@ class EncodedPairs {
   std::optional<Elsewhere> elsewhere_;
 };
 
-/// All pairs of a corpus through a tokenizer; targets by its `encode_target` where it has one.
+/// All pairs of a corpus through a tokenizer; targets by its `encode_target` if it has one.
 template <class Corpus, class Tokenizer>
 EncodedPairs encode_pairs(const Corpus& corpus, const Tokenizer& tokenizer) {
   EncodedPairs pairs;
@@ -127,8 +127,8 @@ class Batches {
     }
   };
 
-  /// `bos` begins the decoder's inputs, `eos` ends sources and labels. Throws ValueError for an option out of range, and where
-  /// there is no pair or none is short enough.
+  /// `bos` begins the decoder's inputs, `eos` ends sources and labels. Throws ValueError for an option out of range, and if there
+  /// is no pair or none is short enough.
   Batches(EncodedPairs pairs, token_t bos, token_t eos, const BatchOptions& options = {})
       : pairs_(std::move(pairs)), bos_(bos), eos_(eos), options_(options) {
     const auto at_least = [](index_t value, index_t least, const char* name) {
@@ -205,7 +205,7 @@ class Batches {
     }
     return parts;
   }
-  /// The passes that the pairs of one of `count` parts of a batch take: as many as `accumulate` asks for in all, or fewer.
+  /// The passes for one of `count` parts of a batch: its share of the `accumulate` passes, rounded up, or fewer.
   [[nodiscard]] std::vector<std::span<const index_t>> passes(std::span<const index_t> part, index_t count = 1) const {
     auto list = cut(part, (options_.accumulate + count - 1) / count);
     std::erase_if(list, [](const auto& pass) { return pass.empty(); });
@@ -243,7 +243,7 @@ class Batches {
   [[nodiscard]] index_t length(index_t i) const { return std::max(source_length(i), target_length(i)); }
   [[nodiscard]] index_t tokens(index_t i) const { return source_length(i) + target_length(i); }
 
-  /// Fisher and Yates's; the standard library's shuffle is another on each platform.
+  /// Fisher and Yates's; the standard library's shuffle differs between platforms.
   static void shuffle(std::vector<index_t>& list, const Generator::Stream& random) {
     for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[random.below(i, i)]);
   }

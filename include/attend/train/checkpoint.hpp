@@ -37,7 +37,7 @@ struct TrainingState {
   std::vector<CurvePoint> curve = {};
   std::vector<ValidationPoint> validations = {};
 
-  /// Adds a step of so many labels to the curve, which has a point for each `every` steps; true where that gives it one.
+  /// Adds a step of so many labels to the curve, which gets a point every `every` steps; true if this step gives it one.
   bool add(const CurvePoint& now, index_t labels, index_t every) {
     sum.add(now, labels);
     if (now.step % every != 0) return false;
@@ -76,7 +76,7 @@ inline std::vector<double> curve_table(const std::vector<CurvePoint>& curve) {
       table.push_back(x);
   return table;
 }
-/// A count that was stored as a double; 0 for what is none, in a file that somebody has changed.
+/// A count that was stored as a double; 0 for what is not one, in a file that somebody has changed.
 inline index_t count_from(double x) { return x >= 0 && x < 0x1p53 ? static_cast<index_t>(x) : 0; }
 
 inline std::vector<CurvePoint> curve_from(std::span<const double> table) {
@@ -119,7 +119,7 @@ inline std::vector<double> read_table(const io::SafetensorsFile& file, const cha
   return file.read<double>(name);
 }
 
-/// `vocabulary 8000 (this run: 4000)`; in words where the values are fingerprints, whose digits say nothing to anybody.
+/// `vocabulary 8000 (this run: 4000)`; in words if the values are fingerprints, whose digits say nothing to anybody.
 inline std::string difference(const std::string& name, const std::string& theirs, const std::string& ours,
                               const std::string& us) {
   if (name == "corpus") return "other sentence pairs in the corpus (their text, tokens or order)";
@@ -138,7 +138,7 @@ inline std::string differences(const RunIdentity& theirs, const RunIdentity& our
   std::string text;
   for (const auto& [name, value] : ours) {
     const auto found = theirs.find("run." + name);
-    // Runs that had none of these yet do not say so.
+    // States written before these entries existed lack them.
     const std::string before = name == "frozen" ? "none" : name == "parts" ? "1" : "unknown";
     const std::string other = found != theirs.end() ? found->second : before;
     if (other != value) text += (text.empty() ? "" : ", ") + difference(name, other, value, us);
@@ -168,9 +168,9 @@ void write_training_state(const std::filesystem::path& path, const TrainingState
   writer.write(path);
 }
 
-/// Reads what `write_training_state` wrote over `model` and into `optimizer`, whose entries say what is expected and are
-/// written to. Throws ValueError that lists all in which the run that wrote it differs from this one, FormatError where the
-/// file is no training state, IoError. Unless reading itself fails, nothing has changed then.
+/// Reads what `write_training_state` wrote into `model` and into the entries of `optimizer`, which also say what is expected.
+/// Throws ValueError that lists everything in which the run that wrote it differs from this one, FormatError if the file is no
+/// training state, IoError. After an exception nothing has changed, unless reading itself failed.
 template <class Model, class T, Device D>
 TrainingState read_training_state(const std::filesystem::path& path, const RunIdentity& identity, const Model& model,
                                   optim::OptimizerState<T, D>& optimizer, const std::string& layout) {

@@ -34,8 +34,8 @@ inline index_t automatic_epochs(index_t pairs) {
   return std::clamp<index_t>(std::llround(100 / std::cbrt(thousands)), 5, 200);
 }
 
-/// Tokens of a batch: 2,048 for 30,000 pairs, and as the fourth root of the pairs, from 1,024 to 8,192, in whole 64. The same on
-/// every device, so that a run may go on on another; a GPU wants more.
+/// Tokens of a batch: 2,048 for 30,000 pairs, growing with the fourth root of the pairs, from 1,024 to 8,192, in multiples of 64.
+/// The same on every device, so that a run may be resumed on another; a GPU would like more.
 inline index_t automatic_tokens(const RunFacts& facts) {
   const double tokens = 2048 * std::pow(static_cast<double>(facts.pairs) / 30'000, 0.25);
   return std::clamp<index_t>(std::llround(tokens / 64) * 64, 1024, 8192);
@@ -45,7 +45,7 @@ inline index_t automatic_tokens(const RunFacts& facts) {
 inline double narrowness(const RunFacts& facts) { return 128 / static_cast<double>(std::max<index_t>(facts.width, 64)); }
 
 /// Muon at rates that suit the width: those of 128 channels over the square root of how much wider it is, so that the norm of a
-/// matrix's step, about 0.2 rate sqrt(width), stays.
+/// matrix's step, about 0.2 rate sqrt(width), stays the same.
 inline optim::MuonOptions automatic_muon(const RunFacts& facts) {
   return {.learning_rate = 0.008 * std::sqrt(narrowness(facts))};
 }
@@ -54,15 +54,15 @@ inline optim::AdamOptions automatic_adam(const RunFacts& facts) {
   return {.learning_rate = 0.004 * narrowness(facts), .beta2 = 0.98, .eps = 1e-9};
 }
 
-/// The optimizer if none is given: Muon where a batch has at least eight tokens for each channel of the model, so that what it
-/// costs is little beside a step; else Adam.
+/// The optimizer if none is given: Muon if a batch has at least eight tokens for each channel of the model, so that its cost is
+/// small beside that of the step; otherwise Adam.
 inline optim::OptimizerOptions automatic_optimizer(const RunFacts& facts, double tokens) {
   if (facts.matrices && tokens >= 8 * static_cast<double>(facts.width)) return automatic_muon(facts);
   return automatic_adam(facts);
 }
 
 /// The learning rate of a run without a schedule: the optimizer's after a warm-up of 100 steps (Muon) or 400 (others), then a
-/// fall to 0 in a line, which ends with the run; the inverse square root where nothing `ends` it but patience or an interruption.
+/// linear fall to 0 that ends with the run, or the inverse square root if nothing `ends` it but patience or an interruption.
 inline optim::ScheduleOptions automatic_schedule(const optim::OptimizerOptions& optimizer, bool ends) {
   return {.kind = ends ? optim::ScheduleKind::linear : optim::ScheduleKind::inverse_sqrt,
           .learning_rate = std::visit([](const auto& o) { return o.learning_rate; }, optimizer),

@@ -14,7 +14,7 @@
 
 namespace attend::train {
 
-/// Target tokens a second from one point of a curve to the next, in whatever time passed; NaN where none did.
+/// Target tokens a second from one point of a curve to the next, over the time that passed; NaN if none did.
 inline double tokens_per_second(const CurvePoint& before, const CurvePoint& now) {
   const double seconds = now.seconds - before.seconds;
   return seconds > 0 ? static_cast<double>(now.tokens - before.tokens) / seconds : std::nan("");
@@ -28,8 +28,8 @@ class CurveCsv {
       "step,epoch,seconds,tokens,train_loss,learning_rate,gradient_norm,tokens_per_second,"
       "validation_loss,validation_bleu,best\n";
 
-  /// Replaces the file at `path` by one with these rows. Throws ValueError for a file that is no such curve, which may be
-  /// anything of the user's, IoError; an old file is then as it was.
+  /// Replaces the file at `path` by one with these rows. Throws ValueError for a file that is not such a curve, and so may be
+  /// anything of the user's; IoError. An old file is then as it was.
   CurveCsv(const std::filesystem::path& path, std::span<const CurvePoint> curve, std::span<const ValidationPoint> validations)
       : file_(begin(path, curve, validations)), before_(curve.empty() ? CurvePoint{} : curve.back()) {}
 
@@ -57,7 +57,7 @@ class CurveCsv {
     }
     add_validations([](index_t) { return true; });
     std::error_code error;
-    std::filesystem::create_directories(attend::detail::folder_of(path), error);  // where it fails, writing says why
+    std::filesystem::create_directories(attend::detail::folder_of(path), error);  // if it fails, writing says why
     io::write_file_atomically(path, text);
     return path;
   }
@@ -72,7 +72,7 @@ class CurveCsv {
                 "`, expected `step,epoch,...`");
   }
 
-  /// Infinity as such: `inf`. NaN is what is not there.
+  /// Infinity is written as `inf`; NaN, a missing value, as nothing.
   static std::string cell(double x) { return std::isnan(x) ? std::string() : number_text(x); }
   static std::string row(const CurvePoint& before, const CurvePoint& p) {
     return number_text(p.step) + "," + cell(p.epoch) + "," + cell(p.seconds) + "," + number_text(p.tokens) + "," + cell(p.loss) +

@@ -119,7 +119,7 @@ class Dealer {
       if (nth(holds_, other) == none) ranks_.send(other, ".");
   }
 
-  /// Takes what is done, and lets go of what comes next in the order of the pieces.
+  /// Takes what is done, and hands on what is next in the order of the pieces.
   bool collect() {
     bool moved = false;
     for (index_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -137,8 +137,8 @@ class Dealer {
     }
     return moved;
   }
-  /// A piece to each rank that has none, by turns, as long as there are some. One slow piece does not let results pile up without
-  /// end.
+  /// Gives a piece to each rank that has none, in turn, as long as there are pieces; pauses before results pile up behind a slow
+  /// one.
   bool give() {
     bool moved = false;
     for (index_t turn = 0; turn < ranks_.size(); ++turn) {
@@ -172,7 +172,7 @@ class Dealer {
   Sink& sink_;
   OwnWorker own_;
   std::vector<index_t> holds_;              // the piece that each rank works on
-  std::map<index_t, std::string> results_;  // that those before them are not there for yet
+  std::map<index_t, std::string> results_;  // whose predecessors are not there yet
   index_t given_ = 0, delivered_ = 0, first_ = 0;
   bool ended_ = false;
   std::exception_ptr error_;  // of the source
@@ -181,12 +181,12 @@ class Dealer {
 }  // namespace detail
 
 /// Work on many pieces, each of which needs nothing of the others, such as the lines of a text to translate: rank 0 deals them
-/// out to ranks as they become free, itself among them, and gets the results in the order of the pieces. `ranks` may be null:
-/// then it works alone.
+/// out to the ranks, itself among them, as they become free, and gets the results in the order of the pieces. `ranks` may be
+/// null: then it works alone.
 ///
 /// `source` (rank 0's) has the pieces; `work(const std::string& piece)` makes a result of one, on any rank, on a thread of its
 /// own on rank 0; `sink(std::string result)` (rank 0's) takes it. Pieces and results are bytes, of which the caller knows the
-/// meaning. Throws what any of the three throws, and RankError where another rank has failed.
+/// meaning. Throws what any of the three throws, and RankError if another rank has failed.
 template <PieceSource Source, class Work, class Sink>
 void deal(Communicator* ranks, Source&& source, Work&& work, Sink&& sink) {
   if (ranks == nullptr || ranks->size() == 1) {

@@ -15,11 +15,11 @@ namespace attend::train {
 /// What comes out depends on the model's weights, the corpus, the tokenizer and the options alone: not on the number of
 /// threads, nor on where a run was stopped and resumed (but for `max_seconds`, which goes by the clock).
 ///
-/// Throws ValueError for options that are out of range or do not fit each other, the model or the run that is resumed; IoError
-/// where another run writes into `output`, and where the last checkpoint cannot be written (the one before is then still good);
-/// FormatError where the one to go on from is damaged; Error where the gradients stay non-finite. What a callback, the model or
-/// the tokenizer throws goes on. Whichever exception ends the training, the checkpoint of that step is written first, from which
-/// `resume` goes on; but for one that says that the training has diverged.
+/// Throws ValueError for options that are out of range or do not fit each other, the model or the run that is resumed; IoError if
+/// another run writes into `output`, and if the last checkpoint cannot be written (the one before is then still good);
+/// FormatError if the one to go on from is damaged; Error if the gradients stay non-finite. What a callback, the model or the
+/// tokenizer throws is passed on. Whichever exception ends the training, the checkpoint of that step, from which `resume` goes
+/// on, is written first, unless the exception says that the training has diverged.
 ///
 ///     train::fit(model, corpus, tokenizer, {.epochs = 10, .tokens_per_batch = 4096});
 template <class Model, class Corpus, text::Tokenizer Tokenizer>

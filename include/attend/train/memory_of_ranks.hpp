@@ -13,8 +13,7 @@
 
 namespace attend::train {
 
-/// What the optimizer of a run remembers, where ranks have a share of it each (FitOptions::shard_optimizer) or all have all of
-/// it.
+/// What the optimizer of a run remembers, whether each rank has a share of it (FitOptions::shard_optimizer) or all of it.
 template <class T, Device D>
 class MemoryOfRanks {
  public:
@@ -31,7 +30,7 @@ class MemoryOfRanks {
     if (average_) memory.entries.push_back({"average", average_->values()});
     return memory;
   }
-  /// Memory of all parameters, with nothing in it yet where it is not this rank's: what a checkpoint has.
+  /// Memory of all parameters, as a checkpoint has it: this rank's own if that covers them all, otherwise zeros.
   [[nodiscard]] State whole() const {
     auto memory = own();
     for (auto& entry : memory.entries)
@@ -44,7 +43,7 @@ class MemoryOfRanks {
     auto own = this->own();
     if (!sharded_) return own;
     const auto shares = optimizer_.parameters().shares(ranks_.size());
-    // Room for it before anything is sent: without it the run goes on, in step.
+    // Makes room before anything is sent: if that fails, the ranks are still in step and the run goes on.
     State whole;
     std::vector<Tensor<Wide<T>, D>> rooms;
     bool ready = true;
@@ -73,8 +72,8 @@ class MemoryOfRanks {
     }
     return whole;
   }
-  /// The other way: what each rank has to remember of what rank 0 has read, which is null where it has read nothing, and
-  /// elsewhere.
+  /// The reverse: what each rank is to remember of what rank 0 has read. `read` is null on all other ranks, and on rank 0 if it
+  /// has read nothing.
   [[nodiscard]] State scattered(const State* read) const {
     auto own = optimizer_.state();
     bool restored = read != nullptr;
@@ -98,7 +97,7 @@ class MemoryOfRanks {
   }
 
  private:
-  /// f(piece, the elements of `whole` that it is, the elements of `own` that it is).
+  /// Calls f(piece, its elements in `whole`, its elements in `own`) for each piece.
   template <class F>
   static void for_pieces(const std::vector<typename optim::FlatParameters<T, D>::Piece>& pieces, const Tensor<Wide<T>, D>& whole,
                          const Tensor<Wide<T>, D>& own, F&& f) {

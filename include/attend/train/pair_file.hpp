@@ -24,7 +24,7 @@
 namespace attend::train {
 
 /// Pairs that lie in a file, of which only what is looked at comes into memory. A file must not be changed while a run uses it.
-/// Throws IoError, FormatError where it is none or is damaged.
+/// Throws IoError, FormatError if it is not such a file or is damaged.
 inline EncodedPairs open_pairs(const std::filesystem::path& path) {
   const auto file = io::SafetensorsFile::open(path);
   const auto fault = [&](auto&&... what) { throw FormatError("open_pairs: ", path.string(), ": ", what...); };
@@ -46,7 +46,7 @@ inline EncodedPairs open_pairs(const std::filesystem::path& path) {
   return {source, target, fingerprint, mapping};
 }
 
-/// Writes such a file pair by pair. What has come so far lies beside it, and is gone when this is.
+/// Writes such a file pair by pair. What has been added so far lies in files beside it, which are removed with this object.
 class PairWriter {
  public:
   /// Throws IoError if nothing can be written there.

@@ -15,7 +15,7 @@ namespace attend::train {
 template <class T, Device D>
 class PendingUpdates {
  public:
-  /// The mean loss of a part of a batch, and the share of the batch's labels that it is the mean of.
+  /// The mean loss of a part of a batch, and the share of the batch's labels over which it is the mean.
   struct PartLoss {
     double share;
     Arriving<Wide<T>, D> mean;
@@ -24,7 +24,7 @@ class PendingUpdates {
   struct Outcome {
     CurvePoint point;
     index_t labels;
-    bool taken;  ///< false where the gradient was not finite
+    bool taken;  ///< false if the gradient was not finite
   };
 
   /// The update has been asked for; `record` is the optimizer's, after it.

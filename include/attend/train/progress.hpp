@@ -18,7 +18,7 @@
 namespace attend::train {
 
 enum class ProgressMode {
-  automatic,  ///< a bar where the stream is a terminal, else lines
+  automatic,  ///< a bar if the stream is a terminal, else lines
   bar,        ///< redrawn in place
   lines,      ///< one now and then, without control characters: for log files
   off,
@@ -36,11 +36,11 @@ struct ProgressOptions {
 struct ProgressState {
   index_t step = 0, steps = 0;    ///< updates done, and to do (0: not known)
   index_t epoch = 1, epochs = 0;  ///< the one under way, from 1, and to do (0: not known)
-  double fraction = -1;           ///< of the whole run, 0 to 1; negative where not known
+  double fraction = -1;           ///< of the whole run, 0 to 1; negative if not known
   double loss = 0;
   double learning_rate = 0;
   double tokens_per_second = 0;  ///< target tokens
-  double seconds_left = -1;      ///< negative where not known
+  double seconds_left = -1;      ///< negative if not known
 };
 
 namespace detail {
@@ -86,8 +86,8 @@ inline std::string progress_text(const ProgressState& s) {
   return text;
 }
 
-/// ` 42% [########........] step 120/2500 ...`, at most `width` columns: the bar takes what the text leaves, and goes where it
-/// leaves little; what is still too long is cut.
+/// ` 42% [########........] step 120/2500 ...`, at most `width` columns: the bar takes what the text leaves, and is left out if
+/// that is too little; what is still too long is cut.
 inline std::string progress_bar_text(const ProgressState& s, int width) {
   std::string text = progress_text(s);
   if (s.fraction >= 0) {
@@ -132,7 +132,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress() { end_bar(); }
 
-  /// Shows the state at that time in seconds, where it is time to.
+  /// Shows the state at time `now`, in seconds, if it is time to.
   void update(double now, const ProgressState& state) {
     if (o_.mode == ProgressMode::off) return;
     if (now < next_) return;

@@ -55,13 +55,13 @@ struct CurveSum {
   double loss = 0, norm = 0;  ///< sums, over tokens and over steps
   index_t tokens = 0, steps = 0;
 
-  /// Adds a step of so many target tokens; nothing where its gradient was not finite.
+  /// Adds a step of so many target tokens; a step whose loss or gradient is not finite adds nothing.
   void add(const CurvePoint& step, index_t labels) {
     if (!std::isfinite(step.loss) || !std::isfinite(step.gradient_norm)) return;
     loss += step.loss * static_cast<double>(labels), tokens += labels;
     norm += step.gradient_norm, ++steps;
   }
-  /// The point, where it comes `now`.
+  /// The point of the curve that these steps make, `now` being the last of them.
   [[nodiscard]] CurvePoint mean(CurvePoint now) const {
     if (steps == 0) return now;
     now.loss = loss / static_cast<double>(tokens);
@@ -76,7 +76,7 @@ struct ValidationPoint {
   double seconds = 0;
   double loss = 0;                                         ///< cross-entropy per target token, without label smoothing
   double bleu = std::numeric_limits<double>::quiet_NaN();  ///< 0 to 100; NaN if nothing was translated
-  bool best = false;                                       ///< better than all before, and in `best/` where there is an output
+  bool best = false;                                       ///< better than all before, and in `best/` if there is an output
 
   /// `loss 2.345 (perplexity 10.43), BLEU 23.45, the best so far`.
   [[nodiscard]] std::string text() const {
@@ -99,13 +99,13 @@ struct FitReport {
   index_t dropped = 0;             ///< pairs left out because a side is too long
   index_t validation_dropped = 0;  ///< the same of the validation pairs
   double summed = 0;               ///< seconds that the sums of ranks' gradients took
-  double waited = 0;               ///< of these, seconds in which nothing was computed beside
+  double waited = 0;               ///< of these, seconds in which nothing else was computed
   StopReason stopped = StopReason::epochs;
   /// What is odd about the corpus, and what went wrong without ending the run: a CSV file or a checkpoint that could not be
   /// written.
   std::vector<std::string> warnings = {};
 
-  /// The best validation; null where there was none.
+  /// The best validation; null if there was none.
   [[nodiscard]] const ValidationPoint* best() const {
     for (std::size_t i = validations.size(); i > 0; --i)
       if (validations[i - 1].best) return &validations[i - 1];

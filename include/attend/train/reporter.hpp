@@ -23,7 +23,7 @@
 namespace attend::train {
 
 /// Tells the world how a run goes: on the screen, to the callbacks, in a CSV file, to TensorBoard. A file that cannot be written
-/// costs the run nothing: a warning says so once, and there is no more of it.
+/// costs the run nothing: a warning says so once, and the file is given up.
 class Reporter {
  public:
   explicit Reporter(const FitOptions& options) : o_(options), progress_(options.progress) {}
@@ -85,7 +85,8 @@ class Reporter {
       });
     before_ = now;
   }
-  /// A validation is done; there may be translations, one for each pair of the options', of which those in `kept` are meant.
+  /// A validation is done; there may be translations, one for each validation pair of the options, of which only those in `kept`
+  /// count.
   void validation(const ValidationPoint& now, const std::vector<std::string>& translations, std::span<const index_t> kept) {
     progress_.message("validation at step " + std::to_string(now.step) + ": " + now.text());
     if (csv_) attempt(csv_, [&] { csv_->add(now); });
@@ -96,8 +97,8 @@ class Reporter {
       });
   }
 
-  /// Writes something that a run can do without for now; where a full disk or the like keeps it from that, a warning says so, and
-  /// at its end what happens otherwise.
+  /// Writes something that a run can do without for now. If a full disk or the like prevents it, a warning says so and ends with
+  /// `otherwise`: what happens instead.
   template <class F>
   bool attempt(const char* otherwise, F&& write) {
     try {

@@ -8,7 +8,7 @@
 
 namespace attend::train {
 
-/// How far a run is by each of its limits, the time of the runs that it goes on from included.
+/// How far a run is by each of its limits, counting the time of the runs that it resumes.
 class RunClock {
  public:
   /// Starts counting at `before` seconds.

@@ -18,12 +18,12 @@ class RunExtent {
   RunExtent(const FitOptions& options, const Batches::Epoch& epoch, const TrainingState& state)
       : o_(options), epoch_(epoch), state_(state) {}
 
-  /// 0 where it is not known.
+  /// 0 if it is not known.
   [[nodiscard]] index_t total_steps() const { return train::total_steps(o_, epoch_.size()); }
   [[nodiscard]] double epochs_done() const {
     return static_cast<double>(state_.epoch) + static_cast<double>(state_.position) / static_cast<double>(epoch_.size());
   }
-  /// The share of the run that is over, 0 to 1; 0 where nothing but patience or an interruption ends it.
+  /// The share of the run that is over, 0 to 1; 0 if nothing but patience or an interruption ends it.
   [[nodiscard]] double done() const { return std::max(0.0, RunClock::fraction(o_, epochs_done(), state_.step, state_.seconds)); }
   /// Whether anything ends the run but patience or an interruption.
   [[nodiscard]] bool ends() const { return o_.epochs > 0 || o_.max_steps > 0 || o_.max_seconds > 0; }

@@ -25,7 +25,7 @@ namespace detail {
 
 inline constexpr const char* state_name = "training.safetensors";
 
-/// Writes the model's files, and the tokenizer's where it has one to save, into a folder that is being staged.
+/// Writes the model's files, and the tokenizer's if it has any to save, into a folder that is being staged.
 template <class Model, class Tokenizer>
 void stage_model(const std::filesystem::path& staging, const Model& model, const Tokenizer& tokenizer) {
   const io::SaveOptions options{.stored = io::dtype_of<typename Model::value_type>()};
@@ -41,8 +41,8 @@ void stage_model(const std::filesystem::path& staging, const Model& model, const
 
 }  // namespace detail
 
-/// The model folder to use of `folder`: itself where it is one, otherwise its `best/`, otherwise its `last/`. Throws IoError if
-/// it has none of these.
+/// The model folder to use of `folder`: `folder` itself if it is one, otherwise its `best/`, otherwise its `last/`. Throws
+/// IoError if it has none of these.
 inline std::filesystem::path model_folder(const std::filesystem::path& folder) {
   for (const auto& candidate : {folder, folder / "best", folder / "last"}) {
     std::error_code ignored;
@@ -52,7 +52,7 @@ inline std::filesystem::path model_folder(const std::filesystem::path& folder) {
   throw IoError("read: ", folder.string(), " is no model: it has neither model.safetensors nor best/ nor last/ with one");
 }
 
-/// The checkpoints that a run kept in its folder, oldest first; none where it kept none, or if there is no such folder.
+/// The checkpoints that a run kept in its folder, oldest first; none if it kept none, or if there is no such folder.
 inline std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem::path& folder) {
   std::vector<std::pair<index_t, std::filesystem::path>> found;
   std::error_code ignored;
@@ -73,11 +73,11 @@ inline std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem
 /// Writes the checkpoints of one run.
 class RunFolder {
  public:
-  /// No folder where `path` is empty. It is made by the lock on it, see io::FolderLock.
+  /// No folder if `path` is empty. The lock on the folder makes it: see io::FolderLock.
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Keeps other runs out, unless it is the caller who does, by `lock`; null: it is not. Throws ValueError for the lock of
-  /// another folder.
+  /// Keeps other runs out by a lock, unless the caller already does so by `lock`, which may be null. Throws ValueError for the
+  /// lock of another folder.
   void take(const io::FolderLock* lock) {
     if (lock == nullptr) {
       if (used()) lock_.emplace(path_);
@@ -148,7 +148,7 @@ class RunFolder {
     return used() && std::filesystem::is_directory(folder, ignored) && io::FolderReader(folder).contains(name);
   }
   std::filesystem::path path_;
-  std::optional<io::FolderLock> lock_;  // where the caller has none
+  std::optional<io::FolderLock> lock_;  // if the caller has none
 };
 
 }  // namespace attend::train

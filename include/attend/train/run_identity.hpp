@@ -48,7 +48,7 @@ inline std::string list_identity(const std::vector<std::string>& names) {
   return number_text(names.size()) + " tensors" + detail::fingerprint_mark + number_text(hash);
 }
 
-/// Throws ValueError on all ranks if one of them would do something else than rank 0. `ours`: what must be the same besides the
+/// Throws ValueError on all ranks if one of them would do something other than rank 0. `ours`: what must be the same besides the
 /// options.
 inline void check_same_run(const Ranks& ranks, const FitOptions& o, RunIdentity ours) {
   FitOptions::fields([&](const char* name, auto member, const auto&...) {

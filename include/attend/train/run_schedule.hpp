@@ -7,17 +7,17 @@
 
 namespace attend::train {
 
-/// Updates until epochs or max_steps end a run of so many batches an epoch; 0 where neither does. Epochs may differ by a batch:
-/// an estimate.
+/// Updates until epochs or max_steps end a run of so many batches an epoch; 0 if neither does. An estimate, since epochs may
+/// differ by a batch.
 inline index_t total_steps(const FitOptions& o, index_t batches_per_epoch) {
   const index_t by_epochs = o.epochs * batches_per_epoch;
   if (by_epochs == 0 || o.max_steps == 0) return std::max(by_epochs, o.max_steps);
   return std::min(by_epochs, o.max_steps);
 }
 
-/// The learning rates of a run of that many steps (0: not known), of complete options. Without a schedule `automatic_schedule`,
-/// with a warm-up of at most a tenth of the run. A fall with an open end reaches it a step after the last, or is left open where
-/// a clock may end the run; see `Schedule::at`. Throws ValueError for one that nothing ends.
+/// The learning rates of a run of that many steps (0: not known), of complete options. If the options have no schedule it is
+/// `automatic_schedule`, with a warm-up of at most a tenth of the run. A fall whose end is open is given one, a step after the
+/// last, unless a clock may end the run; see `Schedule::at`. Throws ValueError for one that nothing ends.
 inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
   optim::ScheduleOptions schedule;
   if (o.schedule) {

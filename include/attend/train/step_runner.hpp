@@ -31,7 +31,7 @@ class StepRunner {
 
   /// The mean loss over the labels of these pairs, [1], to be read before the next call; the gradients are those of `share` times
   /// it. With R-Drop the model gets the batch twice. The model's parameters and gradients must stay where they are from call to
-  /// call, and the model, its mode and the options what they are.
+  /// call, and the model, its mode and the options must not change.
   Tensor<W, D> run(const Model& model, const Batches& batches, std::span<const index_t> pairs, const CrossEntropyOptions& options,
                    double share) {
     const bool twice = options.r_drop > 0;

@@ -78,7 +78,7 @@ class TensorBoard {
   using Scalar = std::pair<std::string_view, double>;  ///< `{"train/loss", 4.2}`
 
   /// Begins a file in `folder`, which is made if it is missing, of a run that goes on from step `after`: what earlier files in
-  /// the folder have of later steps is shown no more. Throws IoError.
+  /// the folder have of later steps is no longer shown. Throws IoError.
   explicit TensorBoard(const std::filesystem::path& folder, index_t after = 0)
       : file_(folder / new_name(), io::AppendFile::Kind::fresh) {
     write(event(0).text(3, "brain.Event:2"));                            // file_version
@@ -111,7 +111,7 @@ class TensorBoard {
   }
   void write(const detail::Message& event) { file_.write(detail::record_bytes(event.bytes())); }
 
-  /// TensorBoard looks for `tfevents` in it, and reads files in the order of their names.
+  /// TensorBoard looks for `tfevents` in the name, and reads files in the order of their names.
   static std::string new_name() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     std::array<char, 256> host{};

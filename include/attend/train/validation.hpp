@@ -20,7 +20,7 @@
 
 namespace attend::train {
 
-/// While one stands in scope, what is drawn from this thread's generator is drawn aside: afterwards it stands where it stood.
+/// While one stands in scope, drawing from this thread's generator leaves no trace: afterwards it stands where it stood.
 class GeneratorScope {
  public:
   GeneratorScope() : before_(default_generator()) {}
@@ -34,9 +34,9 @@ class GeneratorScope {
 
 /// What a validation finds.
 struct Measured {
-  double loss = 0;                                         ///< see `Validation::loss`; where it is not finite, there is no more
+  double loss = 0;                                         ///< see `Validation::loss`; if it is not finite, the rest is missing
   double bleu = std::numeric_limits<double>::quiet_NaN();  ///< NaN if nothing was translated
-  std::vector<std::string> translations = {};              ///< one for each pair of the corpus: empty where it was left out
+  std::vector<std::string> translations = {};              ///< one for each pair of the corpus: empty if it was left out
 };
 
 /// Measures a model on pairs that it was not trained on. Pairs that are too long are left out, as in training: see `batches()`.
@@ -52,7 +52,7 @@ class Validation {
   [[nodiscard]] const Batches& batches() const { return batches_; }
 
   /// The cross-entropy per target token in evaluation mode, without label smoothing. Nothing if `stop` became true meanwhile.
-  /// Ranks share the batches; the sum goes in their order for any number of ranks.
+  /// Ranks share the batches; the losses are added up in the order of the batches, whatever the number of ranks.
   template <class Model>
   [[nodiscard]] std::optional<double> loss(Model& model, const std::atomic<bool>* stop = nullptr,
                                            const Ranks& ranks = alone()) const {
@@ -91,7 +91,7 @@ class Validation {
   [[nodiscard]] double bleu(const std::vector<std::string>& translations) const {
     return text::bleu(translations, references_).score;
   }
-  /// What all of it finds; BLEU if `translate` is given. Nothing if `stop` became true meanwhile.
+  /// The loss, and the BLEU if `translate` is given. Nothing if `stop` became true meanwhile.
   template <class Model, class F>
   [[nodiscard]] std::optional<Measured> measure(Model& model, const F& translate, const std::atomic<bool>* stop = nullptr,
                                                 const Ranks& ranks = alone()) const {
@@ -104,7 +104,7 @@ class Validation {
     measured.translations = in_places(std::move(own));
     return measured;
   }
-  /// These translations, one for each pair of the corpus: empty where it was left out.
+  /// These translations, one for each pair of the corpus: empty if it was left out.
   [[nodiscard]] std::vector<std::string> in_places(std::vector<std::string> translations) const {
     std::vector<std::string> all(batches_.pairs().size());
     for (std::size_t k = 0; k < translations.size(); ++k) nth(all, batches_.kept()[k]) = std::move(translations[k]);

@@ -10,7 +10,7 @@
 
 namespace attend::decode {
 
-/// That a word of a sentence and a word of its translation mean the same; words are what white space separates, counted from 0.
+/// A word of a sentence and a word of its translation that mean the same; words are what white space separates, counted from 0.
 struct Link {
   index_t source, target;
   friend bool operator==(const Link& a, const Link& b) { return a.source == b.source && a.target == b.target; }
@@ -28,8 +28,8 @@ inline std::string to_pharaoh(const Alignment& alignment) {
   return text;
 }
 
-/// The source position that each target position looks at most, of the first `sources`: weights [targets, at least `sources`]. Of
-/// equal weights, the first.
+/// The source position that each target position attends to most, among the first `sources`; of equal weights, the first.
+/// `weights`: [targets, `sources` or more].
 inline std::vector<index_t> best_sources(const Tensor<float>& weights, index_t sources) {
   std::vector<index_t> best;
   for (index_t t = 0; t < weights.dim(0); ++t) {

@@ -18,8 +18,8 @@
 /// The ways in which a translation may go on after a prefix.
 namespace attend::decode::detail {
 
-/// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search would that is to find these
-/// phrases: but for the forced end, since what may follow without is asked for.
+/// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search for translations with these
+/// phrases would, except for the forced end: the question is what may follow without it.
 template <class Tokenizer, class T, Device D>
 void adjust_next(const TranslationSystem<Tokenizer, T, D>& system, const SourcePart& part, std::size_t before,
                  const std::vector<std::vector<token_t>>& required, const Tensor<Wide<T>, D>& x) {
@@ -63,12 +63,12 @@ Results<Translation> alternatives(const TranslationSystem<Tokenizer, T, D>& syst
   const bool may_end = required.met(met) == required.tokens();
 
   // The model step by step to the end of the prefix.
-  Translation ended{.tokens = part.prefix};  // by an end token, there
+  Translation ended{.tokens = part.prefix};  // if the end token follows right there
   const auto [source, segments] = end_to_end(std::span(&part.tokens, 1), -1, -1);
   auto state = system.model.begin(source.template to<D>(), segments);
   std::vector<std::pair<double, token_t>> next;                // as the options have it
   std::vector<float> plain;                                    // as the model has it
-  const auto add_given = [&](Translation& t, token_t token) {  // as a search does where a prefix leaves no choice
+  const auto add_given = [&](Translation& t, token_t token) {  // as a search does if a prefix leaves no choice
     t.token_log_probabilities.push_back(nth(plain, token));
     if (!system.options.distributions) return;
     t.distributions.emplace_back(plain.size(), -std::numeric_limits<float>::infinity());

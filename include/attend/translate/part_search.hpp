@@ -23,11 +23,11 @@ class PartSearch {
  public:
   explicit PartSearch(const System& system) : system_(system) {}
 
-  /// The translations of each part. Those of sentences before it in `parts` are done when a part of a later wave begins. Where
-  /// somebody hears of tokens, the parts of a sentence come in their order; `streams` may be null.
+  /// The translations of each part; `streams` may be null. If a callback is told of tokens, the parts of a sentence come in their
+  /// order: the first parts of all sentences, then the second ones, and so on.
   [[nodiscard]] TranslationLists translate(std::span<const SourcePart> parts, std::size_t before, Streams* streams) const {
     const bool told = streams != nullptr && system_.options.on_token;
-    // Who is told of every token hears the parts of a sentence one after another.
+    // A callback that is told of every token hears of the parts of a sentence one after another.
     const auto wave = [&](const SourcePart* p) { return told ? p->part : 0; };
     Batch order;
     for (const auto& part : parts) order.push_back(&part);
@@ -85,14 +85,14 @@ class PartSearch {
   using D = typename System::device_type;
   using Batch = std::vector<const SourcePart*>;
 
-  /// Whether batches are translated at the same time, each by one thread: on a processor, where nobody hears of what happens on
+  /// Whether batches are translated at the same time, each by one thread: on a processor, if no callback is told what happens on
   /// the way.
   [[nodiscard]] bool side_by_side() const {
     const auto& o = system_.options;
     return std::same_as<D, Cpu> && !o.on_token && !o.allowed_next && !o.edit && !o.required && !o.trace;
   }
-  /// Batches that keep all threads busy to the end: as many for each of them, and none so small that it reads the weights for
-  /// little.
+  /// Batches that keep all threads busy to the end: the same number for each thread, and none so small that reading the weights
+  /// hardly pays.
   [[nodiscard]] std::vector<Batch> even_batches(const Batch& order) const {
     constexpr index_t worth_a_thread = 8;
     const auto up = [](index_t a, index_t b) { return (a + b - 1) / b; };
@@ -112,7 +112,7 @@ class PartSearch {
     std::vector<std::vector<token_t>> sources;
     std::vector<index_t> limits;
     std::vector<std::uint64_t> ids;
-    std::vector<token_t> head;  // all that a batch with shortlists needs; none where one of its sentences may need more
+    std::vector<token_t> head;  // all that a batch with shortlists needs; empty if one of its sentences may need more
     Constraints constraints = system_.constraints_of(batch, before);
     std::vector<std::vector<std::vector<token_t>>> required;
     bool restricted = static_cast<bool>(o.shortlist);

@@ -76,7 +76,7 @@ namespace attend::decode {
 /// token its most probable translations, and the most frequent tokens of all. A search that looks at these alone saves most of
 /// the work that a large vocabulary makes.
 ///
-/// Which translations are probable says IBM model 1: p(targets | sources) = prod_f sum_e t(f | e), with t found by expectation
+/// IBM model 1 says which translations are probable: p(targets | sources) = prod_f sum_e t(f | e), with t found by expectation
 /// and maximisation; one of the e is a word that stands in no sentence. Source: Brown et al. 1993, "The mathematics of
 /// statistical machine translation", section 4.2.
 class Shortlist {
@@ -124,7 +124,7 @@ class Shortlist {
     writer.add<token_t>("tokens", Shape{count_of(tokens_)}, std::span<const token_t>(tokens_));
     writer.write(path);
   }
-  /// Reads such a file. Throws IoError if it cannot be read, FormatError where it is no shortlist.
+  /// Reads such a file. Throws IoError if it cannot be read, FormatError if it is no shortlist.
   static Shortlist load(const std::filesystem::path& path) {
     const auto file = io::SafetensorsFile::open(path);
     const auto fail = [&](const std::string& what) { throw FormatError("shortlist: ", path.string(), " ", what); };

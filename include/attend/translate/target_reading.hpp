@@ -23,8 +23,8 @@ class TargetReading {
  public:
   explicit TargetReading(const System& system) : system_(system) {}
 
-  /// Replaces unknown words and adds alignments, as the options have it, batch by batch, to what needs one more pass for it; each
-  /// of `parts` has the translation at the same place.
+  /// Replaces unknown words and adds alignments, as the options ask, batch by batch, in the translations that need one more pass
+  /// for it; translations[i] is that of parts[i].
   void use_attention(std::span<const SourcePart* const> parts, std::span<Translation* const> translations) const {
     const token_t unk = system_.options.unknown == Unknown::replace ? text::unknown_token(system_.tokenizer) : -1;
     std::vector<std::size_t> needed;
@@ -86,7 +86,7 @@ class TargetReading {
   }
 
  private:
-  /// What the model gives for these targets, not what it would say itself.
+  /// What the model makes of these given targets, rather than what it would say itself.
   [[nodiscard]] std::vector<ForcedTarget> force(std::span<const SourcePart* const> sources,
                                                 std::span<const std::vector<token_t>> targets, bool scores,
                                                 bool attention) const {

@@ -20,11 +20,11 @@ namespace attend::decode::detail {
 struct SourcePart {
   std::size_t sentence = 0, part = 0;  // which sentence of the call; which part of it
   std::string_view text;
-  index_t first_word = 0;               // of the sentence's words, the one that the part begins with, or in
+  index_t first_word = 0;               // the word of the sentence with which, or within which, the part begins
   std::vector<token_t> tokens, prefix;  // the end token included; what its translation begins with
 };
 
-/// The texts to translate a sentence as. `fits(text)`: the model has as many positions.
+/// The texts to translate a sentence as. `fits(text)`: whether the model has positions enough for a text.
 inline std::vector<std::string_view> parts_of(std::string_view sentence, const TranslatorOptions& options,
                                               const std::function<bool(std::string_view)>& fits) {
   const bool too_long = !options.split_sentences && options.long_input == LongInput::split && !fits(sentence);
@@ -38,7 +38,7 @@ inline std::vector<std::string_view> parts_of(std::string_view sentence, const T
   return parts;
 }
 
-/// The word of `sentence` that a part of it begins with, or in.
+/// The word of `sentence` with which, or within which, a part of it begins.
 inline index_t first_word_of(std::string_view sentence, std::string_view part) {
   const auto before = sentence.substr(0, part.data() - sentence.data());
   const index_t words = text::count_words(before);
@@ -47,7 +47,7 @@ inline index_t first_word_of(std::string_view sentence, std::string_view part) {
 
 /// Adds the translation of a sentence's next part to that of the parts before it: texts with a space between, or none after
 /// Chinese and Japanese; scores and log-probabilities as sums. The end token of each part but the last stays among the tokens.
-/// `words`: those of the text so far. Links are left as they come.
+/// `words`: how many the text has so far. Links stay in the order in which they come.
 inline void append_part(Translation& all, index_t& words, const Translation& part, token_t eos, index_t first_source_word) {
   const std::size_t before = all.text.size();
   text::append_sentence(all.text, part.text);
@@ -67,7 +67,7 @@ inline void append_part(Translation& all, index_t& words, const Translation& par
   all.distributions.insert(all.distributions.end(), part.distributions.begin(), part.distributions.end());
 }
 
-/// The translations of a sentence from the lists of its parts: the best of each, the second best of each, and so on; where a part
+/// The translations of a sentence from the lists of its parts: the best of each, the second best of each, and so on; if a part
 /// has fewer, its last. `parts[k]` is the list of part k, whose first source word is first_words[k].
 inline std::vector<Translation> join_parts(std::vector<std::vector<Translation>> parts, const std::vector<index_t>& first_words,
                                            token_t eos) {

@@ -20,7 +20,7 @@
 
 namespace attend::decode::detail {
 
-/// What texts are translated with, models, tokenizer and options, and what follows from these for each part of a sentence.
+/// What texts are translated with (models, tokenizer and options) and what follows from these for each part of a sentence.
 template <class Tokenizer, class T, Device D>
 struct TranslationSystem {
   using value_type = T;
@@ -32,7 +32,7 @@ struct TranslationSystem {
   std::vector<token_t> suppressed = {};           // tokens and
   std::vector<std::vector<token_t>> banned = {};  // sequences that may not come
 
-  /// Throws ValueError for options out of range, and where models, tokenizer and options do not go together.
+  /// Throws ValueError for options out of range, and if models, tokenizer and options do not go together.
   TranslationSystem(const std::vector<nn::Transformer<T, D>>& models, Tokenizer with, const TranslatorOptions& o)
       : model(make_model(models, o)), tokenizer(std::move(with)), options(o) {
     check_value(o.min_length <= model.longest(), "Translator", "min_length is ", o.min_length, ", the model gives at most ",
@@ -54,7 +54,7 @@ struct TranslationSystem {
     for (const auto& m : model.members()) least = std::min(least, m.transformer().encoder.options.max_length);
     return least;
   }
-  /// What stands before every translation: the tokenizer's begin token, or where it has none its end token.
+  /// What stands before every translation: the tokenizer's begin token, or, if it has none, its end token.
   [[nodiscard]] token_t begin_token() const { return tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eos(); }
   /// How long a part's translation may be.
   [[nodiscard]] index_t limit(const SourcePart& part) const {
@@ -78,7 +78,7 @@ struct TranslationSystem {
     return names;
   }
 
-  /// What the options say of these parts, prefixes and shortlists aside. Functions of the user's are told of sentences by their
+  /// What the options say of these parts, prefixes and shortlists aside. The user's functions are told of sentences by their
   /// numbers in the whole text.
   [[nodiscard]] Constraints constraints_of(std::span<const SourcePart* const> batch, std::size_t before) const {
     const auto& o = options;
@@ -103,8 +103,8 @@ struct TranslationSystem {
       };
     return c;
   }
-  /// The phrases that the translation of a part must have, as tokens, cut as they stand. Throws ValueError for one that no
-  /// translation can have; the search would say so of tokens.
+  /// The phrases that the translation of a part must have, as tokens, each cut as it stands. Throws ValueError for a phrase that
+  /// no translation can have: the search could name only its tokens.
   [[nodiscard]] std::vector<std::vector<token_t>> required_in(const SourcePart& part) const {
     std::vector<std::vector<token_t>> phrases;
     if (!options.required) return phrases;
@@ -124,8 +124,8 @@ struct TranslationSystem {
     }
     return phrases;
   }
-  /// The shortlist of a part, there being one, and the tokens that it must have; empty: all may come. What a search adds to the
-  /// lists is the end token.
+  /// The tokens that may come in a part, given that the options have a shortlist: its own and those that must come; empty: all.
+  /// The search adds the end token.
   [[nodiscard]] std::vector<token_t> allowed_in(const SourcePart& part, const std::vector<std::vector<token_t>>& required) const {
     auto allowed = options.shortlist(part.tokens);
     for (const auto& phrase : required)
@@ -192,7 +192,7 @@ struct CutSentences {
   std::vector<std::size_t> counts;
 };
 
-/// Splits where the options want it, and encodes. See `Translator::translate`.
+/// Splits if the options want it, and encodes. See `Translator::translate`.
 template <class System>
 CutSentences cut_sentences(const System& system, std::span<const std::string> sentences, std::size_t before,
                            std::span<const std::string> prefixes) {

@@ -52,9 +52,9 @@ class Translator {
                                            std::span<const std::string> prefixes = {}) const;
 
   /// How the model rates given translations; an empty sentence too has its end token, and so a rating. The score is that of the
-  /// search, without coverage penalty, and the probabilities are those without a shortlist. Alignments come where the options
-  /// want them. Nothing is split. `before` pairs came before these: messages go by a pair's number. Throws ValueError for another
-  /// number of targets than of sources, and for a side that is not UTF-8 or has more tokens than positions.
+  /// search, without coverage penalty, and the probabilities are those without a shortlist. Alignments come if the options ask
+  /// for them. Nothing is split. `before` pairs came before these: messages go by a pair's number. Throws ValueError if there are
+  /// not as many targets as sources, and for a side that is not UTF-8 or has more tokens than positions.
   [[nodiscard]] Results<Translation> score(std::span<const std::string> sources, std::span<const std::string> targets,
                                            std::size_t before = 0) const {
     return detail::TargetReading(system_).rate(sources, targets, before, true, options().alignments);
@@ -62,8 +62,8 @@ class Translator {
 
   /// Which words of the sources and of their translations belong together: each token of a target to the source token that the
   /// decoder's attention was most on when that token was to come (TranslatorOptions::alignment_layer), and so their words. The
-  /// end tokens take no part. Of tokens that do not show where words begin, as those of a user's own tokenizer may, each is a
-  /// word unless together they are the text. Source: Garg et al. 2019. Throws as `score`.
+  /// end tokens take no part. If tokens do not show where words begin, as those of a user's own tokenizer may not, each counts as
+  /// a word, unless together they are the text. Source: Garg et al. 2019. Throws as `score`.
   [[nodiscard]] std::vector<Alignment> align(std::span<const std::string> sources, std::span<const std::string> targets) const {
     std::vector<Alignment> alignments;
     for (auto& rated : detail::TargetReading(system_).rate(sources, targets, 0, false, true))
@@ -72,7 +72,7 @@ class Translator {
   }
 
   /// The ways in which a translation may go on after `prefix`: the `count` most probable next tokens, most probable first, each
-  /// with the best translation that begins so; fewer where the model has no more. None that the options forbid. An empty sentence
+  /// with the best translation that begins so; fewer if the model has no more. None that the options forbid. An empty sentence
   /// has the empty translation. `before` sentences came before this one: messages go by its number.
   /// Throws as `translate`, and for a sentence that would be split.
   [[nodiscard]] Results<Translation> alternatives(std::string_view sentence, std::string_view prefix, index_t count,
@@ -89,7 +89,8 @@ class Translator {
   detail::TranslationSystem<Tokenizer, T, D> system_;
 };
 
-// What reaches all the rest stands outside the class: so a program may have it compiled once, see compiled.hpp.
+// The functions that use all the rest are defined outside the class, so that a program can have them compiled once: see
+// compiled.hpp.
 
 /// All else follows from these.
 template <class Tokenizer, class T, Device D>
@@ -118,7 +119,7 @@ TranslationLists Translator<Tokenizer, T, D>::translate(std::span<const std::str
   return results;
 }
 
-/// What a Translator is made from says its types: `decode::Translator translate(model, tokenizer)`.
+/// What a Translator is made from decides its types: `decode::Translator translate(model, tokenizer)`.
 template <class Tokenizer, class T, Device D>
 Translator(const nn::Transformer<T, D>&, Tokenizer, const TranslatorOptions&) -> Translator<Tokenizer, T, D>;
 /// The same with the usual options.

@@ -57,7 +57,7 @@ struct TranslatedToken {
 /// Called for each token as it comes; false: that translation ends here, unfinished.
 using TranslationCallback = std::function<bool(const TranslatedToken&)>;
 
-/// How many hypotheses a beam search keeps: 4 where nobody gave a number, so that a number that means nothing can be refused.
+/// How many hypotheses a beam search keeps: 4 unless a number was given, which a search that has no use for one can then refuse.
 class BeamSize {
  public:
   BeamSize() = default;
@@ -181,11 +181,11 @@ struct Translation {
   double score = 0;
   double log_probability = 0;  ///< of all tokens and the end, as the options change them
   std::vector<token_t> tokens = {};
-  bool finished = true;  ///< false where the length limit cut it off
-  /// Of each token, then of the end where it is finished; together `log_probability`, but for rounding.
+  bool finished = true;  ///< false if the length limit cut it off
+  /// Of each token, then of the end if it is finished; together `log_probability`, but for rounding.
   std::vector<float> token_log_probabilities = {};
   Alignment alignment = {};  ///< of its words to those of the source, if asked for
-  token_t end_token = -1;    ///< that ended it, where it is finished and not empty
+  token_t end_token = -1;    ///< that ended it, if it is finished and not empty
   /// If asked for: for each of `token_log_probabilities`, those of the whole vocabulary that the token was chosen from.
   std::vector<std::vector<float>> distributions = {};
 };
@@ -214,7 +214,7 @@ inline void check_used(const TranslatorOptions& o) {
         ", and the unknown token never comes");
 }
 
-/// Throws ValueError, naming the option, for what has to do neither with a tokenizer nor with a model.
+/// Throws ValueError, naming the option, for what is wrong whatever the tokenizer and the model.
 inline void check_translator(const TranslatorOptions& o) {
   const auto check = [](bool good, const auto&... what) { check_value(good, "Translator", what...); };
   check_fields("Translator", o);

@@ -23,7 +23,7 @@ inline bool is_text_mark(char32_t c) {
          (is_closing(c) || is_opening(c) || is_stop(c) || is_wide_stop(c) || is_clause_mark(c) || is_wide_clause_mark(c));
 }
 
-/// `word` without the marks around it; itself where it is nothing else.
+/// `word` without the marks around it; itself if it is nothing but marks.
 inline std::string_view without_marks(std::string_view word) {
   std::size_t begin = word.size(), end = 0;
   for (std::size_t at = 0; at < word.size();) {
@@ -35,9 +35,9 @@ inline std::string_view without_marks(std::string_view word) {
   return begin < end ? word.substr(begin, end - begin) : word;
 }
 
-/// The text of tokens among which some are unknown words, of which words[i] is to stand for token i (empty: as the tokenizer
-/// writes it). Each is a word of its own, but for marks that follow it or open before it. `pieces`, the names of the tokens, get
-/// the words too, so that they are the pieces of the text.
+/// The text of tokens, some of which are unknown words: words[i] is to stand for token i (empty: as the tokenizer writes it).
+/// Each is a word of its own, but for marks that follow it or open before it. `pieces`, the names of the tokens, get the words
+/// too, so that they are the pieces of the text.
 inline std::string text_with_words(std::span<const token_t> tokens, std::span<const std::string> words,
                                    std::vector<std::string>& pieces,
                                    const std::function<std::string(std::span<const token_t>)>& decode) {
@@ -57,7 +57,7 @@ inline std::string text_with_words(std::span<const token_t> tokens, std::span<co
       glue = text.empty();
     }
     if (end < tokens.size()) {
-      // The last character before the word, where it is one that opens something.
+      // The last character before the word, if it is one that opens something.
       std::size_t last = text.size();
       while (last > 0 && (static_cast<unsigned char>(text[--last]) & 0xC0) == 0x80) continue;
       const char32_t before = text.empty() ? U' ' : text::code_point_at(text, last).value;

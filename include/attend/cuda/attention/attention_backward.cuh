@@ -12,7 +12,7 @@ struct AttentionInputs {
   SoftmaxRows<float> kept;
 };
 
-/// What a thread makes the weights of its two queries from.
+/// What a thread computes the weights of its two queries from.
 struct WeightRows {
   float shift[2], inverse[2];
   int query, end[2];     ///< the first of the two, and the end of the keys that each sees
@@ -52,8 +52,8 @@ __device__ void make_weights(const AttentionSizes<float>& a, const WeightRows& r
     }
 }
 
-/// Applies dropout, as kept_by_queries says, to dw and, where p is not null, to w on the way to p, a tile of rows `pitch` apart
-/// in shared memory, of which this is the warp's first. Adds to `sums` what the thread has of the sums of dw * w of its two rows.
+/// Applies dropout, as kept_by_queries says, to dw and, if p is not null, to w on the way to p, a tile of rows `pitch` apart in
+/// shared memory, of which this is the warp's first. Adds to `sums` what the thread has of the sums of dw * w of its two rows.
 template <int blocks>
 __device__ void drop_weights(float kept_scale, unsigned keep, int steps, const float (&w)[blocks][4], float (&dw)[blocks][4],
                              bfloat16* p, int pitch, float (&sums)[2]) {
@@ -112,12 +112,12 @@ inline constexpr int attention_backward_shared = 2 * (3 * 16 * warps * tile_pitc
                                                       16 * warps * tile_pitch<16 * warps>);
 
 /// Blocks that a multiprocessor of compute capability 9.0 is to hold at a time: as many as its 228 KiB of shared memory have room
-/// for, of which a block takes one more than it asks for, and at most 16 warps. To leave registers for more would be for nothing.
+/// for, of which a block takes one more than it asks for, and at most 16 warps. Leaving registers for more would gain nothing.
 template <int width, int warps>
 inline constexpr int attention_backward_blocks = std::min(16 / warps,
                                                           228 * 1024 / (attention_backward_shared<width, warps> + 1024));
 
-/// The backward of attention on tensor cores for sentences of at most 16 * warps queries and keys; others it leaves alone. A
+/// The backward of attention on tensor cores for sentences of at most 16 * warps queries and keys; it leaves others alone. A
 /// block: one head of one sentence. Each of the five products is made once: a warp has 16 queries until their weights and ds lie
 /// in shared memory, then 16 keys. dq, dk, dv may be null.
 template <int width, int warps>
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(warps* warp_threads, attention_backward_blocks
         if (dq) add_product<width>(ds[step], k_tile + step * 16 * pitch, acc);
       }
   }
-  __syncthreads();  // the weights and ds are there, and everybody is done with k, whose rows results go through from here on
+  __syncthreads();  // the weights and ds are there, and everybody is done with k, whose rows are room for results from here on
   bfloat16* const room = k_tile + own * pitch;
   const float one[2] = {1.0f, 1.0f}, scale[2] = {a.scale, a.scale};
   if (dq) store_rows<width>(acc, scale, room, dq + (b.query_row + own) * a.q_stride + k_head, a.q_stride, b.queries - own, a.d_k);

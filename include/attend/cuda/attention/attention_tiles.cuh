@@ -15,8 +15,8 @@ namespace attend::cuda {
 template <int width>
 inline constexpr int tile_pitch = width + 8;
 
-/// exp(x - shift), 1 where they are alike. The difference comes first: log2(e) x - log2(e) shift, which the device takes in one
-/// instruction, would be off by the rounding of the second product, by dozens where a bias of -1e9 hides keys.
+/// exp(x - shift), exactly 1 if the two are equal. The difference comes first: log2(e) x - log2(e) shift, which the device takes
+/// in one instruction, would be off by the rounding of the second product: by dozens if a bias of -1e9 hides keys.
 __device__ inline float exp_of_difference(float x, float shift) {
   constexpr float log2_of_e = 1.4426950408889634f;
   return exp2_approximate((x - shift) * log2_of_e);
@@ -154,7 +154,7 @@ __device__ void add_bias(const bfloat16* bias, index_t stride, int query, const 
     }
 }
 
-/// True where the kernels on tensor cores can do it: rows and heads of whole packs of eight, at most 128 wide.
+/// True if the kernels on tensor cores can do it: rows and heads of whole packs of eight, at most 128 wide.
 template <class... T>
 bool fits_tiles(const AttentionLayout& a, const T*... matrices) {
   if constexpr ((std::is_same_v<T, bfloat16> && ...))

@@ -11,8 +11,8 @@ namespace attend::cuda {
 /// Threads of the one block.
 inline constexpr int weight_offset_threads = 256;
 
-/// offsets[s] = heads * the sum of queries * keys over the sentences before s: an AttentionLayout's weight_offset, as the tables
-/// on the device have it, which the host does not know of a room. One block.
+/// offsets[s] = heads * the sum of queries * keys over the sentences before s: an AttentionLayout's weight_offset, computed from
+/// the tables on the device, since the host does not know what a room holds (see Segments::room). One block.
 template <class Offset>
 __global__ void __launch_bounds__(weight_offset_threads)
     weight_offsets_kernel(int sentences, int heads, SegmentTables queries, SegmentTables keys, Offset* offsets) {

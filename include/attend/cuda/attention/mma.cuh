@@ -12,7 +12,7 @@
 /// - a[4] of 16 x 16, [m, k]: the pieces (0, 0), (8, 0), (0, 8), (8, 8), each by its first row and column;
 /// - b0, b1 of 16 x 8, [k, n]: the pieces (0, 0) and (8, 0), each transposed: a lane has (2t, g) and (2t + 1, g);
 /// - c[4] of 16 x 8 floats, [m, n]: the elements (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
-/// So c[4] of two neighbours, each pair packed, is a[4] of the next product.
+/// So the c[4] of two neighbouring pieces, packed pair by pair, are the a[4] of the next product.
 namespace attend::cuda {
 
 /// c += a b. For a whole warp.
@@ -39,7 +39,7 @@ __device__ inline void ldmatrix_x4_transposed(std::uint32_t (&pieces)[4], const 
                : "memory");
 }
 
-/// Begins to copy 16 bytes to shared memory, or to put zeros there where not `inside`; then `global` is not read. Both addresses
+/// Begins to copy 16 bytes to shared memory, or, if not `inside`, to put zeros there; then `global` is not read. Both addresses
 /// are multiples of 16 bytes.
 __device__ inline void cp_async_16(void* shared, const void* global, bool inside) {
   asm volatile(
@@ -61,7 +61,7 @@ __device__ inline std::uint32_t pack_bfloat16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
-/// 2^x up to two units of the last place; 0 where that is denormal.
+/// 2^x to within two units in the last place; 0 if that is denormal.
 __device__ inline float exp2_approximate(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -33,7 +33,7 @@ using PinnedPool = CachingPool<PinnedMemory>;
 template <class T>
 class Arriving<T, Cuda> {
  public:
-  explicit Arriving(const Tensor<T, Cuda>& x) : Arriving(x.size()) {  // so that what was made goes where the rest fails
+  explicit Arriving(const Tensor<T, Cuda>& x) : Arriving(x.size()) {  // so that what was made is freed if the rest fails
     const auto bytes = count_ * sizeof(T);
     const auto held = cuda::Context::instance().lock();
     const cudaStream_t stream = cuda::Context::instance().stream();

@@ -42,7 +42,7 @@ __device__ inline index_t grid_threads() { return static_cast<index_t>(gridDim.x
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_threads; }
 __device__ inline int warp() { return static_cast<int>(threadIdx.x) / warp_threads; }
 
-/// The sum of all lanes' values, in every lane, added up in an order of its own that never changes.
+/// The sum of all lanes' values, in every lane, added up in a fixed order.
 template <class W>
 __device__ W warp_sum(W value) {
   for (int step = warp_threads / 2; step > 0; step /= 2) value += __shfl_xor_sync(all_lanes, value, step);
@@ -116,7 +116,7 @@ template <class T>
 __device__ void put(Pack<T>* p, const Pack<T>& value) {
   store_pack(reinterpret_cast<T*>(p), load_pack(value.x));  // at once: nvcc fetches a pack behind a reference byte by byte
 }
-/// True where all these addresses lie on multiples of 16 bytes, null included. For the host, before it chooses a kernel.
+/// True if all these addresses lie on multiples of 16 bytes, null included. For the host, before it chooses a kernel.
 template <class... T>
 bool aligned(const T*... p) {
   return ((reinterpret_cast<std::uintptr_t>(p) % 16 == 0) && ...);
@@ -132,7 +132,7 @@ __device__ inline double tanh(double x) { return ::tanh(x); }
 __device__ inline float sqrt(float x) { return ::sqrtf(x); }
 __device__ inline double sqrt(double x) { return ::sqrt(x); }
 
-/// Says what a kernel found; the first to say so is heard.
+/// Records what a kernel found wrong; only the first report counts.
 __device__ inline void report(Fault* fault, int kind, int operation, long long at, long long value, long long limit) {
   if (atomicCAS(&fault->kind, static_cast<int>(Fault::none), kind) != Fault::none) return;
   fault->operation = operation;

@@ -22,7 +22,7 @@ inline std::atomic<bool>& graphs_flag() {
 
 /// Whether steps of training and decoding are captured as CUDA graphs (the default) or launched kernel by kernel.
 inline bool graphs_enabled() { return detail::graphs_flag(); }
-/// Says so for the whole process; what is captured stays captured.
+/// Sets it for the whole process; what is captured stays captured.
 inline void enable_graphs(bool value) { detail::graphs_flag() = value; }
 
 /// *where = value.
@@ -34,11 +34,11 @@ __global__ void set_kernel(N value, N* where) {
 }  // namespace cuda
 
 /// Work on the device that is launched kernel by kernel the first time, captured the second, and from then on run as one graph.
-/// What it reads and writes must stay where it is, but for tensors that it makes and lets go itself; it may not wait for the
+/// What it reads and writes must stay where it is, except tensors that it makes and releases itself; it may not wait for the
 /// device or copy from the host. Random numbers from `default_generator()` go on as if it had been launched kernel by kernel; it
-/// may draw from no other. A leaf that it hands a gradient needs a place for it that stays (`set_grad_buffer`; optimizers give
-/// one). Work that cannot be captured goes on being launched; after `seed`, or a change of `tf32` or `fuse_activations`, it is
-/// captured anew.
+/// may draw from no other. A leaf that it gives a gradient needs a lasting place for it (`set_grad_buffer`; optimizers give one).
+/// Work that cannot be captured is launched every time; after `seed`, or a change of `tf32` or `fuse_activations`, captured work
+/// is captured anew.
 template <>
 class Repeated<Cuda> {
  public:
@@ -77,7 +77,7 @@ class Repeated<Cuda> {
         replay(before - drawn_);
     }
   }
-  /// True where it runs as a graph.
+  /// Whether it runs as a graph.
   [[nodiscard]] bool captured() const { return state_ == State::captured; }
 
  private:
@@ -96,7 +96,7 @@ class Repeated<Cuda> {
     work();
   }
 
-  /// False where the work did something that a graph cannot hold; nothing has run then.
+  /// False if the work did something that a graph cannot hold; then nothing has run.
   template <class F>
   bool capture(F&& work) {
     auto& context = cuda::Context::instance();
@@ -113,7 +113,7 @@ class Repeated<Cuda> {
       done = false;
     } catch (const RecordingError&) {
       done = false;
-    } catch (const MemoryError&) {  // while capturing nothing can be freed; launched, it may find room
+    } catch (const MemoryError&) {  // nothing can be freed during a capture; launched, the work may find room
       done = false;
     } catch (...) {
       if (cudaGraph_t graph = end_capture(context)) (void)cudaGraphDestroy(graph);

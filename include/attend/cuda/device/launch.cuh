@@ -8,7 +8,7 @@
 
 namespace attend::cuda {
 
-/// Threads of a block where a kernel has no reason for another number.
+/// Threads of a block, unless a kernel has a reason for another number.
 inline constexpr int block_threads = 256;
 
 /// Runs kernel(args...) on `grid` blocks of `block` threads, each block with `shared` bytes of dynamic shared memory, after all
@@ -30,8 +30,8 @@ void launch(const char* operation, void (*kernel)(Parameters...), dim3 grid, uns
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(args)...), operation);
 }
 
-/// Blocks for n pieces of work of which a block does `per_block` at a time: at most what fills the device several times over, so
-/// that a kernel strides over the rest.
+/// Blocks for n pieces of work of which a block does `per_block` at a time: at most as many as fill the device several times
+/// over, so a kernel must stride over the rest.
 inline unsigned blocks_for(index_t n, index_t per_block = block_threads) {
   const index_t all = (n + per_block - 1) / per_block, most = index_t{Context::instance().multiprocessors()} * 16;
   return static_cast<unsigned>(std::max<index_t>(1, std::min(all, most)));

@@ -20,7 +20,7 @@ struct DeviceMemory {
   static constexpr const char* name = "cuda: out of memory";
 
   static void* take(std::size_t size) {
-    const DeviceScope scope(Context::instance().device());  // which says so if there is none
+    const DeviceScope scope(Context::instance().device());  // which throws if there is none
     void* block = nullptr;
     if (cudaMalloc(&block, size) == cudaSuccess) return block;
     (void)cudaGetLastError();
@@ -30,7 +30,7 @@ struct DeviceMemory {
     const DeviceScope scope(Context::instance().device());
     (void)cudaFree(block);
   }
-  /// What the process's pool and, where no graph is left that may run again, the graphs' keep for later.
+  /// Gives back what the process's pool keeps for later and, if no graph is left that may run again, what the graphs' pool keeps.
   template <class Pool>
   static void make_room(Pool& pool);
   static std::string state() {
@@ -57,7 +57,7 @@ inline std::atomic<int>& live_graphs() {
   static std::atomic<int> count{0};
   return count;
 }
-/// Gives back what the pools keep, unless a capture goes on.
+/// Gives back what the pools keep, unless a capture is under way.
 inline void release_pools() {
   const auto held = Context::instance().lock();
   if (Context::instance().capturing()) return;  // nothing can be freed now
@@ -101,7 +101,7 @@ class PoolScope {
 /// What the device's pool of the process holds, in bytes.
 inline MemoryUse memory_use() { return DevicePool::instance().use(); }
 
-/// A temporary array on the device, given back when it goes.
+/// A temporary array on the device, given back when this object is destroyed.
 template <class T>
 class Buffer {
  public:
@@ -123,7 +123,7 @@ class Buffer {
   MemoryBlock block_;
 };
 
-/// Pinned memory through which data go to the device while the host works on. A piece is used again when the device has read it.
+/// Pinned memory through which data go to the device while the host works on. A piece is reused once the device has read it.
 class Staging {
  public:
   static Staging& instance() {
@@ -213,13 +213,13 @@ namespace attend::kernels {
 
 /// Memory for a tensor, of the pool of this thread. Throws MemoryError, CudaError.
 inline MemoryBlock allocate(Cuda, std::size_t bytes) {
-  cuda::Context::instance();  // for its words if there is no device
+  cuda::Context::instance();  // for its message if there is no device
   return cuda::pool().allocate(bytes);
 }
 /// Gives a block back to the pool that it came from.
 inline void deallocate(Cuda, MemoryBlock block) noexcept { static_cast<cuda::DevicePool*>(block.pool)->deallocate(block); }
 
-/// Whether this thread records what it gives the device: see `Repeated`. Waits where another one does.
+/// Whether this thread records what it gives the device: see `Repeated`. Waits while another thread does.
 inline bool recording(Cuda) {
   const auto held = cuda::Context::instance().lock();
   return cuda::Context::instance().capturing();
@@ -256,7 +256,7 @@ template <class T>
 void copy_to_device(Cuda, index_t n, const T* x, T* y) {
   cuda::Staging::instance().upload(x, y, n * sizeof(T));
 }
-/// y[i] = x[i] from the device to the host, after all that was launched before. Throws what went wrong until then.
+/// y[i] = x[i] from the device to the host, after all that was launched before. Throws what has gone wrong by then.
 template <class T>
 void copy_to_host(Cuda, index_t n, const T* x, T* y) {
   auto& context = cuda::Context::instance();

@@ -33,7 +33,7 @@ inline void check(cudaError_t status, const char* operation) {
   throw CudaError(operation, ": CUDA says ", cudaGetErrorName(status), ", ", cudaGetErrorString(status));
 }
 
-/// Why no device can be used; empty where one can.
+/// Why no device can be used; empty if one can.
 inline std::string unavailable() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -56,7 +56,7 @@ inline std::string unavailable() {
            std::to_string(minor) + ", expected 8.0 (Ampere) or later";
   return {};
 }
-/// True where a device is there that the library can use.
+/// True if there is a device that the library can use.
 inline bool available() { return unavailable().empty(); }
 
 /// What a kernel found wrong in its input. It says so here, in memory that host and device share, and goes on without reading
@@ -68,8 +68,8 @@ struct Fault {
   long long at, value, limit;
 };
 
-/// Makes a device the current one of this thread while it stands in scope, and afterwards the one that was. What fails is left to
-/// the calls that come after it, which fail then, too.
+/// Makes a device the current one of this thread while it stands in scope, and afterwards the one that was. If that fails, the
+/// calls that follow fail too, and report it.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) noexcept {
@@ -103,7 +103,7 @@ class Context {
   /// Bytes of shared memory that a block may ask for.
   [[nodiscard]] int shared_memory() const { return shared_memory_; }
 
-  /// As long as one of these lives, the device is this thread's: nobody else gives it anything to do, and it is the thread's
+  /// As long as one of these lives, the device is this thread's: no other thread gives it anything to do, and it is the thread's
   /// current one, whichever the program has chosen for itself.
   class Held {
    public:
@@ -143,8 +143,8 @@ class Context {
   /// Where kernels say what they found: an address for the device.
   [[nodiscard]] Fault* fault() const { return device_fault_; }
 
-  /// What is added on the device to the number of every random stream. It is 0 but within a captured graph that runs again, whose
-  /// launches have the numbers of the time of the capture.
+  /// What is added on the device to the number of every random stream. It is 0 except while a captured graph runs again, whose
+  /// launches have the numbers that were current at the capture.
   [[nodiscard]] std::uint64_t* stream_offset() const { return stream_offset_; }
 
   /// True between the begin and the end of a capture.
@@ -154,7 +154,7 @@ class Context {
     capturing_ = value;
     if (value) spoilt_ = false;
   }
-  /// Whether the work of the last capture did what no graph holds, even where it caught what was thrown for that.
+  /// Whether the work of the last capture did what no graph can hold, even if it caught the exception that said so.
   [[nodiscard]] bool capture_spoilt() const { return spoilt_; }
   void spoil_capture() { spoilt_ = true; }
 
@@ -195,14 +195,14 @@ class Context {
 };
 
 /// What products of float numbers are computed in: float (the default), or TF32, which has 10 fraction bits and runs on tensor
-/// cores. Whole process; products of bfloat16 are not touched by it.
+/// cores. For the whole process; products of bfloat16 are unaffected.
 inline std::atomic<bool>& tf32() {
   static std::atomic<bool> value{false};
   return value;
 }
 
 namespace detail {
-/// -1: as `fuses_activations` says by itself.
+/// -1: `fuses_activations` decides by itself.
 inline std::atomic<int>& activation_fusion() {
   static std::atomic<int> chosen{-1};
   return chosen;
@@ -210,14 +210,14 @@ inline std::atomic<int>& activation_fusion() {
 }  // namespace detail
 
 /// Whether products apply an activation and its gradient on the way (see `feed_forward`), or leave them to kernels of their own,
-/// which read and write the numbers once more. By itself yes on devices of compute capability 9 and 10: on others such products
-/// are reported to be slower than both together. It is a rule, and nothing is timed, because the two differ in their last bits: a
-/// product with an activation may be another kernel, which adds up in another order.
+/// which read and write the numbers once more. By default they do on devices of compute capability 9 and 10: on others such
+/// products are reported to be slower than the two steps together. It is a rule, and nothing is timed, because the two differ in
+/// their last bits: a product with an activation may be another kernel, which adds up in another order.
 inline bool fuses_activations() {
   const int chosen = detail::activation_fusion(), generation = Context::instance().capability() / 10;
   return chosen < 0 ? generation == 9 || generation == 10 : chosen != 0;
 }
-/// Says so for the whole process. Captured graphs are captured anew.
+/// Sets it for the whole process. Captured graphs are captured anew.
 inline void fuse_activations(bool value) { detail::activation_fusion() = value ? 1 : 0; }
 
 /// Waits until the device has done all it was given; see Context::synchronize.

@@ -44,7 +44,8 @@ struct DeviceSegments {
 inline SegmentTables tables(const Segments& segments) {
   const auto held = Context::instance().lock();  // before the segments' own
   const auto device = segments.device_tables([](const Segments& s) -> std::shared_ptr<const void> {
-    // Repeated work lets go of all else that it makes. Its memory is that of other graphs too, which write there when they run.
+    // These outlive repeated work, which releases all else that it makes. Its own memory is shared with other graphs, which write
+    // there when they run.
     const PoolScope scope(DevicePool::instance());
     auto made = std::make_shared<detail::DeviceSegments>(s.count());
     const auto host = detail::DeviceSegments::host_tables(s);
@@ -63,7 +64,7 @@ inline std::shared_ptr<const void> make_tables(Cuda, index_t count) {
   return std::make_shared<cuda::detail::DeviceSegments>(count);
 }
 
-/// Copies the tables of `sentences`, as many as there is room for, to where `make_tables` made it.
+/// Copies the tables of `sentences`, as many as there is room for, into the room that `make_tables` made.
 inline void write_tables(Cuda, const Segments& sentences, const std::shared_ptr<const void>& room) {
   const auto host = cuda::detail::DeviceSegments::host_tables(sentences);
   const auto& to = static_cast<const cuda::detail::DeviceSegments*>(room.get())->memory;

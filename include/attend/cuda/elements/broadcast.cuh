@@ -43,7 +43,7 @@ struct AtPlace {
 #pragma unroll
     for (int j = 0; j < n; ++j) v[j] = apply<NoMask>(f, none, x, j);
   }
-  /// True where packs may be read from places that lie whole packs apart.
+  /// True if packs may be read from places that lie whole packs apart.
   [[nodiscard]] bool packs(bool a_moves, bool b_moves) const {
     constexpr int first = inputs == 3 ? 1 : 0;
     bool good = (first == 0 || aligned(in.p[0])) && (!a_moves || aligned(in.p[first]));
@@ -106,7 +106,7 @@ void sum_where_still(const char* operation, const Strides& s, const Terms& terms
   }
 }
 
-/// True where a stands still in no dimension.
+/// True if a stands still in no dimension.
 inline bool always_moves(const Strides& s) {
   for (index_t d = 0; d < s.rank; ++d)
     if (s.a[static_cast<std::size_t>(d)] == 0) return false;

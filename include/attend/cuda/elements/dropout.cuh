@@ -27,8 +27,8 @@ DropoutFactors<Wide<T>> dropout_factors(const DropoutMask& mask) {
 
 namespace attend::kernels {
 
-/// y[i] = mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0: the CPU's mask. y may be x
-/// where nothing is added. The backward is the same function, from dy to dx.
+/// y[i] = mask * x[i], mask = `scale` if word i of the stream is at least `threshold`, otherwise 0: the CPU's mask. y may be x if
+/// nothing is added. The backward is the same function, from dy to dx.
 template <class T>
 void dropout_apply(Cuda, index_t n, const DropoutMask& mask, const T* x, Gradient<T> y) {
   cuda::elementwise("dropout", n, cuda::MaskedFunction{cuda::dropout_factors<T>(mask), cuda::Masked{}}, cuda::Inputs<T, 1>{{x}},

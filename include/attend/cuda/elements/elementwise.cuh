@@ -8,7 +8,7 @@
 #include "attend/cuda/device/launch.cuh"
 
 /// One kernel for all that goes number by number through whole arrays: y[i] = keep * y[i] + f(x[i] ...), with the factors of a
-/// dropout if there is one. A thread takes 16 bytes at a time where the addresses allow it.
+/// dropout if there is one. A thread takes 16 bytes at a time if the addresses allow it.
 namespace attend::cuda {
 
 /// The arrays that a kernel reads side by side.
@@ -82,8 +82,8 @@ struct NoMask {
   __device__ void factors(index_t, W (&)[n]) const {}
 };
 
-/// The factors of a dropout, which f takes before the inputs: `scale` where an element's random word is at least `threshold`,
-/// else 0.
+/// The factors of a dropout, which f takes before the inputs: `scale` if an element's random word is at least `threshold`,
+/// otherwise 0.
 template <class W>
 struct DropoutFactors {
   static constexpr int group = 4;  ///< elements that share a counter, of which the first has a number that is a multiple of this
@@ -104,7 +104,7 @@ struct DropoutFactors {
   }
 };
 
-/// f of the factor, where `M` has one, and of the inputs x[.][j].
+/// f of the factor, if `M` has one, and of the inputs x[.][j].
 template <class M, class F, class W, int inputs, int n>
 __device__ inline auto apply(const F& f, const W (&m)[n], const W (&x)[inputs][n], int j) {
   static_assert(inputs <= 3);

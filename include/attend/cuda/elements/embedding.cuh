@@ -58,7 +58,7 @@ struct EmbeddingRuns {
   [[nodiscard]] __device__ Wide<T>* piece(index_t at, bool begins, index_t column) const {
     return pieces + (at * 2 + (begins ? 1 : 0)) * width + column;
   }
-  /// True where the run of chunk `at`'s last row goes on into the next chunk.
+  /// True if the run of chunk `at`'s last row goes on into the next chunk.
   [[nodiscard]] __device__ bool goes_on(index_t at) const {
     const index_t end = (at + 1) * chunk;
     return end < n && keys[end] == keys[end - 1];
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(block_threads, 3) embedding_pieces_kernel(Embe
 
 namespace attend::kernels {
 
-/// Their number, as for tokens that are all good: the kernels look themselves.
+/// As if all tokens were good, their number: the kernels check the tokens themselves.
 inline index_t find_invalid_token(Cuda, const TokenList& tokens) { return tokens.count; }
 
 /// y[i] = scale * table[tokens[i]], rows of `width`. For a token outside the vocabulary the row is 0, and an IndexError is thrown
@@ -169,7 +169,7 @@ void embedding_forward(Cuda, const TokenList& tokens, index_t width, std::type_i
                cuda::Context::instance().fault());
 }
 
-/// dtable[t] = scale * the sum of dy[i] over all i with tokens[i] = t, in an order that the tokens give. Those outside the
+/// dtable[t] = scale * the sum of dy[i] over all i with tokens[i] = t, in an order that the tokens determine. Those outside the
 /// vocabulary are left out. Throws ValueError for more than 2^31 tokens.
 template <class T>
 void embedding_backward(Cuda, const TokenList& tokens, index_t width, std::type_identity_t<Wide<T>> scale, const T* dy,

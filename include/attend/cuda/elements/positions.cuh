@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(block_threads)
 /// Warps of a block.
 inline constexpr int position_teams = block_threads / warp_threads;
 
-/// dtable = the sum over the sentences of dy at each position, of which no more than `reached` elements of the table have any.
-/// Each lane takes `count` elements of the table, each warp of a block every eighth sentence.
+/// dtable = the sum over the sentences of dy at each position, which is 0 beyond the first `reached` elements of the table. Each
+/// lane takes `count` elements of the table, each warp of a block every eighth sentence.
 template <int count, class T>
 __global__ void __launch_bounds__(block_threads, 3)
     positions_backward_kernel(SegmentTables segments, index_t sentences, index_t width, index_t reached, index_t size,
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(block_threads, 3)
 
 namespace attend::kernels {
 
-/// y = x + table[position], where the rows of each sentence count from 0. x, y [rows, width]; y may be x.
+/// y = x + table[position]; positions count from 0 in each sentence. x, y [rows, width]; y may be x.
 template <class T>
 void add_positions_forward(Cuda, const Segments& segments, index_t width, const T* x, const T* table, T* y) {
   constexpr int pack = cuda::Pack<T>::count;

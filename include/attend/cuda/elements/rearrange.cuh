@@ -10,7 +10,7 @@
 
 namespace attend::cuda {
 
-/// y = x, and what y was on top if `add`, for `n` packs of which a row has `packs`; without x, 0.
+/// y = x, or y += x if `add`, for `n` packs of which a row has `packs`; without x, x counts as 0.
 template <int count, class T>
 __global__ void __launch_bounds__(block_threads)
     copy_runs_kernel(index_t n, index_t packs, kernels::Matrix<const T> x, kernels::Matrix<T> y, bool add) {
@@ -71,7 +71,7 @@ struct Same {
   }
 };
 
-/// Copies the rows of x to those of y, 16 bytes at a time where that fits; x without data stands for zeros.
+/// Copies the rows of x to those of y, 16 bytes at a time if they allow it; x without data stands for zeros.
 template <class T>
 void launch_runs(const char* operation, kernels::Matrix<const T> x, kernels::Matrix<T> y, bool add) {
   constexpr int count = Pack<T>::count;
@@ -89,7 +89,7 @@ void launch_runs(const char* operation, kernels::Matrix<const T> x, kernels::Mat
 
 namespace attend::kernels {
 
-/// y = x, and what y was on top if `add`. Neither is transposed.
+/// y = x, or y += x if `add`. Neither is transposed.
 template <class T>
 void copy_runs(Cuda, ConstMatrix<T> x, Matrix<T> y, bool add) {
   cuda::launch_runs<T>("copy_runs", x, y, add);

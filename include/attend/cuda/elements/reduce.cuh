@@ -16,7 +16,7 @@ struct Largest {
   index_t at;
 };
 
-/// True where `a` comes before `b`: it is larger, or stands first. What is not a number counts as the largest.
+/// True if `a` comes before `b`: it is larger, or is equal and stands first. A NaN counts as the largest.
 template <class T>
 __device__ inline bool before(const Largest<T>& a, const Largest<T>& b) {
   const auto u = static_cast<Wide<T>>(a.value), v = static_cast<Wide<T>>(b.value);
@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(block_threads)
 
 namespace attend::kernels {
 
-/// y [outer, inner] = the largest of x [outer, n, inner], as `size` has it, over the middle dimension, n > 0; at: the first place
-/// where it stands. What is not a number counts as the largest.
+/// y [outer, inner] = the largest of x [outer, n, inner], as `size` has it, over the middle dimension, n > 0; `at`: the first
+/// place where it stands. A NaN counts as the largest.
 template <class T>
 void max_forward(Cuda, const AroundAxis& size, const T* x, T* y, index_t* at) {
   const index_t outer = size.outer, n = size.n, inner = size.inner;

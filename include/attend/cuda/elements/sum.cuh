@@ -13,7 +13,7 @@
 /// whether packs can be read, not from the device.
 namespace attend::cuda {
 
-/// What stands at p and after it where p moves on, else p[0] over and over.
+/// What stands at p and after it if p moves on, otherwise p[0] over and over.
 template <class T>
 __device__ inline Pack<T> load_or_repeat(const T* p, bool moves) {
   if (moves) return load_pack(p);
@@ -45,7 +45,7 @@ struct ScaledTerms {
 #pragma unroll
     for (int j = 0; j < n; ++j) sums[j] += scale * static_cast<Wide<T>>(in.x.x[j]);
   }
-  /// True where packs may be read from places that lie whole packs apart.
+  /// True if packs may be read from places that lie whole packs apart.
   [[nodiscard]] bool packs(bool, bool) const { return aligned(x); }
 };
 
@@ -81,8 +81,8 @@ struct ZippedTerms {
 
 /// What is summed over what.
 struct SumOver {
-  Walk kept, summed;     ///< `kept` without the innermost dimension where it is kept; `summed` with it where it is summed
-  index_t inner = 1;     ///< size of the innermost dimension where it is kept
+  Walk kept, summed;     ///< `kept` without the innermost dimension if it is kept; `summed` with it if it is summed
+  index_t inner = 1;     ///< size of the innermost dimension if it is kept
   bool b_moves = false;  ///< along the innermost dimension
   bool again = false;    ///< the terms are parts of sums
 };
@@ -97,10 +97,10 @@ struct SumPlan : SumOver {
   index_t blocks = 0;
 };
 
-/// Blocks that a multiprocessor is to hold. Without a number the compiler saves registers where it should read ahead.
+/// Blocks that a multiprocessor is to hold. Without a number the compiler saves registers instead of reading ahead.
 inline constexpr int sum_resident = 3;
 
-/// Adds the terms first, first + step ... before `last` to sums[0], or, where packs are read, the j-th of each to sums[j].
+/// Adds the terms first, first + step ... before `last` to sums[0], or, if packs are read, the j-th of each to sums[j].
 template <bool linear, class Terms, class W, int n>
 __device__ inline void add_terms(const Terms& terms, const SumPlan& plan, const Place& base, index_t first, index_t last,
                                  index_t step, bool a_moves, W (&sums)[n]) {
@@ -123,7 +123,7 @@ __device__ inline void add_terms(const Terms& terms, const SumPlan& plan, const 
   for (; i < last; i += step) terms.add(terms.load(at(i), a_moves, plan.b_moves), sums);
 }
 
-/// *part = sum where there is a part, else y gets it.
+/// *part = sum if there is a part, otherwise y gets it.
 template <class W, class Y>
 __device__ inline void put_sum(W sum, W* part, kernels::Gradient<Y> y) {
   if (part) {
@@ -231,7 +231,7 @@ inline void cut(SumPlan& plan, index_t most, int pack) {
   if (plan.summed.count > 0) plan.parts = pieces(plan.summed.count, plan.part);
 }
 
-/// Launches the kernel of a plan; `partial` receives the sums of its parts, where it has several.
+/// Launches the kernel of a plan; `partial` receives the sums of its parts if it has several.
 template <class Terms, class Y>
 void launch_sum(const char* operation, bool columns, const Terms& terms, const SumPlan& plan, kernels::Gradient<Y> y,
                 Wide<typename Terms::Number>* partial) {
@@ -275,7 +275,7 @@ void sum_columns(const char* operation, const Terms& terms, const SumOver& over,
   sum_columns(operation, ScaledTerms<W>{partial.data(), W(1)}, {Walk{}, parts, sums, false, true}, y);
 }
 
-/// The same where the innermost dimension is the innermost of `summed`.
+/// The same if the innermost dimension is the innermost of `summed`.
 template <class Terms, class Y>
 void sum_along(const char* operation, const Terms& terms, const SumOver& over, kernels::Gradient<Y> y) {
   const Walk &kept = over.kept, &summed = over.summed;

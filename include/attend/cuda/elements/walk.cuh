@@ -35,7 +35,7 @@ struct Walk {
     }
     return p + times(i, step[0]);
   }
-  /// The same if there are no two dimensions, without a division.
+  /// The same if there is at most one dimension, without a division.
   __device__ Place at_linear(index_t i) const { return times(i, step[0]); }
 
  private:
@@ -54,7 +54,7 @@ inline Walk walk_of(const Strides& s) {
   return walk;
 }
 
-/// True where the steps of y, and those of a and b where `a` and `b` say so, are whole packs of `count` elements in the outermost
+/// True if the steps of y, and those of a and b if `a` and `b` say so, are whole packs of `count` elements in the outermost
 /// `dimensions`.
 inline bool whole_packs(const Walk& walk, int dimensions, index_t count, bool a, bool b) {
   for (int d = 0; d < dimensions; ++d) {

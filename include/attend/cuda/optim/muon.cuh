@@ -5,14 +5,14 @@
 /// What Muon does to matrices besides multiplying them.
 namespace attend::cuda {
 
-/// velocity and direction of `muon_momentum`; 0 where the update is left out.
+/// velocity and direction of `muon_momentum`; the direction is 0 if the update is left out.
 template <class T, class W>
 __global__ void muon_momentum_kernel(index_t n, W momentum, const UpdateRecord* record, const T* gradient, W* velocity,
                                      T* direction) {
   const bool taken = record->taken;
   const W scale = static_cast<W>(record->gradient_scale);
   for (index_t i = grid_thread(); i < n; i += grid_threads()) {
-    if (!taken) {  // the products that follow cannot know of it, and must not read what nobody wrote
+    if (!taken) {  // the products that follow cannot know that, and must not read what was never written
       direction[i] = static_cast<T>(W(0));
       continue;
     }
@@ -49,7 +49,7 @@ __global__ void scaled_plus_identity_kernel(index_t n, index_t size, W a, W b, c
   }
 }
 
-/// Clears what would go uphill, and adds to a count what is left.
+/// Clears what would go uphill, and counts what is left.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     keep_descending_kernel(index_t n, const T* gradient, T* direction, unsigned long long* kept) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x == 0 && count > 0) atomicAdd(kept, static_cast<unsigned long long>(count));  // in any order: whole numbers
 }
 
-/// Moves the values, and rounds them where the parameters are of a narrower type.
+/// Moves the values, and rounds them if the parameters are of a narrower type.
 template <class T, class W>
 __global__ void muon_apply_kernel(index_t n, kernels::MuonStep by, const T* direction, W* value, T* rounded) {
   if (!by.record->taken) return;
@@ -82,7 +82,7 @@ __global__ void muon_apply_kernel(index_t n, kernels::MuonStep by, const T* dire
 
 namespace attend::kernels {
 
-/// See the CPU's. Where the update is left out, the direction is 0.
+/// See the CPU's. If the update is left out, the direction is 0.
 template <class T>
 void muon_momentum(Cuda, index_t n, double momentum, const UpdateRecord* record, const T* gradient, Wide<T>* velocity,
                    T* direction) {

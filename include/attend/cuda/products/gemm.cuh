@@ -28,7 +28,7 @@ enum class Epilogue : std::uint8_t {
   bias,                ///< c + bias
   relu_bias,           ///< max(c + bias, 0); `aux`, if not null, keeps the signs
   gelu_bias,           ///< gelu_tanh(c + bias); `aux`, if not null, keeps c + bias
-  relu_gradient_bias,  ///< c where `aux` has the sign, otherwise 0; `bias` receives the column sums of that
+  relu_gradient_bias,  ///< c where `aux` marks the output as positive, otherwise 0; `bias` receives the column sums of that
   gelu_gradient_bias,  ///< c * slope(aux); `bias` receives the column sums of that
   bias_gradient,       ///< of c = a^T b: `bias` receives the column sums of a
 };
@@ -59,11 +59,11 @@ struct Product {
 inline index_t aux_stride(bool relu, index_t n) { return relu ? (n + 127) / 128 * 128 : (n + 7) / 8 * 8; }
 
 /// cuBLASLt's choice of a kernel for a shape is made once and kept as a plan, as long as the shape is among those that were used
-/// last: batches have ever new numbers of rows. The choice follows from shape, types and device alone, so it does not show
+/// last: batches keep having new numbers of rows. The choice follows from shape, types and device alone, so it does not show
 /// whether a plan was kept or is made again.
 class Products {
  public:
-  /// Plans that are kept: about those of a model's steps with a hundred sizes of batches, in few MiB of the host's memory.
+  /// Plans that are kept: about those of a model's steps with a hundred sizes of batches, in a few MiB of the host's memory.
   static constexpr std::size_t most_plans = 4096;
 
   static Products& instance() {
@@ -71,7 +71,7 @@ class Products {
     return *products;
   }
 
-  /// False, with nothing done, where cuBLASLt has no kernel for this epilogue.
+  /// False, with nothing done, if cuBLASLt has no kernel for this epilogue.
   template <class T>
   bool run(const Product& p, Wide<T> alpha, const T* a, const T* b, Wide<T> beta, T* c) {
     if ((p.bias && alignment(p.bias) < 16) || (p.aux && alignment(p.aux) < 16)) return false;  // see `barely_aligned`
@@ -91,7 +91,7 @@ class Products {
   }
   /// Products that have a plan.
   [[nodiscard]] std::size_t plans() const { return plans_.size(); }
-  /// Plans made so far, those that are gone with them.
+  /// Plans made so far, dropped ones included.
   [[nodiscard]] std::size_t plans_made() const { return plans_made_; }
 
  private:
@@ -113,8 +113,8 @@ class Products {
   static std::uint32_t alignment(const void* p) {
     return static_cast<std::uint32_t>(std::uintptr_t{1} << std::countr_zero(reinterpret_cast<std::uintptr_t>(p) | 16));
   }
-  /// An address near p that lies on a multiple of 16 and of nothing more. cuBLASLt takes the alignment of bias and aux for
-  /// granted that it finds when it chooses a kernel, but a plan is for all of them.
+  /// An address near p that is a multiple of 16 and of no higher power of two. cuBLASLt relies later on the alignment of bias and
+  /// aux that it finds when it chooses a kernel, but a plan must serve all addresses.
   static void* barely_aligned(const void* p) {
     return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(p) & ~std::uintptr_t{255}) | 16);
   }
@@ -162,7 +162,7 @@ class Products {
 
     Plan() = default;
     Plan(const Products& products, const Product& p, const Type& t, const void* a_data, const void* b_data, const void* c_data)
-        : Plan() {  // so that what was made is destroyed where the rest fails
+        : Plan() {  // so that what was made is destroyed if the rest fails
       check(cublasLtMatmulDescCreate(&operation, t.compute, t.scale), "gemm");
       // A matrix stored row by row is its transpose stored column by column.
       set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -246,7 +246,7 @@ class Products {
     explicit Entry(const Key& k, A&&... arguments) : key(k), plan(std::forward<A>(arguments)...) {}
   };
 
-  /// The plan of this product, from now on the first; the last goes where there are too many.
+  /// The plan of this product, from now on the first; the last is dropped if there are too many.
   template <class T>
   Plan& plan_for(const Product& p, const T* a, const T* b, const T* c) {
     const Key k = key<T>(p, a, b, c);
@@ -268,7 +268,7 @@ class Products {
     const auto held = Context::instance().lock();  // for its device
     check(cublasLtCreate(&handle_), "cuBLASLt");
   }
-  /// The workspace is of the process's pool, whichever pool the first product is made under.
+  /// The workspace comes from the process's pool, whichever pool is selected when the first product is made.
   static Buffer<unsigned char> make_workspace() {
     const PoolScope scope(DevicePool::instance());
     return Buffer<unsigned char>(static_cast<index_t>(workspace_bytes));
@@ -281,7 +281,7 @@ class Products {
   std::size_t plans_made_ = 0;
 };
 
-/// y[r, j] += bias[j], for what cuBLASLt does not do on the way.
+/// y[r, j] += bias[j], for products to which cuBLASLt cannot add a bias.
 template <class T>
 __global__ void add_bias_kernel(kernels::Matrix<T> y, const T* bias) {
   const index_t threads = static_cast<index_t>(gridDim.x) * blockDim.x;
@@ -302,7 +302,7 @@ void multiply(const Product& p, Wide<T> alpha, const T* a, const T* b, Wide<T> b
 
 namespace attend::kernels {
 
-/// `count` products c = alpha * a * b, and c on top if `add`; see the CPU's. Sums are taken in float for bfloat16.
+/// `count` products c = alpha * a * b, added to c if `add`; see the CPU's. Sums are taken in float for bfloat16.
 template <class T>
 void gemm_batched(Cuda, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Matrices<T> c,
                   const ProductOptions& options = {}) {

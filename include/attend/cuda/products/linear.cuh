@@ -22,13 +22,13 @@ void linear_forward(Cuda, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias
     cuda::launch("linear", cuda::add_bias_kernel<T>, cuda::blocks_for(y.rows * y.columns), cuda::block_threads, 0, y, bias);
 }
 
-/// dx = dy * weight, and dx on top if `add`.
+/// dx = dy * weight, added to dx if `add`.
 template <class T>
 void linear_backward_input(Cuda, ConstMatrix<T> dy, ConstMatrix<T> weight, Matrix<T> dx, bool add) {
   gemm(Cuda{}, dy, weight, dx, {.add = add});
 }
 
-/// dweight = dy^T * x, over all rows at once, and dweight on top if `add`.
+/// dweight = dy^T * x, over all rows at once, added to dweight if `add`.
 template <class T>
 void linear_backward_weight(Cuda, ConstMatrix<T> dy, ConstMatrix<T> x, Matrix<T> dweight, bool add) {
   gemm(Cuda{}, dy.transpose(), x, dweight, {.add = add});
@@ -66,9 +66,9 @@ index_t activation_bytes(Cuda, index_t rows, index_t out, bool gelu) {
 }
 
 /// y = activation(x * weight^T + bias), the activation ReLU or the approximate GELU; `aux`, if not null, receives what its
-/// gradient needs. False, with nothing done, if there is no such product, or where it is not to be used: see
-/// `fuses_activations`. GELU's is used for bfloat16 alone: cuBLASLt says nothing of how exact its hyperbolic tangent is, and the
-/// device's own instruction for it has 11 bits, which is more than bfloat16 stores and less than float.
+/// gradient needs. False, with nothing done, if there is no such product, or if it is not to be used: see `fuses_activations`.
+/// GELU's is used for bfloat16 alone: cuBLASLt does not document how exact its hyperbolic tangent is, and the device's own
+/// instruction for it has 11 bits, which is more than bfloat16 stores and less than float.
 template <class T>
 bool linear_activation_forward(Cuda, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias, bool gelu, Matrix<T> y, void* aux) {
   using W = Wide<T>;

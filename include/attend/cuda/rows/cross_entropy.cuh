@@ -44,7 +44,7 @@ template <class W>
 struct LogitGradient {
   bool counts;
   token_t label;
-  W log_sum, factor, even, hit;  // hit: what the label's own logit gets on top
+  W log_sum, factor, even, hit;  // hit: what is added for the label's own logit
   __device__ LogitGradient(index_t classes, const CrossEntropyOptions& options, token_t row_label, W row_log_sum, W row_factor)
       : counts(row_label != options.ignore_index && row_label >= 0 && row_label < classes),
         label(row_label),
@@ -70,8 +70,8 @@ struct LogitRows {
   T* gradient;
 };
 
-/// A block for a row: its loss, its log-sum-exp where log_sums is not null, and where `gradient` is true, in place of the logits,
-/// their gradient.
+/// A block for a row: its loss, its log-sum-exp if log_sums is not null and, if `gradient`, in place of the logits their
+/// gradient.
 template <class T, class Row, bool gradient>
 __global__ void __launch_bounds__(wide_row_threads, Row::blocks)
     cross_entropy_kernel(kernels::LabelledRows of, bool packs, const Wide<T>* scale, LogitRows<T> at, Wide<T>* losses,
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(wide_row_threads)
 
 namespace attend::kernels {
 
-/// -1 without a look: on this device `loss_scale` looks at the labels, and nobody waits for what it finds.
+/// Always -1: on this device `loss_scale` looks at the labels, and nobody waits for what it finds.
 inline index_t find_bad_label(Cuda, const LabelledRows& /*of*/) { return -1; }
 
 /// scale[0] = what the sum of the losses is multiplied by: for the mean, 1 / how many labels count (at least 1). A label that is
@@ -201,7 +201,7 @@ void sum_losses(Cuda, index_t n, const W* losses, const W* scale, W* loss) {
   cuda::launch("cross_entropy", cuda::sum_losses_kernel<W>, 1, cuda::loss_threads, 0, n, losses, scale, loss);
 }
 
-/// losses[r]: the cross-entropy of row r, 0 where its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
+/// losses[r]: the cross-entropy of row r, 0 if its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
 template <class T>
 void cross_entropy_forward(Cuda, const LabelledRows& of, const T* logits, Wide<T>* losses, Wide<T>* log_sums) {
   using namespace cuda;
@@ -241,17 +241,18 @@ void cross_entropy_in_place(Cuda, const LabelledRows& of, const Wide<T>* scale, 
   else run(cross_entropy_kernel<T, ReadRow<T, threads>, true>);
 }
 
-/// Two passes over the same rows: the losses of each with R-Drop's share, and their logits become their gradients for a dloss of
-/// 1.
+/// For two passes of the model over the same rows: the losses of each with R-Drop's share; their logits become their gradients
+/// for a dloss of 1.
 template <class T>
 void r_drop_in_place(Cuda, const LabelledRows& of, const Wide<T>* scale, const DropPass<T>& x, const DropPass<T>& y) {
   if (of.rows == 0) return;
   cuda::launch("cross_entropy", cuda::r_drop_kernel<T>, cuda::blocks_for(of.rows, 1), cuda::wide_row_threads, 0, of, scale, x, y);
 }
 
-/// Of `rows` rows, those whose logits exist at a time in `linear_cross_entropy`. Some thousand: x's gradient is a product with
-/// few columns, whose tiles would otherwise not fill a device, and the weight's gradient is read, added to and rounded after each
-/// chunk. About 512 MiB of bfloat16 at most. All chunks of about one size and of whole tiles, so that no small one comes last.
+/// How many of `rows` rows have their logits in memory at a time in `linear_cross_entropy`. Some thousands: x's gradient is a
+/// product with few columns, whose tiles would otherwise not fill a device, and the weight's gradient is read, added to and
+/// rounded after each chunk. About 512 MiB of bfloat16 at most. All chunks of about one size and of whole tiles, so that no small
+/// one comes last.
 inline index_t logits_chunk(Cuda, index_t rows, index_t classes) {
   constexpr index_t tile = 128;
   const auto whole_tiles = [](index_t n) { return (std::max<index_t>(1, n) + tile - 1) / tile * tile; };

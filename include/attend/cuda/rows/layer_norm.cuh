@@ -35,8 +35,8 @@ struct NormBackwardInput {
   NormStatistics<T> kept;
 };
 
-/// The backward of a layer norm whose gradient dx goes to `output`, those of gamma and beta where `gradients` says. `vectors` as
-/// above.
+/// The backward of a layer norm whose gradient dx goes to `output`, those of gamma and beta to where `gradients` says. `vectors`
+/// as above.
 template <class T, class Output>
 void layer_norm_rows_backward(const char* operation, const NormOfRows<T>& norm,
                               const std::type_identity_t<NormBackwardInput<T>>& input, const Output& output, bool vectors,
@@ -47,7 +47,8 @@ void layer_norm_rows_backward(const char* operation, const NormOfRows<T>& norm,
   const index_t rows = norm.rows, n = norm.layout.width;
   const bool affine = dgamma || dbeta;
   constexpr int V = Pack<T>::count, warp = warp_threads, block = block_threads, most = norm_values<T>;
-  // Two blocks for each multiprocessor, each with sums of its own: a number that the rows do not change beyond some.
+  // Two blocks for each multiprocessor, each with sums of its own: a number that no longer depends on the rows once they are
+  // many.
   const index_t most_parts = index_t{2} * Context::instance().multiprocessors();
   Buffer<Wide<T>> partial;
   const auto parts_of = [&](index_t teams) {
@@ -62,7 +63,7 @@ void layer_norm_rows_backward(const char* operation, const NormOfRows<T>& norm,
   };
   vectors = vectors && rows_of_packs(n, dy, x) && (norm.layout.scalar_affine || aligned(norm.gamma));
   if (rows == 0 || n == 0) {
-    // The sums below are then of no parts.
+    // The sums below then have no parts.
   } else if (vectors && n <= most / 4 * warp) {
     run(layer_norm_backward_kernel<T, most / 4 / V, warp, Output>, block / warp);
   } else if (vectors && n <= most / 2 * warp) {

@@ -55,7 +55,7 @@ __device__ void load_affine(const T* affine, bool scalar, int c, Wide<T> (&v)[V]
 #pragma unroll
   for (int i = 0; i < V; ++i) v[i] = all;
 }
-/// A row's mean, of which a root mean square norm knows nothing.
+/// A row's mean, which is 0 for a root mean square norm.
 template <class W>
 __device__ W norm_mean(const NormLayout& norm, W sum) {
   return norm.kind == NormKind::rms ? W(0) : sum / static_cast<W>(norm.width);
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(block_threads, 2)
         for (int i = 0; i < V; ++i) sum += x[p][i];
       }
     const W m = norm_mean(norm, team_sum<threads>(sum, room));
-    // Two passes: the sum of squares minus the squared mean loses all digits where the mean is large.
+    // Two passes: the sum of squares minus the squared mean loses all digits if the mean is large.
 #pragma unroll
     for (int p = 0; p < P; ++p)
       if ((p * threads + thread) * V < n)

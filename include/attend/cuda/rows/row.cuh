@@ -3,7 +3,7 @@
 #include "attend/cuda/elements/elementwise.cuh"
 
 /// What kernels over rows share. A row belongs to a team of threads, a warp or a block, which goes over it V numbers a thread at
-/// a time: V is 1, or as many as 16 bytes hold where every row begins on a multiple of 16 bytes.
+/// a time: V is 1, or as many as 16 bytes hold if every row begins on a multiple of 16 bytes.
 namespace attend::cuda {
 
 /// The V numbers at p as they stand in memory: V is 1 or that of a Pack.
@@ -44,7 +44,7 @@ __device__ void keep_and_store(T* p, const Wide<T> (&x)[V], Wide<T> keep) {
   }
 }
 
-/// The sum of the values of a team: of a warp where `threads` is 32, else of the block of so many threads. In every thread.
+/// The sum of the values of a team: of a warp if `threads` is 32, otherwise of the block of so many threads. In every thread.
 template <int threads, class W>
 __device__ W team_sum(W value, W* room) {
   if constexpr (threads == warp_threads) return warp_sum(value);
@@ -74,7 +74,7 @@ __device__ void team_sums(W& a, W& b, W* room) {
 inline constexpr int wide_row_threads = 512;
 
 /// How a team goes over a row of n elements that begins `begin` after a multiple of 16 bytes: V at a time in between, those
-/// before the first multiple of V and after the last one by one. Where `packs` is false, all one by one.
+/// before the first multiple of V and after the last one by one. If `packs` is false, all go one by one.
 template <int V>
 struct RowParts {
   int n, head, packs;
@@ -87,7 +87,7 @@ struct RowParts {
 };
 
 /// Calls f(c, v) for all parts of a row that this thread of the team gets: v[0] ... are the elements from column c, 1 or V of
-/// them. The row is read at each call. It may be longer than 2^31 bytes, not than 2^31 elements.
+/// them. The row is read at each call. It may have more than 2^31 bytes, but not more than 2^31 elements.
 template <class T, int threads>
 struct ReadRow {
   static constexpr int V = Pack<T>::count, blocks = 1;
@@ -120,7 +120,7 @@ struct HeldRow {
   static constexpr int V = Pack<T>::count;
   static constexpr int blocks = P <= 8 && sizeof(T) < 8 ? 2 : 1;  // that should find room on a multiprocessor
   RowParts<V> parts;
-  int edge;  // the column of the one element, of those before and after the packs, that is this thread's; else n
+  int edge;  // the column of this thread's element before or after the packs; n if it has none
   Piece<T, V> pieces[P];
   Piece<T, 1> one;
 
@@ -156,7 +156,7 @@ template <class W>
 struct LogSum {
   W top = -infinity<W>(), sum = W(0);
 
-  /// What may be subtracted from every number: the largest, or 0 where that is minus infinity.
+  /// What may be subtracted from every number: the largest, or 0 if that is minus infinity.
   [[nodiscard]] __device__ W shift() const { return top == -infinity<W>() ? W(0) : top; }
   template <int n>
   __device__ void add(const W (&x)[n]) {
@@ -179,7 +179,7 @@ struct LogSum {
   }
 };
 
-/// True where rows of `width` elements can be gone over 16 bytes at a time from these addresses.
+/// True if rows of `width` elements can be gone over 16 bytes at a time from these addresses.
 template <class T, class... P>
 bool rows_of_packs(index_t width, const T* first, const P*... others) {
   return width % Pack<T>::count == 0 && aligned(first, others...);

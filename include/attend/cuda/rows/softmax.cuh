@@ -8,8 +8,8 @@
 
 namespace attend::cuda {
 
-/// A team of `threads` for a row: y = its softmax, or where `logs` is true the logarithm of that. y may be x where the types are
-/// one: each thread writes what it alone has read.
+/// A team of `threads` for a row: y = its softmax or, if `logs`, the logarithm of that. y may be x if their types are the same:
+/// each thread writes what it alone has read.
 template <class T, class Y, int threads, bool logs>
 __global__ void softmax_kernel(index_t rows, int n, bool packs, const T* x, Y* y) {
   using W = Wide<T>;
@@ -28,7 +28,7 @@ __global__ void softmax_kernel(index_t rows, int n, bool packs, const T* x, Y* y
       constexpr int count = sizeof(v) / sizeof(W);
 #pragma unroll
       for (int i = 0; i < count; ++i) {
-        // In two steps: shift + log_sum would lose the digits of log_sum where the shift is large.
+        // In two steps: shift + log_sum would lose the digits of log_sum if the shift is large.
         if constexpr (logs) v[i] = (v[i] - shift) - log_sum;
         else v[i] = exp(v[i] - shift) * factor;
       }
@@ -67,7 +67,7 @@ __global__ void softmax_backward_kernel(index_t rows, int n, bool packs, const T
   }
 }
 
-/// Softmax or its logarithm of each row: a warp a row where rows are short, otherwise a block.
+/// Softmax or its logarithm of each row: a warp a row if rows are short, otherwise a block.
 template <bool logs, class T, class Y>
 void softmax_rows(const char* operation, index_t rows, index_t n, const T* x, Y* y) {
   if (rows == 0 || n == 0) return;
@@ -108,8 +108,8 @@ void softmax_backward(Cuda, index_t rows, index_t n, const T* dy, const T* y, Gr
   cuda::softmax_rows_backward<false>("softmax", rows, n, dy, y, dx);
 }
 
-/// y = x - max - log(sum(exp(x - max))) over rows of width n; a row of minus infinities stays so. y may be x where the types
-/// are one; logits in bfloat16 may give log-probabilities in float.
+/// y = x - max - log(sum(exp(x - max))) over rows of width n; a row of minus infinities stays so. y may be x if their types are
+/// the same; logits in bfloat16 may give log-probabilities in float.
 template <class T, class Y>
 void log_softmax_forward(Cuda, index_t rows, index_t n, const T* x, Y* y) {
   cuda::softmax_rows<true>("log_softmax", rows, n, x, y);

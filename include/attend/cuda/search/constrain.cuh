@@ -59,7 +59,8 @@ __global__ void keep_entries_kernel(index_t count, index_t width, const Entry* e
 struct KeptColumns {
   index_t row, begin, count, place;
 };
-/// A block for a row: takes its values out, clears it, and puts them back, `given` that it is one of them, or as they are.
+/// A block for a row: takes its values out, clears it, and puts them back: if `given`, as log-probabilities among themselves,
+/// otherwise as they are.
 template <class T, bool given>
 __global__ void __launch_bounds__(block_threads)
     restrict_rows_kernel(index_t count, index_t width, const KeptColumns* lists, const token_t* columns, T* waiting, T* x) {
@@ -112,8 +113,8 @@ void set_entries(Cuda, const Entries& at, index_t width, std::type_identity_t<T>
                entries.data(), value, x);
 }
 
-/// What x has at each place is multiplied by `factor` where it is below 0, and divided by it where it is above: a factor above 1
-/// lowers it either way. No place is named twice.
+/// What x has at each place is multiplied by `factor` if it is below 0, and divided by it if it is above: a factor above 1 lowers
+/// it either way. No place is named twice.
 template <class T>
 void scale_entries(Cuda, const Entries& at, index_t width, std::type_identity_t<T> factor, T* x) {
   if (at.count == 0) return;

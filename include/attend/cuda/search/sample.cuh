@@ -9,7 +9,7 @@
 
 namespace attend::cuda {
 
-/// What a token of log-probability x weighs beside the most probable one.
+/// The weight of a token of log-probability x, relative to the most probable one.
 template <class W>
 struct TokenWeight {
   W largest, sharpness;
@@ -29,7 +29,7 @@ __device__ inline double ties_to(double goal, double above, double w, double tie
   return count < 1 ? 1 : count > ties ? ties : count;
 }
 
-/// The distribution of one row: what of it is kept.
+/// What is kept of the distribution of one row.
 template <class T>
 __device__ Kept<Wide<T>> kept_tokens(const ReadRow<T, wide_row_threads>& row, const TokenWeight<Wide<T>>& weight, int n,
                                      int top_k, double top_p, SelectionRoom<Wide<T>>& room) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(wide_row_threads, 1)
       const auto hit = find_threshold(row, weight, target, true, kept.order, room);
       const auto w = static_cast<double>(weight(value_of(hit.order)));
       const double ties = hit.order == kept.order ? kept.ties : hit.ties, place = ::floor((target - hit.above) / w);
-      // A token of no weight is hit only where rounding has lost some: then the most probable one stands in.
+      // A token of no weight is hit only if rounding has lost some weight: then the most probable one stands in.
       const TieWeight<W> same{w > 0 ? hit.order : order_of(weight.largest)};
       column = find_column(from, n, same, !(w > 0) || place < 0 ? 0 : place < ties ? place : ties - 1, room);
     }

@@ -24,7 +24,7 @@ struct OrderOf<double> {
 template <class W>
 using Order = typename OrderOf<W>::type;
 
-/// The bits, with the sign turned over, for negative numbers all bits. -0 is 0.
+/// The bits, with the sign bit flipped, or all bits for negative numbers. -0 counts as 0.
 __device__ inline std::uint32_t order_of(float x) {
   const std::uint32_t bits = __float_as_uint(x + 0.0f);
   return bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
@@ -42,7 +42,7 @@ __device__ inline double value_of(std::uint64_t order) {
   return __longlong_as_double(static_cast<long long>(order ^ ((order >> 63) != 0 ? std::uint64_t{1} << 63 : ~std::uint64_t{0})));
 }
 
-/// Reports the numbers of a row that are none. The row is `number` in the report.
+/// Reports NaNs in a row, which the report calls row `number`.
 template <class T>
 __device__ void report_nan(const ReadRow<T, wide_row_threads>& row, Fault* fault, int operation, index_t number) {
   row.for_each([&](int c, const auto& v) {
@@ -96,13 +96,13 @@ struct Threshold {
   int ties;        ///< how many equal it
 };
 
-/// Puts the orders within [low, high] among the candidates. False where there are too many.
+/// Puts the orders within [low, high] among the candidates. False if there are too many.
 template <class T>
 __device__ bool gather_candidates(const ReadRow<T, wide_row_threads>& row, Order<Wide<T>> low, Order<Wide<T>> high,
                                   SelectionRoom<Wide<T>>& room) {
   if (threadIdx.x == 0) room.count = 0;
   __syncthreads();
-  bool full = false;  // each thread finds out by a number of its own for which there is no place
+  bool full = false;  // each thread finds out by having a number for which there is no place
   row.for_each([&](int, const auto& v) {
     for (const Wide<T> x : v) {
       const auto order = order_of(x);
@@ -115,12 +115,13 @@ __device__ bool gather_candidates(const ReadRow<T, wide_row_threads>& row, Order
   __syncthreads();
   return room.count <= most_candidates;
 }
-/// `find_threshold` among the candidates alone: `above` is the weight of all numbers above them. Where they stand does not show.
+/// `find_threshold` among the candidates alone: `above` is the weight of all numbers above them. The result does not depend on
+/// their order.
 template <class W, class Weight, class Reached>
 __device__ Threshold<W> threshold_among(const Weight& weight, const Reached& reached, double above, Order<W> low,
                                         SelectionRoom<W>& room) {
   const int i = static_cast<int>(threadIdx.x), n = room.count;
-  if (n == 0) return {low, above, 0};  // all threads or none: no number of the row is one
+  if (n == 0) return {low, above, 0};  // all threads or none: the row has only NaNs
   if (i < n) {
     const Order<W> own = room.candidates[i];
     int rank = 0;
@@ -145,10 +146,10 @@ __device__ Threshold<W> threshold_among(const Weight& weight, const Reached& rea
   return found;
 }
 
-/// The largest value at which the weights of a row's numbers from the largest down to it sum up to at least `goal`, or, where
-/// `beyond` is true, to more; where they never do, the smallest of order `lowest` or more. All numbers of one value weigh the
-/// same. Each pass over the row cuts what is in question to a quarter, until few numbers are left there, or one value: sums over
-/// a growing set of numbers, all added up in one order, never sink, rounded as they are.
+/// The largest value at which the weights of a row's numbers from the largest down to it sum up to at least `goal`, or, if
+/// `beyond`, to more; if they never do, the smallest of order `lowest` or more. All numbers of one value weigh the same. Each
+/// pass over the row cuts what is in question to a quarter, until few numbers are left there, or one value: sums over a growing
+/// set of numbers, all added up in one order, never sink, rounded as they are.
 template <class T, class Weight>
 __device__ Threshold<Wide<T>> find_threshold(const ReadRow<T, wide_row_threads>& row, const Weight& weight, double goal,
                                              bool beyond, Order<Wide<T>> lowest, SelectionRoom<Wide<T>>& room) {
@@ -208,8 +209,8 @@ __device__ double weight_above(const ReadRow<T, wide_row_threads>& row, const We
   return block_sum(sum, room.sums[0]);
 }
 
-/// The first column at which the running sum of weight(x), in the order of the columns, exceeds `target`; where rounding lets
-/// none do so, the last that weighs anything.
+/// The first column at which the running sum of weight(x), in the order of the columns, exceeds `target`; if rounding lets none
+/// do so, the last that has any weight.
 template <class T, class Weight>
 __device__ int find_column(const T* row, int n, const Weight& weight, double target, SelectionRoom<Wide<T>>& room) {
   using W = Wide<T>;

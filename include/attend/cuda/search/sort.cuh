@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(scan_threads) sort_scan_kernel(index_t n, Coun
   }
 }
 
-/// Writes each key and position where it belongs by the digit: behind those of smaller digits, and behind those of the same digit
-/// that stood before. first[digit, block]: where the block's keys of this digit begin.
+/// Writes each key and position where it belongs by the digit: after those of smaller digits, and after those of the same digit
+/// that stood before it. first[digit, block]: where the block's keys of this digit begin.
 template <int bits>
 __global__ void sort_scatter_kernel(index_t n, int shift, SortInput in, const std::int32_t* first, std::uint32_t* keys,
                                     std::int32_t* positions) {
@@ -116,7 +116,7 @@ struct SortedTokens {
   Buffer<std::int32_t> positions;
 };
 
-/// Sorts without waiting. Throws ValueError if 32 bits do not count the positions. n > 0.
+/// Sorts without waiting. Throws ValueError if there are too many positions for 32 bits. n > 0.
 inline SortedTokens sort_tokens(const char* operation, index_t n, index_t vocabulary, const token_t* tokens) {
   constexpr int bits = 8, bins = 1 << bits, tile = bins * sort_rounds;
   check_value(n <= INT32_MAX, operation, n, " tokens on the device, at most 2^31 - 1");

@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(wide_row_threads)
       for (int i = thread; i < size; i += wide_row_threads)
         if (i >= count) orders[i] = 0, columns[i] = Ranked<W>::none;
       __syncthreads();
-      // Batcher's bitonic sort: no two numbers have one place in the order, so where they stood before does not show.
+      // Batcher's bitonic sort: no two numbers have the same place in the order, so it does not matter where they stood before.
       for (int run = 2; run <= size; run *= 2)
         for (int step = run / 2; step > 0; step /= 2) {
           for (int pair = thread; pair < size / 2; pair += wide_row_threads) {
