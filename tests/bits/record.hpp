@@ -43,7 +43,7 @@ std::string readable(T number) {
 /// The items of one run.
 class Record {
  public:
-  /// `dump`: the file that gets the numbers, of all items or where `only` names some, of these; empty: none. Throws
+  /// `dump`: the file that gets the numbers: of all items, or if `only` names some, of those. Empty: no file. Throws
   /// std::runtime_error if it cannot be written.
   explicit Record(const std::string& dump, std::set<std::string> only = {}) : only_(std::move(only)) {
     if (dump.empty()) return;

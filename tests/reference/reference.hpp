@@ -42,7 +42,7 @@ using Where = attend::Cpu;
 #define REFERENCE_TYPES double, float
 #endif
 
-/// The folder with the cases: the environment's, otherwise the copy beside these tests.
+/// The folder with the cases: the one that ATTEND_REFERENCE_DIR names, else the copy beside these tests.
 inline std::filesystem::path folder() {
   const char* chosen = std::getenv("ATTEND_REFERENCE_DIR");
   return chosen != nullptr && *chosen != '\0' ? chosen : ATTEND_REFERENCE_DEFAULT_DIR;
