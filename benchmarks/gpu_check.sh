@@ -135,7 +135,7 @@ has() {
 }
 
 # find_cublas: cuBLASLt's header and libraries: the toolkit's, those of third_party/, or those that came with PyTorch. Sets
-# `cublas` where CMake has to be told.
+# `cublas` if CMake has to be told.
 find_cublas() {
   local toolkit folder lib
   cublas=()
@@ -231,7 +231,7 @@ prepare_torch() {
   prepare=$!
 }
 
-# Goes on where a file does not compile. What the last call left half done is done again.
+# Goes on if a file does not compile. What the last call left half done is done again.
 stage_build() {
   local go_on=(-k) native=ON architectures=${ATTEND_GPU_ARCHITECTURES:-} target status worst=0
   if [[ -n $built_before ]]; then
@@ -259,7 +259,7 @@ stage_build() {
   return $worst
 }
 
-# run_part FILE COMMAND...: the cases that the file names. Becomes FILE.passed or FILE.failed, or nothing where the time is up;
+# run_part FILE COMMAND...: the cases that the file names. Becomes FILE.passed or FILE.failed, or nothing if the time is up;
 # but a part for which half a call is not enough has failed.
 run_part() {
   local part=$1 limit status bad='SUMMARY: [1-9]|Invalid Filter|No test cases matched|No tests ran'

@@ -94,7 +94,7 @@ class Comparison:
         self.say(f"quality: {text}")
 
     def all(self, sides: Sequence[str], results: Path) -> int:
-        """Runs all sides and writes the result after each. 1 where one of them failed."""
+        """Runs all sides and writes the result after each. 1 if one of them failed."""
         jobs: list[tuple[str, Callable[[], Learnt]]] = []
         if "attend" in sides:
             for place, minutes in enumerate(self.given.attend_minutes or [self.given.minutes]):

@@ -59,7 +59,7 @@ class Record {
   /// What the names of the items to come begin with.
   void set_prefix(const std::string& prefix) { prefix_ = prefix; }
 
-  /// Throws std::logic_error for a name that has come before or has a space in it, std::runtime_error where the dump is full.
+  /// Throws std::logic_error for a name that has come before or has a space in it, std::runtime_error if the dump is full.
   template <class T>
   void add(const std::string& own_name, std::span<const T> numbers) {
     const std::string name = prefix_ + own_name;
