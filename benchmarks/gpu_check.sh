@@ -10,7 +10,7 @@
 #
 # Without a STAGE all that has not ended yet, in this order; a named one that has ended begins anew.
 #
-#   packages   looks for what the others need, and ends the call within a second where something is missing; comes with every call
+#   packages   looks for what the others need, and ends the call within a second if something is missing; part of every call
 #   build      test_cuda and attend_gpu_benchmark
 #   test       all cases of test_cuda: kernels, operations, training, the comparisons with PyTorch's values
 #   benchmark  gpu/compare_gpu.py, part by part
@@ -19,7 +19,7 @@
 # Exit status: 0 passed, 1 something failed, 75 the time was up: call again.
 #
 # The programs can be built on a machine without a GPU, by the stage `build`, and their folder build-gpu/bin carried along:
-# ATTEND_GPU_ARCHITECTURES (where there is no GPU 90) says for which. PYTHON names the Python that has PyTorch (python3).
+# ATTEND_GPU_ARCHITECTURES (90 if there is no GPU) says for which. PYTHON names the Python that has PyTorch (python3).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 order=(packages build test benchmark sanitize)
@@ -69,7 +69,7 @@ tell() { echo "$*" >>"$logs/$stage.told"; }
 limited() {
   local status limit
   limit=$(left)
-  ((limit > 0)) || return $time_up # of timeout 0 seconds would be no limit at all
+  ((limit > 0)) || return $time_up # `timeout 0` would be no limit at all
   timeout -k 5 "$limit" "$@"
   status=$?
   ((status == 124 || status == 137)) && return $time_up
@@ -135,7 +135,7 @@ has() {
 }
 
 # find_cublas: cuBLASLt's header and libraries: the toolkit's, those of third_party/, or those that came with PyTorch. Sets
-# `cublas` where CMake has to be told.
+# `cublas` if CMake has to be told.
 find_cublas() {
   local toolkit folder lib
   cublas=()
@@ -231,7 +231,7 @@ prepare_torch() {
   prepare=$!
 }
 
-# Goes on where a file does not compile. What the last call left half done is done again.
+# Goes on if a file does not compile. What the last call left half done is done again.
 stage_build() {
   local go_on=(-k) native=ON architectures=${ATTEND_GPU_ARCHITECTURES:-} target status worst=0
   if [[ -n $built_before ]]; then
@@ -259,7 +259,7 @@ stage_build() {
   return $worst
 }
 
-# run_part FILE COMMAND...: the cases that the file names. Becomes FILE.passed or FILE.failed, or nothing where the time is up;
+# run_part FILE COMMAND...: the cases that the file names. Becomes FILE.passed or FILE.failed, or nothing if the time is up;
 # but a part for which half a call is not enough has failed.
 run_part() {
   local part=$1 limit status bad='SUMMARY: [1-9]|Invalid Filter|No test cases matched|No tests ran'

@@ -43,7 +43,7 @@ inline attend::Segments sentences_of_20_to_30(attend::index_t count) {
   return attend::Segments::ragged(lengths);
 }
 
-/// What one call amounts to, for the rates that are printed; 0: not told.
+/// What one call amounts to, for the rates that are printed; 0: not reported.
 struct Work {
   double flops = 0;  ///< additions and multiplications, those of padding not counted
   double bytes = 0;  ///< read and written at least

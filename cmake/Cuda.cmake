@@ -1,4 +1,4 @@
-# The CUDA language and toolkit. Programs are built for Ampere and Hopper, and for the GPU of this machine where there is one,
+# The CUDA language and toolkit. Programs are built for Ampere and Hopper, and for the GPU of this machine if there is one,
 # unless CMAKE_CUDA_ARCHITECTURES or CUDAARCHS in the environment says otherwise.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   set(CMAKE_CUDA_ARCHITECTURES 80 90)

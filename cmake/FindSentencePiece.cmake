@@ -1,7 +1,7 @@
 # Finds SentencePiece with its training library: the CMake package that Conan and others make for it, or, as it installs none of
 # its own on most systems, the libraries and the header.
 #
-# Defines the target SentencePiece::SentencePiece and the variables SentencePiece_FOUND and SentencePiece_VERSION (empty where
+# Defines the target SentencePiece::SentencePiece and the variables SentencePiece_FOUND and SentencePiece_VERSION (empty if
 # pkg-config is not there to ask). Hints: CMAKE_PREFIX_PATH, SentencePiece_ROOT.
 include(FindPackageHandleStandardArgs)
 

@@ -4,8 +4,8 @@ option(ATTEND_TESTS_TOGETHER "Compile the files of a test program together" ON)
 mark_as_advanced(ATTEND_TESTS_TOGETHER)
 
 # attend_test_units(<variable> <name> <file>...): the sources of a program of these tests. Each file stands in a namespace of its own,
-# so that helpers of two may have the same name; the headers of all come first, outside. A file that says something in a namespace
-# of somebody else's, or defines a macro, stays a source by itself.
+# so that helpers of two files may have the same name; the headers of all come first, outside. A file that adds to somebody else's
+# namespace, or defines a macro, stays a source by itself.
 function(attend_test_units variable name)
   if(NOT ATTEND_TESTS_TOGETHER)
     set(${variable} ${ARGN} PARENT_SCOPE)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a command with the terminal as its standard input where somebody sits at one: `cmake --workflow` takes it away.
+# Runs a command with the terminal as its standard input if somebody sits at one: `cmake --workflow` takes it away.
 if [ -t 1 ] && (: </dev/tty) 2>/dev/null; then
   exec "$@" </dev/tty
 fi

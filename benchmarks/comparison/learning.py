@@ -67,7 +67,7 @@ def read_pairs(file: Path) -> tuple[list[str], list[str]]:
 
 
 def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
-    """sacreBLEU's, 13a tokens, as the case is."""
+    """sacreBLEU's, with 13a tokens, case-sensitive."""
     import sacrebleu
 
     return sacrebleu.corpus_bleu(list(translations), [list(references)], force=True).score
@@ -94,7 +94,7 @@ class Comparison:
         self.say(f"quality: {text}")
 
     def all(self, sides: Sequence[str], results: Path) -> int:
-        """Runs all sides and writes the result after each. 1 where one of them failed."""
+        """Runs all sides and writes the result after each. 1 if one of them failed."""
         jobs: list[tuple[str, Callable[[], Learnt]]] = []
         if "attend" in sides:
             for place, minutes in enumerate(self.given.attend_minutes or [self.given.minutes]):
@@ -128,7 +128,7 @@ class Comparison:
         """`translate train` with these options."""
         table = out.with_name(f"{out.name}.csv")
         command = [self.program, "train", "--pairs", self.given.train, "--validation-pairs", self.given.validation]
-        # Of an option that is given twice the last counts.
+        # If an option is given twice, the last one counts.
         command += ["--out", out, "--overwrite", "--csv", table, "--seed", self.given.seed, *shlex.split(self.given.attend), *options]
         log = out.with_name(f"{out.name}.log")
         with log.open("w") as told:
@@ -263,7 +263,7 @@ class Comparison:
         started, taken = time.time(), []
         # One thread of its library of products for each of Marian's own.
         process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(1))
-        first: float | None = None  # when the first update was told of: what comes before is reading and packing
+        first: float | None = None  # when the first update was reported: what comes before is reading and packing
         due, written = every, 0.0  # when the next checkpoint is wanted, and when Marian wrote the last that was taken
         while True:
             time.sleep(0.2)

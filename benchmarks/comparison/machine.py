@@ -49,7 +49,7 @@ def commit() -> str:
 
 
 def version(package: str) -> str:
-    """The version of a Python package; empty where it is not installed."""
+    """The version of a Python package; empty if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

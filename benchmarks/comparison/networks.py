@@ -144,7 +144,7 @@ def sinusoid(length: int, width: int, base: float) -> Tensor:
 
 
 class Layers(nn.Module):
-    """An encoder or a decoder: embedding and positions (where there is a vocabulary), layers, and a last norm where wanted."""
+    """An encoder or a decoder: embedding and positions (if there is a vocabulary), layers, and a last norm if wanted."""
 
     def __init__(self, o: Stack):
         super().__init__()
@@ -305,7 +305,7 @@ def _attention(prefix: str, attention: Attention) -> Iterator[Part]:
 
 @torch.no_grad()
 def load(module: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """attend's weights. A shared parameter stands in a file under any of its names. Throws ValueError where one is missing."""
+    """attend's weights. A shared parameter stands in a file under any of its names. Throws ValueError if one is missing."""
     found, used = set(), set()
     for part in parts(module):
         if part.name in tensors:

@@ -43,7 +43,7 @@ using Multiply = std::function<void(const Problem&, const float* a, const float*
 
 /// A library, with what it offers.
 struct Library {
-  Multiply multiply;  ///< empty where it is not there
+  Multiply multiply;  ///< empty if it is not there
   bool packs;         ///< whether it copies weights once: attend
 };
 
@@ -82,7 +82,7 @@ void eigen_product(const Problem& p, const float* a, const float* b, float* c) {
 }
 #endif
 
-/// Eigen where it was installed when this was compiled; else empty.
+/// Eigen, if it was installed when this was compiled; else empty.
 Multiply eigen() {
 #ifdef COMPARE_WITH_EIGEN
   return eigen_product;
@@ -91,7 +91,7 @@ Multiply eigen() {
 #endif
 }
 
-/// OpenBLAS where the system has it, found when the program runs; else empty.
+/// OpenBLAS, if the system has it, found when the program runs; else empty.
 Multiply openblas() {
   void* library = nullptr;
   for (const char* name : {"libopenblas.so.0", "libopenblas.so", "libopenblas.dylib"})
@@ -154,7 +154,7 @@ Json time(const Library& library, const Json& request) {
     });
   };
   const double seconds = request.at("seconds");
-  // Where another process has just had the machine, its threads may still be spinning: a while that is not counted.
+  // If another process has just had the machine, its threads may still be spinning: a while that is not counted.
   for (const Stopwatch warm; warm.real() < seconds / 2;)
     for (const auto& set : sets) call(set);
   const Stopwatch watch;

@@ -150,7 +150,7 @@ def main() -> None:
         batch = epoch.pop()
         began, compiled = time.perf_counter(), graphs()
         fallen = done
-        if given.updates:  # as attend falls where the number of updates is known: from the end of the warm-up
+        if given.updates:  # as attend's rate falls if the number of updates is known: from the end of the warm-up
             fallen = max(0.0, (updates + 1 - warmup) / (given.updates + 1 - warmup))
         step(batch, given.rate * min(1.0, (updates + 1) / max(1, warmup)) * (1 - fallen))
         if graphs() == compiled:  # else it compiled for a new shape: the step then costs PyTorch no time

@@ -82,7 +82,7 @@ class State:
 
 
 def greedy(model: Transformer, sources: list[list[int]], request: Request, scores: bool) -> list[Found]:
-    """The most probable token again and again; a sentence that has ended leaves the batch. Scores only where they are wanted."""
+    """The most probable token again and again; a sentence that has ended leaves the batch. Scores only if they are wanted."""
     state = State(model, sources)
     under_way = torch.arange(len(sources))
     said: list[list[int]] = [[] for _ in sources]

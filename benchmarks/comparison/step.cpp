@@ -26,7 +26,7 @@ struct Training {
   std::vector<Var<T>> parameters;
   std::function<void(const io::SafetensorsFile&)> load;
   std::function<void(bool)> set_training;
-  std::function<double(std::size_t, bool)> pass;  ///< forward and backward of a batch; gives the loss where asked, otherwise 0
+  std::function<double(std::size_t, bool)> pass;  ///< forward and backward of a batch; gives the loss if asked to, else 0
   std::vector<double> flops, tokens;              ///< of each batch
 };
 

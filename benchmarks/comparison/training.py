@@ -63,7 +63,7 @@ def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
 
 
 def prepare(settings: Settings, name: str, folder: Path) -> Case:
-    """Writes the weights and the batches of a network. Throws OSError where its data are missing."""
+    """Writes the weights and the batches of a network. Throws OSError if its data are missing."""
     weights, file, count = folder / f"{name}.weights", folder / f"{name}.batches", 2
     if name == "notebook0":
         data.random_pairs(file, count, (8, 256, 128), (20000, 10000))
@@ -129,7 +129,7 @@ def start(settings: Settings, sides: Sides, workers: dict[str, Worker], side: st
 def compare(settings: Settings, sides: Sides, case: Case) -> None:
     """Loss and gradients of the first batch, from the same weights, dropout off. PyTorch in double precision is the judge: attend's
     code in double precision must agree, which no wrong formula does, and attend in float32 must be as close to it as rounding
-    goes, or about as close as PyTorch's float32: units near the bend of a ReLU fall to either side. Throws WorkerError where not."""
+    goes, or about as close as PyTorch's float32: units near the bend of a ReLU fall to either side. Throws WorkerError if not."""
     found: dict[str, tuple[float, Gradients]] = {}
     for side in ("attend", "attend double", "eager", "double"):
         out = case.weights.with_suffix(f".{side.replace(' ', '_')}.gradients")
@@ -154,7 +154,7 @@ def compare(settings: Settings, sides: Sides, case: Case) -> None:
         if not losses[side] <= of_loss:
             raise WorkerError(f"the loss of {side} is {found[side][0]}, PyTorch's in double precision {loss}")
         for key, off in errors[side].items():
-            if not off <= of_gradients:  # also where it is not a number
+            if not off <= of_gradients:  # also if it is not a number
                 raise WorkerError(f"{side}: the gradient of {key} is off by {off:.1e} of its norm, expected {of_gradients:.1e}")
 
 

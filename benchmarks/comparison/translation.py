@@ -88,7 +88,7 @@ class Text:
         return [self.subwords.id_to_piece(i) for i in range(self.subwords.get_piece_size())]
 
     def bleu(self, outputs: list[list[int]]) -> float | None:
-        """sacreBLEU's figure, where it is installed."""
+        """sacreBLEU's figure, if it is installed."""
         if not machine.version("sacrebleu"):
             return None
         import sacrebleu
@@ -159,7 +159,7 @@ def request(text: Text, setting: tuple[int, int]) -> dict[str, object]:
 def check(
     settings: Settings, text: Text, sides: dict[str, Side], setting: tuple[int, int], measured: dict[str, Measured]
 ) -> None:
-    """What each side says, before any of it is timed. Throws WorkerError where float32 sides differ by more than rounding."""
+    """What each side says, before any of it is timed. Throws WorkerError if float32 sides differ by more than rounding."""
     settings.say(f"translate beam {setting[0]}, batch {setting[1]}: outputs")
     for name, side in sides.items():
         side.choose(settings, -(-len(text.sources) // setting[1]), request(text, setting))

@@ -10,7 +10,7 @@ namespace compare {
 
 class Work {
  public:
-  /// y = x W: forward, dW, and dx where somebody wants it.
+  /// y = x W: forward, dW, and dx if somebody wants it.
   void linear(double rows, double in, double out, bool input_gradient = true) {
     flops_ += 2 * rows * in * out * (input_gradient ? 3 : 2);
   }

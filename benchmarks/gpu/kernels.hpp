@@ -22,7 +22,7 @@ struct Sizes {
 inline constexpr Sizes large{25000, 512, 2048, 32000, 4096, index_t{60} << 20, std::size_t{256} << 20};
 inline constexpr Sizes small{50, 32, 64, 96, 8, 1024, 0};
 
-/// What a call reads and writes at least, each array once, and what it multiplies and adds; the latter 0 where that is little.
+/// What a call reads and writes at least, each array once, and what it multiplies and adds; the latter 0 if that is little.
 struct Amount {
   double bytes = 0, flops = 0;
 };

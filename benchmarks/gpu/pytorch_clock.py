@@ -1,4 +1,4 @@
-"""Time and memory on the GPU as PyTorch has them. Where there is no GPU everything runs on the processor, to be tried out."""
+"""Time and memory on the GPU as PyTorch has them. If there is no GPU, everything runs on the processor, to be tried out."""
 
 import itertools
 import statistics

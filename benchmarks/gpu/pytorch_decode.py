@@ -1,5 +1,5 @@
 """Greedy and beam search in PyTorch for a GPU: arrays that keep their places, so that a step can be a CUDA graph. All
-translations get one length, as with weights that have learnt nothing they must."""
+translations get one length, as they must with weights that have learnt nothing."""
 
 import math
 from collections.abc import Callable

@@ -44,7 +44,7 @@ def words(length: int, vocabulary: int, random: torch.Generator) -> Tensor:
 
 
 def padded(pairs: Pairs, model: networks.Transformer, random: torch.Generator) -> Batch:
-    """Random tokens of these lengths in the host's memory, [sentences, longest], and where need be the mask that leaves padding
+    """Random tokens of these lengths in the host's memory, [sentences, longest], and if need be the mask that leaves padding
     out, [sentences, 1, 1, longest]."""
     vocabularies = (model.encoder.options.vocabulary, model.decoder.options.vocabulary)
     sources, targets, labels = [], [], []
@@ -105,7 +105,7 @@ class Training:
         self.adam.step()
 
     def passes(self, mode: str) -> Call:
-        """A step with each batch. Throws what PyTorch throws where it cannot do it in that mode."""
+        """A step with each batch. Throws what PyTorch throws if it cannot do it in that mode."""
         forward = self.forward
         if "compile" in mode:
             shapes = {tuple(b[name].shape for name in sorted(b)) for b in self.batches}
@@ -127,7 +127,7 @@ class Training:
 
 
 def serve_modes(ready: Answer, modes: list[str], make: Callable[[str], Call], measure: Callable[[Call], Answer]) -> None:
-    """Warms what can be made, says which modes that are, and then measures whichever is asked for. Memory is told where no
+    """Warms what can be made, says which modes that are, and then measures whichever is asked for. Memory is reported if no
     captured graph holds some."""
     calls: dict[str, Call] = {}
     notes: list[str] = []

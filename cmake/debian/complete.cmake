@@ -4,7 +4,7 @@ if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
 
-string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # that of SOURCE_DATE_EPOCH where it is set
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # that of SOURCE_DATE_EPOCH if it is set
 file(READ "${CPACK_RESOURCE_FILE_LICENSE}" license)
 if(NOT license MATCHES "^[^\n]+\n\nCopyright \\(c\\) ([^\n]+)\n\n(.*)$")
   message(FATAL_ERROR "attend: ${CPACK_RESOURCE_FILE_LICENSE} is not the MIT license")

@@ -43,7 +43,7 @@ std::string readable(T number) {
 /// The items of one run.
 class Record {
  public:
-  /// `dump`: the file that gets the numbers, of all items or where `only` names some, of these; empty: none. Throws
+  /// `dump`: the file that gets the numbers: of all items, or if `only` names some, of those. Empty: no file. Throws
   /// std::runtime_error if it cannot be written.
   explicit Record(const std::string& dump, std::set<std::string> only = {}) : only_(std::move(only)) {
     if (dump.empty()) return;
@@ -59,7 +59,7 @@ class Record {
   /// What the names of the items to come begin with.
   void set_prefix(const std::string& prefix) { prefix_ = prefix; }
 
-  /// Throws std::logic_error for a name that has come before or has a space in it, std::runtime_error where the dump is full.
+  /// Throws std::logic_error for a name that has come before or has a space in it, std::runtime_error if the dump is full.
   template <class T>
   void add(const std::string& own_name, std::span<const T> numbers) {
     const std::string name = prefix_ + own_name;

@@ -64,7 +64,7 @@ inline Sources end_to_end(const std::vector<std::vector<token_t>>& sentences) {
   return {tensor_of(all).to<D>(), Segments::ragged(lengths)};
 }
 
-/// Lists of hypotheses as three items: the tokens, each with its end; the scores; the log-probabilities. One more where
+/// Lists of hypotheses as three items: the tokens, each with its end; the scores; the log-probabilities. One more if
 /// distributions were asked for.
 template <class Lists>
 void hypotheses(Record& record, const std::string& name, const Lists& lists) {

@@ -40,7 +40,7 @@ double worst(bool ta, bool tb, index_t m, index_t n, index_t k, const std::vecto
         sum += static_cast<double>(a[static_cast<std::size_t>(ta ? l * m + i : i * k + l)]) *
                static_cast<double>(b[static_cast<std::size_t>(tb ? j * k + l : l * n + j)]);
       const double off = std::abs(static_cast<double>(c[static_cast<std::size_t>(i * n + j)]) - sum);
-      if (!(off <= found)) found = off;  // also where it is not a number
+      if (!(off <= found)) found = off;  // also if it is not a number
     }
   return found;
 }

@@ -14,7 +14,7 @@
 /// What the tests of the CUDA back end share. They run on a GPU if there is one, and on any machine by an emulator.
 namespace device {
 
-/// True where there is a device to test on; says why not otherwise. A test begins with `if (!device::present()) return;`.
+/// True if there is a device to test on; says why not otherwise. A test begins with `if (!device::present()) return;`.
 inline bool present() {
   const std::string why = attend::cuda::unavailable();
   if (!why.empty()) WARN("skipped: " << why);
@@ -44,7 +44,7 @@ inline constexpr double tolerance = std::is_same_v<T, attend::bfloat16> ? 2e-2
                                     : std::is_same_v<T, float>          ? 2e-5
                                                                         : 1e-12;
 
-/// Why `got` is not `expected`; empty where it is. `size`: of the numbers that these are differences of, if that is more than
+/// Why `got` is not `expected`; empty if it is. `size`: of the numbers that these are differences of, if that is more than
 /// their own.
 template <class T, class E>
 std::string difference(const attend::Tensor<T, attend::Cuda>& got, const attend::Tensor<E>& expected,

@@ -85,7 +85,7 @@ TEMPLATE_TEST_CASE("cuda: embedding_backward adds up the rows of each token", "[
         const Tensor<double> expected(gradient.shape());
         for (index_t i = 0; i < gradient.size(); ++i)
           expected.data()[i] = gradient.data()[i] + keep * static_cast<double>(start.data()[i]);
-        // Not where dy is unaligned too, once more.
+        // At one width the table is aligned if and only if dy is not.
         const index_t there = size.width == 8 ? 1 - offset : offset;
         const auto dtable = device::before<T>(start, keep, there), again = device::before<T>(start, keep, there);
         const auto run = [&](const Tensor<T, Cuda>& to) {

@@ -74,7 +74,7 @@ struct Product {
     for (std::size_t p = 0; p < k; ++p) total += in_a(batch, i, p) * in_b(batch, p, j);
     return total;
   }
-  /// d = alpha op(a) op(b) + beta d, on the device, in whose memory it begins as 0xff where beta is 0.
+  /// d = alpha op(a) op(b) + beta d, on the device, in whose memory it begins as 0xff if beta is 0.
   std::vector<double> run(double alpha, double beta) {
     const OnDevice<In> da(a), db(b);
     const OnDevice<Out> dd(d.size());

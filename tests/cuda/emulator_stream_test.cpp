@@ -30,7 +30,7 @@ cudaError_t taken(cudaError_t error) {
   return error;
 }
 
-/// The signal that a process dies of which does this; 0 where it lives.
+/// The signal that a process which does this dies of; 0 if it lives.
 template <class F>
 int signal_of(F&& act) {
   const pid_t child = ::fork();

@@ -120,7 +120,8 @@ TEMPLATE_TEST_CASE("cuda: one plan serves a bias at any multiple of 16 bytes", "
   }
 }
 
-// Of other names than the tests that compute-sanitizer runs, for which this and the next but one are long.
+// benchmarks/gpu_check.sh runs tests under compute-sanitizer whose names begin with "cuda: ". This one and the next but one would
+// take long there.
 TEST_CASE("as many plans of products are kept as there is room for, those that were used last") {
   if (!device::present()) return;
   auto& products = cuda::Products::instance();

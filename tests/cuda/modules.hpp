@@ -135,7 +135,7 @@ inline double norm(const attend::Tensor<double>& x) {
   return std::sqrt(sum);
 }
 
-/// Why `got` is not `expected`; empty where it is. The norm of the error is held to that of the tensor, `floor` at the least, and
+/// Why `got` is not `expected`; empty if it is. The norm of the error is held to that of the tensor, `floor` at the least, and
 /// in float each element's to the largest element besides.
 inline std::string difference(const attend::Tensor<double>& got, const attend::Tensor<double>& expected, double allowed,
                               bool each, double floor = 1e-2) {

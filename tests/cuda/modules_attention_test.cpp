@@ -35,7 +35,7 @@ auto attention(const Options& o) {
   return [=]<class T, class D>() { return nn::MultiHeadAttention<T, D>(o); };
 }
 
-/// Self-attention of the first input; where there is a second, it is added to the scores. The second pass asks for the weights.
+/// Self-attention of the first input; if there is a second, it is added to the scores. The second pass asks for the weights.
 auto self(const Segments& segments, bool causal) {
   return [=]<class Given>(const auto& m, Given& given) {
     typename Given::Weights weights;
@@ -47,7 +47,7 @@ auto self(const Segments& segments, bool causal) {
     return y;
   };
 }
-/// Attention of the first input to the second; where there is a third, it is added to the scores.
+/// Attention of the first input to the second; if there is a third, it is added to the scores.
 auto cross(const Segments& queries, const Segments& sentences, bool causal = false) {
   return [=]<class Given>(const auto& m, Given& given) {
     typename Given::Weights weights;

@@ -7,7 +7,7 @@ using namespace attend;
 
 namespace {
 
-/// Few distinct values where `levels` is small, so that equal ones are common.
+/// Few distinct values if `levels` is small, so that equal ones are common.
 template <class T>
 Tensor<Wide<T>> some_rows(index_t rows, index_t width, std::uint64_t seed, double levels) {
   const Tensor<Wide<T>> x({rows, width});
@@ -17,7 +17,7 @@ Tensor<Wide<T>> some_rows(index_t rows, index_t width, std::uint64_t seed, doubl
   return x;
 }
 
-/// Why the device's top_k of x is not the processor's; empty where it is.
+/// Why the device's top_k of x is not the processor's; empty if it is.
 template <class T>
 std::string differs(const Tensor<Wide<T>>& x, index_t k, index_t offset) {
   const index_t rows = x.dim(0), width = x.dim(1);

@@ -50,7 +50,7 @@ class Attending : public scripted::Model<double> {
   }
 };
 
-/// GNMT's penalty of a hypothesis that `looks` as often as it has tokens, the end token among them where it is finished.
+/// GNMT's penalty of a hypothesis that `looks` as often as it has tokens, the end token among them if it is finished.
 double penalty(double beta, index_t sentence, const Tokens& tokens, bool finished) {
   std::vector<double> covered(static_cast<std::size_t>(sentence) + 2, 0);
   for (std::size_t i = 0; i < tokens.size() + finished; ++i) {
@@ -133,7 +133,7 @@ TEST_CASE("a narrow beam's scores have the penalty of the tokens that they belon
   for (const auto stop : {Stop::exact, Stop::present_length, Stop::first})
     for (const bool keep_unfinished : {false, true})
       for (const token_t eos : {2, 6}) {
-        // Where the end token may not come, what comes back is unfinished.
+        // If the end token may not come, what comes back is unfinished.
         const BeamOptions o{.eos = eos,
                             .max_length = 6,
                             .suppressed = eos == 6 ? Tokens{6} : Tokens{},

@@ -63,7 +63,7 @@ std::vector<Hypothesis> plain_groups(const scripted::Script& script, index_t sen
         }
       }
       for (const Live& live : group) chosen.push_back(live.tokens.back());
-      // A group ends for itself, where nothing better can come.
+      // A group ends by itself, once nothing better can come.
       sort_by_score(ended);
       if (ended.size() > wanted) ended.resize(wanted);
       if (group.empty() || ended.size() < wanted) continue;

@@ -181,7 +181,7 @@ inline std::string options_page(const std::filesystem::path& root) {
 }
 
 /// A function for each table of docs/options.md that names all fields of the struct in the page's order, and takes the struct
-/// apart into as many: it compiles where the order and the number are right.
+/// apart into as many: it compiles if the order and the number are right.
 inline std::string options_program(const std::filesystem::path& root) {
   std::string program;
   std::string name;

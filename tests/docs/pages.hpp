@@ -59,7 +59,7 @@ struct Run {
   std::string where, expected;
 };
 
-/// One program of all blocks of all pages, and of the tables of docs/options.md; which block it is to run it is told by a number.
+/// One program of all blocks of all pages, and of the tables of docs/options.md; a number tells it which block to run.
 inline std::vector<Run> make_program(const std::filesystem::path& root, std::string& program) {
   std::set<std::string> includes{"#include <attend/attend.hpp>", "#include <cstdio>", "#include <cstdlib>",
                                  "#include <iostream>"};

@@ -17,7 +17,7 @@ text::Corpus corpus(const std::vector<demo::Pair>& pairs) {
   return list;
 }
 
-/// What a model reaches that knows how frequent each target token is, and nothing else: nats a token.
+/// What a model reaches that knows nothing but how frequent each target token is: nats a token.
 double unigram_entropy(const text::Corpus& pairs, const text::SentencePiece& tokenizer) {
   std::map<token_t, double> counts;
   double all = 0;

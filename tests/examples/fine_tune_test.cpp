@@ -1,4 +1,4 @@
-// The program on a model that is there: training on from it, with parts of it frozen, and the mean of checkpoints.
+// The program on an existing model: training on from it, with parts of it frozen, and the mean of checkpoints.
 
 #include <algorithm>
 #include <csignal>

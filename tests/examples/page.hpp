@@ -24,7 +24,7 @@ inline std::string between(const std::string& text, const std::string& before, c
   return text.substr(begin + before.size(), text.find(after, begin + before.size()) - begin - before.size());
 }
 
-/// The first tag that closes what is not open, or is left open; empty where all match. A script's text is no markup.
+/// The first tag that closes what is not open, or is left open; empty if all match. A script's text is no markup.
 inline std::string unbalanced(std::string page) {
   static const std::set<std::string> single = {"meta", "!DOCTYPE", "input"};
   const std::size_t script = page.find("<script>");

@@ -69,7 +69,7 @@ class Program {
     while (more()) continue;
     return std::exchange(read_, {});
   }
-  /// Waits until standard error has that text; false where the program ends before.
+  /// Waits until standard error has that text; false if the program ends first.
   bool says(std::string_view text) {
     while (errors().find(text) == std::string::npos) {
       if (!runs()) return errors().find(text) != std::string::npos;

@@ -278,7 +278,7 @@ TEST_CASE("translate run: from file to file, which appears as a whole, and on fr
   CHECK(resumed.code == 1);
   CHECK(bytes(files().string(), "out.txt") == marked + plain.output.substr(done.size()));  // what was there was not made anew
 
-  // What stays behind where a run ends just before its note would go.
+  // What a run leaves behind that ends just before it would take its note away.
   attend::io::write_file_atomically(output + ".part.json", "{}");
   CHECK(with({"--resume"}).code == 0);
   remove();
@@ -319,7 +319,7 @@ TEST_CASE("translate run: n-best lists and sampling", "[translate]") {
     words.emplace_back(buffer);
     return run(words, "I see tea.\nI see tea.\nI see tea.\n").output;
   };
-  CHECK(with("1") == with("512"));  // what is drawn goes by the line's number
+  CHECK(with("1") == with("512"));  // what is drawn depends on the line's number
   CHECK(std::count(lists.output.begin(), lists.output.end(), '\n') == 4);
 }
 

@@ -46,7 +46,7 @@ def digest(path: Path) -> str:
 
 
 class Work:
-    """A folder of its own for all that a script writes, and the program at work in it. Where a fault is found, the folder stays."""
+    """A folder of its own for all that a script writes, and the program at work in it. If a fault is found, the folder stays."""
 
     def __init__(self, given: argparse.Namespace):
         self.program, self.steps = given.program, given.steps
@@ -83,7 +83,7 @@ class Work:
                 "--checkpoint-every", 2, "--keep-checkpoints", 3, "--learning-rate", 0.003, "--warmup", 10]
 
     def going_on(self, out: Path) -> list:
-        """The command line that goes on with the run in that folder, or begins anew where it left no checkpoint."""
+        """The command line that goes on with the run in that folder, or begins anew if it left no checkpoint."""
         if has_state(out):
             return ["train", "--resume", "--out", out]
         return [*self.training(out), "--overwrite"]

@@ -20,7 +20,7 @@ namespace fuzz {
 
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// Takes numbers off the front of an input; 0 where it has ended.
+/// Takes numbers off the front of an input; 0 if it has ended.
 class Input {
  public:
   explicit Input(Bytes bytes) : rest_(bytes) {}
@@ -56,7 +56,7 @@ inline void check_message(std::string_view message) {
   expect(std::none_of(message.begin(), message.end(), is_control), "a message has no control characters");
 }
 
-/// Whether `read` went well; false where it threw one of the exceptions that it documents. Others go on to whoever runs the
+/// Whether `read` went well; false if it threw one of the exceptions that it documents. Others go on to whoever runs the
 /// target, and so does MemoryError: nothing that is read here needs more memory than there is.
 template <class... Documented, class F>
 bool answers(F&& read) {

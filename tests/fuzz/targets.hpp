@@ -8,7 +8,7 @@
 /// The fuzz targets: what a fuzzer calls with bytes of its own making, and tests with those of the corpus. README.md says what
 /// each one does with them.
 ///
-/// A target returns where the reader took the bytes, or refused them by an exception that it documents. All else is a fault:
+/// A target returns if the reader took the bytes, or refused them by an exception that it documents. All else is a fault:
 /// another exception (std::bad_alloc from a size that nobody checked among them), a broken promise (std::logic_error), a
 /// sanitizer's report, a crash, a hang.
 
@@ -61,7 +61,7 @@ struct Target {
   std::vector<std::string> (*seeds)();
 };
 
-/// All of them; those of the program where it is there.
+/// All of them; those of the program if it is there.
 inline std::vector<Target> targets() {
 #define ATTEND_FUZZ_ROW(name) {#name, &name, &name##_seeds},
   return {

@@ -237,7 +237,7 @@ void layer_norms(Input& in) {
     }
     const double s = sample ? 1 / (std::sqrt(squares / static_cast<double>(n - 1)) + norm.eps)
                             : 1 / std::sqrt(squares / static_cast<double>(n) + norm.eps);
-    // What rounding the mean costs is the more the smaller the deviation; of rows that hardly vary nothing is promised.
+    // The smaller the deviation, the more the rounding of the mean costs; nothing is promised of rows that hardly vary.
     if (s * largest > 1e3) continue;
     for (index_t i = 0; i < n; ++i) {
       const index_t j = scalar ? 0 : i;

@@ -55,7 +55,7 @@ std::vector<std::string> words_of(Bytes bytes) {
 /// Thrown where a command would begin.
 struct Parsed {};
 
-/// Parses; false where the command line is refused, or asks for help.
+/// Parses; false if the command line is refused, or asks for help.
 bool parses(CLI::App& app, Bytes bytes) {
   try {
     app.parse(words_of(bytes));

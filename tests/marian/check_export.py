@@ -2,7 +2,7 @@
 """Holds what `save_marian` writes to the programs that are to open it.
 
 Exports a model, translates sentences here, in transformers (MarianMTModel, MarianTokenizer) and in CTranslate2 (converted by its
-TransformersConverter), greedily and with a beam in two ways, and counts the lines that differ. Ends with 1 where transformers gives a line
+TransformersConverter), greedily and with a beam in two ways, and counts the lines that differ. Ends with 1 if transformers gives a line
 other than this library.
 
 usage: check_export.py PROGRAM [--model FOLDER] [--source FILE] [--lines N] [--beam N] [--show N]

@@ -62,7 +62,7 @@ def train_pieces(lines, size, **options):
 
 
 def write_vocabulary(path, pieces, extra, pad_first):
-    """`</s>` 0, `<unk>` 1, the pieces, what else there is, and `<pad>` last, as folders from the Marian toolkit have them. Where
+    """`</s>` 0, `<unk>` 1, the pieces, what else there is, and `<pad>` last, as folders from the Marian toolkit have them. If
     there are two vocabularies, one number has to be the padding of both."""
     words = ["</s>", "<unk>"] + (["<pad>"] if pad_first else [])
     for text in pieces + extra + ["<pad>"]:

@@ -74,7 +74,7 @@ TEST_CASE("marian: greedy and beam search give the tokens and scores of transfor
       REQUIRE(static_cast<index_t>(list.size()) == o.n_best);
       for (const auto& h : list) {
         auto tokens = h.tokens;
-        // Where the end is not forced, greedy search still looks whether it would come after the last token that may.
+        // If the end is not forced, greedy search still looks whether it would come after the last token that may.
         if (h.finished && (o.force_end || o.beam > 1 || static_cast<index_t>(tokens.size()) < o.max_length))
           tokens.push_back(m.tokenizer.eos());
         if (!scores.empty()) CHECK(h.score == Approx(scores[at]).epsilon(1e-4));

@@ -39,7 +39,7 @@ Top<T> by_sorting(const std::vector<T>& x, index_t rows, index_t width, index_t 
   return top;
 }
 
-// Few distinct values where `levels` is small, so that equal ones are common.
+// Few distinct values if `levels` is small, so that equal ones are common.
 template <class T>
 std::vector<T> random_rows(index_t count, std::uint64_t seed, index_t levels) {
   const Generator::Stream stream{seed, 0};

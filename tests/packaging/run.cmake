@@ -1,6 +1,6 @@
 # For the scripts beside it.
 
-# run(<what> <command>...): runs it in WORK; where it fails, the test ends with what it printed. Sets `output`.
+# run(<what> <command>...): runs it in WORK; if it fails, the test ends with what it printed. Sets `output`.
 function(run what)
   execute_process(
     COMMAND ${ARGN}

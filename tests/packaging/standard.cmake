@@ -1,4 +1,5 @@
-# What a compiler says that is not set to C++20: of an entrance one error, of another header that error first.
+# What a compiler says that is not set to C++20: one error, if a program includes one of the headers right in attend/; that error
+# before any others, if it includes another header.
 # ATTEND_TREE, WORK, COMPILER as in consume.cmake.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")

@@ -36,7 +36,7 @@ Tensor<T> as_heads(const Tensor<T>& x, index_t heads) {
   return swap_middle(x.reshape({x.dim(0), x.dim(1), heads, x.dim(2) / heads}));
 }
 
-/// The mask of a case as segments; all keys where it has none.
+/// The mask of a case as segments; all keys if it has none.
 Segments keys_of(const Case& c, index_t batch, index_t length) {
   return nn::dense_segments(batch, length, c.has("input.key_mask") ? c.mask("key_mask") : Tensor<std::uint8_t>());
 }

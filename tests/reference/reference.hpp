@@ -42,7 +42,7 @@ using Where = attend::Cpu;
 #define REFERENCE_TYPES double, float
 #endif
 
-/// The folder with the cases: the environment's, otherwise the copy beside these tests.
+/// The folder with the cases: the one that ATTEND_REFERENCE_DIR names, else the copy beside these tests.
 inline std::filesystem::path folder() {
   const char* chosen = std::getenv("ATTEND_REFERENCE_DIR");
   return chosen != nullptr && *chosen != '\0' ? chosen : ATTEND_REFERENCE_DEFAULT_DIR;
@@ -75,7 +75,7 @@ std::string difference_of_norms(const attend::Tensor<T>& got, const attend::Tens
   return "the error's norm is " + std::to_string(ratio) + " of that of " + expected.shape().text();
 }
 
-/// Why `got` is not `expected`; empty where it is. An error is relative to the largest element of the tensor: a sum whose terms
+/// Why `got` is not `expected`; empty if it is. An error is relative to the largest element of the tensor: a sum whose terms
 /// cancel is no more exact than its terms. In double, where there is room, an element above 1 has no larger scale than itself.
 /// A tensor that is zero but for rounding (what shifts all scores alike has no gradient) is held to absolute errors.
 template <attend::Scalar T, attend::Device D>

@@ -13,7 +13,7 @@ inline std::filesystem::path shared_data(const std::string& name) {
   return std::filesystem::path(folder == nullptr ? "../shared/data" : folder) / name;
 }
 
-/// Leaves the test, with a message, where the file is absent.
+/// Leaves the test, with a message, if the file is absent.
 #define ATTEND_SKIP_WITHOUT(path)                     \
   if (!std::filesystem::exists(path)) {               \
     WARN("skipped: there is no " << (path).string()); \

@@ -101,7 +101,7 @@ inline Event event(const std::string& bytes) {
   return e;
 }
 
-/// All events of a file. Throws where a length or a checksum is wrong.
+/// All events of a file. Throws if a length or a checksum is wrong.
 inline std::vector<Event> read(const std::filesystem::path& path) {
   std::string in = attend::io::read_file(path);
   std::vector<Event> list;

@@ -162,7 +162,7 @@ TEST_CASE("kept checkpoints: the last of them stay, and their mean is a model", 
   CHECK(kept_checkpoints(folder.path()) == std::vector<std::filesystem::path>{folder.path() / "step-5"});
   CHECK(kept_checkpoints(folder.path() / "nowhere").empty());
 
-  // Where a crash left nothing but a checkpoint that was kept, that is another run too, whose checkpoints would pass for the new.
+  // If a crash left nothing but a checkpoint that was kept, that is another run too, whose checkpoints would pass for the new.
   for (const char* name : {"best", "last"}) std::filesystem::remove_all(folder.path() / name);
   options.overwrite = false;
   CHECK_THROWS_WITH(fit(model, toy::corpus(60), toy::Letters(), options), Contains("holds another run"));

@@ -308,7 +308,7 @@ TEST_CASE("fit: a fall with an open end ends with the training", "[train]") {
   options.on_step = [&](const CurvePoint& point) { rate = point.learning_rate; };
   const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
   CHECK(rate == Approx(0.01 / static_cast<double>(report.steps + 1)));
-  // By the clock where that ends it: what has passed of the time is what has gone of the rate.
+  // By the clock if the clock ends it: what has passed of the time is what has gone of the rate.
   options.epochs = 0;
   options.max_seconds = 1;
   double before = 1;
@@ -426,7 +426,7 @@ TEST_CASE("fit: what is automatic follows from the pairs and the width", "[train
     CHECK(o.max_steps == 0);
     CHECK(run_schedule(o, 777).at(778) == Approx(0).margin(1e-12));
   }
-  // Muon where a batch has eight tokens for each channel, at rates that fall with the square root of the width; else Adam.
+  // Muon if a batch has eight tokens for each channel, at rates that fall with the square root of the width; else Adam.
   const auto optimizer = [](index_t pairs, index_t width) { return *completed({}, {.pairs = pairs, .width = width}).optimizer; };
   const auto rate = [&](index_t pairs, index_t width) {
     return std::visit([](const auto& chosen) { return chosen.learning_rate; }, optimizer(pairs, width));

@@ -18,7 +18,7 @@ namespace attend::test {
 
 class ThreadRanks {
  public:
-  /// Runs `work` as each of so many ranks, and gives the exceptions that ended them, null where none did.
+  /// Runs `work` as each of so many ranks, and gives the exceptions that ended them, null if none did.
   template <class F>
   static std::vector<std::exception_ptr> run(index_t size, F&& work) {
     const auto post = std::make_shared<Post>();

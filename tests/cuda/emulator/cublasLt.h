@@ -203,7 +203,7 @@ inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPrefere
   return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/// One algorithm. It takes a KiB of workspace where the preference allows as much, so that a workspace that is used twice at a
+/// One algorithm. It takes a KiB of workspace if the preference allows as much, so that a workspace that is used twice at a
 /// time shows.
 inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                                                      cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,

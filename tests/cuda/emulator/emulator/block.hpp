@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A block of threads, run by one system thread. Each thread runs until it has to wait for others; a warp runs as far as it can
-/// before the next one begins, so that between two barriers warps are as far apart as they can ever be. Where all orders that
+/// before the next one begins, so that between two barriers warps are as far apart as they can ever be. If all orders that
 /// `set_order` knows give the same bits, no two threads touch the same memory between barriers in a way that matters: each pair
 /// of threads runs in both orders between forward and reverse.
 
@@ -82,7 +82,7 @@ class Block {
   /// Waits for all threads of the block. Returns how many of them gave a predicate that is not 0.
   int barrier(Meeting meeting, int predicate);
 
-  /// Waits for all lanes of `mask`. Then `out` has the value that `in` points to in lane `source`, or where `source` is
+  /// Waits for all lanes of `mask`. Then `out` has the value that `in` points to in lane `source`, or if `source` is
   /// negative the values of all 32 lanes, with zeros for lanes outside `mask`.
   void exchange(Meeting meeting, unsigned mask, const void* in, void* out, std::size_t bytes, int source);
 

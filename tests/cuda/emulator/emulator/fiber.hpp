@@ -126,7 +126,7 @@ class Fiber {
 #endif
   }
 
-  /// Back to who entered it; returns at the next `enter`. To be called from inside it.
+  /// Back to whoever entered it; returns at the next `enter`. To be called from inside it.
   void leave() {
 #if defined(EMULATOR_ADDRESS_SANITIZER)
     void* fake = nullptr;

@@ -94,7 +94,7 @@ inline cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* ke
   return cudaSuccess;
 }
 
-/// Where a parameter is a pointer it must lead to what the device can reach, or to the end of it. Within structs nobody looks.
+/// If a parameter is a pointer, it must lead to what the device can reach, or to the end of it. Within structs nobody looks.
 template <class T>
 void check_pointer([[maybe_unused]] const T& parameter, [[maybe_unused]] std::size_t number) {
   if constexpr (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>) {
