@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "attend/core/tensor.hpp"
+#include "attend/core/functor.hpp"
 #include "attend/core/types.hpp"
 
 /// The words in which kernels are told what lies where.
@@ -81,7 +82,7 @@ struct Gradient {
 
   explicit operator bool() const { return data != nullptr; }
   /// What lies i elements after its beginning.
-  [[nodiscard]] Gradient from(index_t i) const { return {data + i, add}; }
+  [[nodiscard]] ATTEND_FUNCTOR Gradient from(index_t i) const { return {data + i, add}; }
 };
 template <class T, class... Rest>
 Gradient(T*, Rest...) -> Gradient<T>;

@@ -371,6 +371,7 @@ class Trainer {
   const FitOptions o_;
   Batches batches_;
   Batches::Epoch epoch_;
+  TrainingState state_;
   const RunExtent extent_{o_, epoch_, state_};
   std::optional<Validation> validation_;
   optim::AnyOptimizer<T, D> optimizer_;
@@ -382,7 +383,6 @@ class Trainer {
   MemoryOfRanks<T, D> memory_{ranks_, sharded(), optimizer_, average_};
   PendingUpdates<T, D> updates_;
 
-  TrainingState state_;
   std::vector<std::string> suspicions_;                 // of the corpus
   double rate_ = 0;                                     // of the last update
   bool warmup_said_ = false;                            // that it is cut short

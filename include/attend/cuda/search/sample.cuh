@@ -5,6 +5,7 @@
 
 #include "attend/cuda/device/memory.cuh"
 #include "attend/cuda/search/selection.cuh"
+#include "attend/kernels/matrix.hpp"
 #include "attend/kernels/sample.hpp"
 
 namespace attend::cuda {
