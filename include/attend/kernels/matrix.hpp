@@ -3,8 +3,8 @@
 #include <concepts>
 #include <type_traits>
 
-#include "attend/core/tensor.hpp"
 #include "attend/core/functor.hpp"
+#include "attend/core/tensor.hpp"
 #include "attend/core/types.hpp"
 
 /// The words in which kernels are told what lies where.
