@@ -100,8 +100,10 @@ class Model:
     def par(self, name, *shape):
         if name not in self.p:
             deviation = 1 / math.sqrt(shape[-1]) if len(shape) > 1 else 0.3
-            if name.endswith("q_proj.weight") and self.o["attention_scale"]:  # as T5, whose scores are not scaled, begins
-                deviation *= self.o["d_k"] ** -0.5
+            # Scores that are not scaled would be large, and their softmax hang on last bits; as small as T5 begins they would
+            # hardly have gradients.
+            if name.endswith("q_proj.weight") and self.o["attention_scale"]:
+                deviation *= self.o["d_k"] ** -0.25
             x = torch.randn(*shape, generator=self.generator) * deviation
             if "norm" in name and name.endswith("weight"):
                 x = x + 1
