@@ -144,5 +144,5 @@ endif()
 string(REGEX REPLACE "\n\n\n+" "\n\n" text "${text}")
 file(
   CONFIGURE OUTPUT "${OUTPUT}"
-  CONTENT "// attend @version@, all in one file. Made by cmake/single_header.cmake; not to be edited.\n// @wants@\n//\n// @license@\n\n#pragma once\n\n#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L\n#error \"attend needs C++20: compile with -std=c++20\"\n#else\n@text@\n#endif  // C++20\n"
+  CONTENT "// attend @version@, all in one file. Made by cmake/single_header.cmake; not to be edited.\n// @wants@\n//\n// @license@\n\n#pragma once\n\n#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L\n#error \"attend needs C++20: compile with -std=c++20\"\n#else\n\n// Kernels for several instruction sets come from reading headers again, which one file has no way to do.\n#undef ATTEND_DISPATCH\n#define ATTEND_DISPATCH 0\n@text@\n#endif  // C++20\n"
   @ONLY)

@@ -1,80 +1,96 @@
-#pragma once
+#if !defined(ATTEND_CPU_BASIC) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_BASIC
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
+#endif
 
 /// Passes over whole arrays that everything else needs.
-namespace attend::kernels {
+namespace attend::ATTEND_IN(kernels) {
 
-/// y[i] += x[i].
-template <class T>
-void add_into(Cpu, index_t n, const T* x, T* y) {
-  parallel_rows(n, 1, [=](index_t begin, index_t end) {
-    for (index_t i = begin; i < end; ++i) y[i] += x[i];
-  });
-}
+  /// y[i] += x[i].
+  template <class T>
+  void add_into(Cpu, index_t n, const T* x, T* y) {
+    ATTEND_FASTEST(add_into, n, x, y);
+    parallel_rows(n, 1, [=](index_t begin, index_t end) {
+      for (index_t i = begin; i < end; ++i) y[i] += x[i];
+    });
+  }
 
-/// y[i] = a * x[i] + b * y[i]; with b = 0, y need not hold anything yet. x may be y.
-template <class T>
-void scale_add(Cpu, index_t n, T a, const T* x, T b, T* y) {
-  parallel_rows(n, 1, [=](index_t begin, index_t end) {
-    if (b == T(0))
-      for (index_t i = begin; i < end; ++i) y[i] = a * x[i];
-    else
-      for (index_t i = begin; i < end; ++i) y[i] = a * x[i] + b * y[i];
-  });
-}
+  /// y[i] = a * x[i] + b * y[i]; with b = 0, y need not hold anything yet. x may be y.
+  template <class T>
+  void scale_add(Cpu, index_t n, T a, const T* x, T b, T* y) {
+    ATTEND_FASTEST(scale_add, n, a, x, b, y);
+    parallel_rows(n, 1, [=](index_t begin, index_t end) {
+      if (b == T(0))
+        for (index_t i = begin; i < end; ++i) y[i] = a * x[i];
+      else
+        for (index_t i = begin; i < end; ++i) y[i] = a * x[i] + b * y[i];
+    });
+  }
 
-/// y[i] = factor[0] * x[i] + keep * y[i]; with keep = 0, y need not hold anything yet.
-template <class T>
-void scale_add_by(Cpu, index_t n, const T* factor, const T* x, T keep, T* y) {
-  scale_add(Cpu{}, n, *factor, x, keep, y);
-}
+  /// y[i] = factor[0] * x[i] + keep * y[i]; with keep = 0, y need not hold anything yet.
+  template <class T>
+  void scale_add_by(Cpu, index_t n, const T* factor, const T* x, T keep, T* y) {
+    ATTEND_FASTEST(scale_add_by, n, factor, x, keep, y);
+    scale_add(Cpu{}, n, *factor, x, keep, y);
+  }
 
-/// y[i] = x[i] in another type.
-template <class From, class To>
-void convert(Cpu, index_t n, const From* x, To* y) {
-  parallel_rows(n, 1, [=](index_t begin, index_t end) {
-    for (index_t i = begin; i < end; ++i) y[i] = static_cast<To>(x[i]);
-  });
-}
+  /// y[i] = x[i] in another type.
+  template <class From, class To>
+  void convert(Cpu, index_t n, const From* x, To* y) {
+    ATTEND_FASTEST(convert, n, x, y);
+    parallel_rows(n, 1, [=](index_t begin, index_t end) {
+      for (index_t i = begin; i < end; ++i) y[i] = static_cast<To>(x[i]);
+    });
+  }
 
-/// The sum of x's rows, into a row. x is not transposed.
-template <class T>
-void sum_rows(Cpu, ConstMatrix<T> x, Gradient<T> into) {
-  parallel_for(x.columns, std::max<index_t>(64, 8192 / std::max<index_t>(1, x.rows)), [=](index_t begin, index_t end) {
-    T* const y = into.data;
-    for (index_t j = begin; !into.add && j < end; ++j) y[j] = T(0);
-    index_t i = 0;
-    for (; i + 4 <= x.rows; i += 4) {  // four at a time, so that y is read and written a quarter as often
-      const T *x0 = x.data + i * x.stride, *x1 = x0 + x.stride, *x2 = x1 + x.stride, *x3 = x2 + x.stride;
-      for (index_t j = begin; j < end; ++j) y[j] += (x0[j] + x1[j]) + (x2[j] + x3[j]);
-    }
-    for (; i < x.rows; ++i)
-      for (index_t j = begin; j < end; ++j) y[j] += x.data[i * x.stride + j];
-  });
-}
+  /// The sum of x's rows, into a row. x is not transposed.
+  template <class T>
+  void sum_rows(Cpu, ConstMatrix<T> x, Gradient<T> into) {
+    ATTEND_FASTEST(sum_rows, x, into);
+    parallel_for(x.columns, std::max<index_t>(64, 8192 / std::max<index_t>(1, x.rows)), [=](index_t begin, index_t end) {
+      T* const y = into.data;
+      for (index_t j = begin; !into.add && j < end; ++j) y[j] = T(0);
+      index_t i = 0;
+      for (; i + 4 <= x.rows; i += 4) {  // four at a time, so that y is read and written a quarter as often
+        const T *x0 = x.data + i * x.stride, *x1 = x0 + x.stride, *x2 = x1 + x.stride, *x3 = x2 + x.stride;
+        for (index_t j = begin; j < end; ++j) y[j] += (x0[j] + x1[j]) + (x2[j] + x3[j]);
+      }
+      for (; i < x.rows; ++i)
+        for (index_t j = begin; j < end; ++j) y[j] += x.data[i * x.stride + j];
+    });
+  }
 
-/// The sum of x[i]^2, in double, in parts of fixed size so that the number of threads does not show.
-template <class T>
-double sum_of_squares(Cpu, index_t n, const T* x) {
-  constexpr index_t part = 16384;
-  const index_t parts = (n + part - 1) / part;
-  std::vector<double> sums(static_cast<std::size_t>(parts));
-  parallel_for(parts, 1, [&](index_t begin, index_t end) {
-    for (index_t p = begin; p < end; ++p) {
-      const T* first = x + p * part;
-      nth(sums, p) = cpu::sum_over<double>(std::min(part, n - p * part), [=](index_t i) {
-        const auto v = static_cast<double>(first[i]);
-        return v * v;
-      });
-    }
-  });
-  double sum = 0;
-  for (const double s : sums) sum += s;
-  return sum;
-}
+  /// The sum of x[i]^2, in double, in parts of fixed size so that the number of threads does not show.
+  template <class T>
+  double sum_of_squares(Cpu, index_t n, const T* x) {
+    ATTEND_FASTEST(sum_of_squares, n, x);
+    constexpr index_t part = 16384;
+    const index_t parts = (n + part - 1) / part;
+    std::vector<double> sums(static_cast<std::size_t>(parts));
+    parallel_for(parts, 1, [&](index_t begin, index_t end) {
+      for (index_t p = begin; p < end; ++p) {
+        const T* first = x + p * part;
+        nth(sums, p) = cpu::sum_over<double>(std::min(part, n - p * part), [=](index_t i) {
+          const auto v = static_cast<double>(first[i]);
+          return v * v;
+        });
+      }
+    });
+    double sum = 0;
+    for (const double s : sums) sum += s;
+    return sum;
+  }
 
-}  // namespace attend::kernels
+}  // namespace attend::ATTEND_IN(kernels)
+
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/basic.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_BASIC

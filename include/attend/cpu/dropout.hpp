@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_DROPOUT) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_DROPOUT
 
 #include <algorithm>
 #include <cstdint>
@@ -6,20 +8,22 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/philox.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/dropout.hpp"
+#endif
 
-namespace attend::cpu {
+namespace attend::ATTEND_IN(cpu) {
 
-/// Elements that a pass goes over twice, for a mask, while they are in the first-level cache.
-inline constexpr index_t mask_part = 2048;
+  /// Elements that a pass goes over twice, for a mask, while they are in the first-level cache.
+  inline constexpr index_t mask_part = 2048;
 
-/// body(first, count) for the parts of [0, n), in parallel.
-template <class F>
-void for_mask_parts(index_t n, F&& body) {
-  parallel_for((n + mask_part - 1) / mask_part, 4, [&](index_t begin, index_t end) {
-    for (index_t p = begin; p < end; ++p) body(p * mask_part, std::min(mask_part, n - p * mask_part));
-  });
-}
+  /// body(first, count) for the parts of [0, n), in parallel.
+  template <class F>
+  void for_mask_parts(index_t n, F && body) {
+    parallel_for((n + mask_part - 1) / mask_part, 4, [&](index_t begin, index_t end) {
+      for (index_t p = begin; p < end; ++p) body(p * mask_part, std::min(mask_part, n - p * mask_part));
+    });
+  }
 
 #if defined(__GNUC__) && !defined(__clang__)
 // With AVX-512, GCC 12 does not see that `random_words` fills the block.
@@ -27,44 +31,52 @@ void for_mask_parts(index_t n, F&& body) {
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-/// One thread's share of `dropout_apply`: y[i] = keep * y[i] + mask * x[i] where element i draws word `first + i`.
-template <class T>
-void dropout_range(const Generator::Stream& stream, std::uint32_t threshold, T scale, index_t first, index_t n, const T* x,
-                   T keep, T* y) {
-  alignas(64) std::uint32_t block[random_block];
-  for (index_t i = 0; i < n;) {
-    const index_t at = (first + i) % random_block, count = std::min(random_block - at, n - i);
-    random_words(stream, static_cast<std::uint64_t>((first + i) / random_block), block);
-    const std::uint32_t* words = block + at;
-    const T* in = x + i;
-    T* out = y + i;
-    // A factor of 0, where a choice between two results would be a branch to mispredict.
-    const auto mask = [=](index_t j) { return words[j] >= threshold ? scale : T(0); };
-    if (keep == T(0))
-      for (index_t j = 0; j < count; ++j) out[j] = mask(j) * in[j];
-    else
-      for (index_t j = 0; j < count; ++j) out[j] += mask(j) * in[j];
-    i += count;
+  /// One thread's share of `dropout_apply`: y[i] = keep * y[i] + mask * x[i] where element i draws word `first + i`.
+  template <class T>
+  void dropout_range(const Generator::Stream& stream, std::uint32_t threshold, T scale, index_t first, index_t n, const T* x,
+                     T keep, T* y) {
+    alignas(64) std::uint32_t block[random_block];
+    for (index_t i = 0; i < n;) {
+      const index_t at = (first + i) % random_block, count = std::min(random_block - at, n - i);
+      random_words(stream, static_cast<std::uint64_t>((first + i) / random_block), block);
+      const std::uint32_t* words = block + at;
+      const T* in = x + i;
+      T* out = y + i;
+      // A factor of 0, where a choice between two results would be a branch to mispredict.
+      const auto mask = [=](index_t j) { return words[j] >= threshold ? scale : T(0); };
+      if (keep == T(0))
+        for (index_t j = 0; j < count; ++j) out[j] = mask(j) * in[j];
+      else
+        for (index_t j = 0; j < count; ++j) out[j] += mask(j) * in[j];
+      i += count;
+    }
   }
-}
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_IN(cpu)
 
-namespace attend::kernels {
+namespace attend::ATTEND_IN(kernels) {
 
-/// y[i] = keep * y[i] + mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0.
-/// keep is 0 (y need not hold anything yet; it may be x) or 1. The backward is the same function, from dy to dx.
-template <class T>
-void dropout_apply(Cpu, index_t n, const Generator::Stream& stream, std::uint32_t threshold, T scale, const T* x, T keep, T* y) {
-  constexpr index_t size = cpu::random_block;
-  parallel_for((n + size - 1) / size, 64, [=](index_t begin, index_t end) {
-    const index_t first = begin * size;
-    cpu::dropout_range(stream, threshold, scale, first, std::min(end * size, n) - first, x + first, keep, y + first);
-  });
-}
+  /// y[i] = keep * y[i] + mask * x[i], mask = `scale` where word i of the stream is at least `threshold`, otherwise 0.
+  /// keep is 0 (y need not hold anything yet; it may be x) or 1. The backward is the same function, from dy to dx.
+  template <class T>
+  void dropout_apply(Cpu, index_t n, const Generator::Stream& stream, std::uint32_t threshold, T scale, const T* x, T keep,
+                     T* y) {
+    ATTEND_FASTEST(dropout_apply, n, stream, threshold, scale, x, keep, y);
+    constexpr index_t size = cpu::random_block;
+    parallel_for((n + size - 1) / size, 64, [=](index_t begin, index_t end) {
+      const index_t first = begin * size;
+      cpu::dropout_range(stream, threshold, scale, first, std::min(end * size, n) - first, x + first, keep, y + first);
+    });
+  }
 
-}  // namespace attend::kernels
+}  // namespace attend::ATTEND_IN(kernels)
+
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/dropout.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_DROPOUT

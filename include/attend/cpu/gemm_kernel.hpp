@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_GEMM_KERNEL) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_GEMM_KERNEL
 
 #include <algorithm>
 #include <array>
@@ -9,193 +11,201 @@
 #include "attend/cpu/gemm_packing.hpp"
 #include "attend/cpu/scratch.hpp"
 #include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
+#endif
 
 /// The inside of a matrix product: a tile of c in registers, from a and b or the copies of them in gemm_packing.hpp.
 /// Every element of c is one sum over k, of fused multiply-adds in the order of k, from zero again every `k_block`, whatever
 /// tile it falls into. So its bits depend on its own row of a and column of b alone, not on what is beside them.
 /// Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, for the arrangement.
-namespace attend::cpu {
+namespace attend::ATTEND_IN(cpu) {
 
-/// What becomes of the sums, and where: c = alpha * sum (+ c where `add`, + bias if there is one: a number for each column).
-template <class T>
-struct Outcome {
-  T alpha;
-  bool add;
-  const T* bias;
-  T* c;
-  index_t ldc;
+  /// What becomes of the sums, and where: c = alpha * sum (+ c where `add`, + bias if there is one: a number for each column).
+  template <class T>
+  struct Outcome {
+    T alpha;
+    bool add;
+    const T* bias;
+    T* c;
+    index_t ldc;
 
-  Outcome(T factor, bool on_top, const T* column_bias, T* to, index_t stride)
-      : alpha(factor), add(on_top), bias(column_bias), c(to), ldc(stride) {}
-  Outcome(const ProductOptions& options, const T* column_bias, const Matrix<T>& to)
-      : Outcome(static_cast<T>(options.alpha), options.add, column_bias, to.data, to.stride) {}
+    Outcome(T factor, bool on_top, const T* column_bias, T* to, index_t stride)
+        : alpha(factor), add(on_top), bias(column_bias), c(to), ldc(stride) {}
+    Outcome(const ProductOptions& options, const T* column_bias, const Matrix<T>& to)
+        : Outcome(static_cast<T>(options.alpha), options.add, column_bias, to.data, to.stride) {}
 
-  /// That of c's rows from i and columns from j on.
-  [[nodiscard]] Outcome at(index_t i, index_t j) const { return {alpha, add, bias ? bias + j : nullptr, c + i * ldc + j, ldc}; }
-  /// That of the sums from k = l on: what comes first sets c and brings the bias, the rest adds.
-  [[nodiscard]] Outcome from(index_t l) const { return {alpha, add || l > 0, l == 0 ? bias : nullptr, c, ldc}; }
-};
+    /// That of c's rows from i and columns from j on.
+    [[nodiscard]] Outcome at(index_t i, index_t j) const { return {alpha, add, bias ? bias + j : nullptr, c + i * ldc + j, ldc}; }
+    /// That of the sums from k = l on: what comes first sets c and brings the bias, the rest adds.
+    [[nodiscard]] Outcome from(index_t l) const { return {alpha, add || l > 0, l == 0 ? bias : nullptr, c, ldc}; }
+  };
 
-namespace detail {
+  namespace detail {
 
-/// Goes on to the next row, so that a compiler does not compute the addresses of all rows ahead: that costs it the registers.
-template <class T>
-[[gnu::always_inline]] inline void next_row(T*& row, index_t step) {
-  row += step;
-  asm("" : "+r"(row));
-}
-
-/// c [R, V vectors] at stride ldc, of which `columns` exist (all of them, but for the last tile of a row), from k rows of a's
-/// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. Where `APacked`, a's steps are those of a packed
-/// tile, known to the compiler.
-template <class T, int R, int V, bool APacked>
-[[gnu::noinline]] void tile(index_t k, MatrixView<T> a, const T* b, index_t b_step, index_t panel_step, Outcome<T> outcome,
-                            index_t columns) {
-  constexpr int W = width<T>;
-  T* c = outcome.c;
-  const index_t ldc = outcome.ldc;
-  const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
-  Vector<T> sum[R][V] = {};
-  const T* from = a.data;
-  if (V <= tile_vectors && R > 4 && k >= 64) {  // c is wanted at the end of the sums
-    const T* row = c;
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i, next_row(row, ldc))
-      for (int v = 0; v < V; ++v)
-        if (v * W < columns) __builtin_prefetch(row + v * W, 1);
+  /// Goes on to the next row, so that a compiler does not compute the addresses of all rows ahead: that costs it the registers.
+  template <class T>
+  [[gnu::always_inline]] inline void next_row(T*& row, index_t step) {
+    row += step;
+    asm("" : "+r"(row));
   }
-  for (index_t l = 0; l < k; ++l, from += k_step, b += b_step) {
-    Vector<T> row[V];
-    if constexpr (V <= tile_vectors) {  // panels come from the second-level cache, a row of them at a time
+
+  /// c [R, V vectors] at stride ldc, of which `columns` exist (all of them, but for the last tile of a row), from k rows of a's
+  /// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. Where `APacked`, a's steps are those of a
+  /// packed tile, known to the compiler.
+  template <class T, int R, int V, bool APacked>
+  [[gnu::noinline]] void tile(index_t k, MatrixView<T> a, const T* b, index_t b_step, index_t panel_step, Outcome<T> outcome,
+                              index_t columns) {
+    constexpr int W = width<T>;
+    T* c = outcome.c;
+    const index_t ldc = outcome.ldc;
+    const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
+    Vector<T> sum[R][V] = {};
+    const T* from = a.data;
+    if (V <= tile_vectors && R > 4 && k >= 64) {  // c is wanted at the end of the sums
+      const T* row = c;
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) __builtin_prefetch(b + v * W + 16 * b_step);
+      for (int i = 0; i < R; ++i, next_row(row, ldc))
+        for (int v = 0; v < V; ++v)
+          if (v * W < columns) __builtin_prefetch(row + v * W, 1);
     }
+    for (index_t l = 0; l < k; ++l, from += k_step, b += b_step) {
+      Vector<T> row[V];
+      if constexpr (V <= tile_vectors) {  // panels come from the second-level cache, a row of them at a time
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) row[v] = load<T>(b + v / tile_vectors * panel_step + v % tile_vectors * W);
+        for (int v = 0; v < V; ++v) __builtin_prefetch(b + v * W + 16 * b_step);
+      }
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      const T x = from[i * row_step];
+      for (int v = 0; v < V; ++v) row[v] = load<T>(b + v / tile_vectors * panel_step + v % tile_vectors * W);
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) sum[i][v] += x * row[v];
+      for (int i = 0; i < R; ++i) {
+        const T x = from[i * row_step];
+#pragma GCC unroll 16
+        for (int v = 0; v < V; ++v) sum[i][v] += x * row[v];
+      }
     }
-  }
-  if (columns >= V * W) {
-    Vector<T> bias[V] = {};
-    if (outcome.bias)
+    if (columns >= V * W) {
+      Vector<T> bias[V] = {};
+      if (outcome.bias)
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) bias[v] = load<T>(outcome.bias + v * W);
+        for (int v = 0; v < V; ++v) bias[v] = load<T>(outcome.bias + v * W);
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i, next_row(c, ldc))
+      for (int i = 0; i < R; ++i, next_row(c, ldc))
+#pragma GCC unroll 16
+        for (int v = 0; v < V; ++v) {
+          Vector<T> y = outcome.alpha * sum[i][v] + bias[v];
+          if (outcome.add) y += load<T>(c + v * W);
+          store<T>(c + v * W, y);
+        }
+      return;
+    }
+    if constexpr (!APacked && V <= tile_vectors) {  // the others get whole panels only
 #pragma GCC unroll 16
       for (int v = 0; v < V; ++v) {
-        Vector<T> y = outcome.alpha * sum[i][v] + bias[v];
-        if (outcome.add) y += load<T>(c + v * W);
-        store<T>(c + v * W, y);
-      }
-    return;
-  }
-  if constexpr (!APacked && V <= tile_vectors) {  // the others get whole panels only
+        const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
+        if (here <= 0) break;
+        Vector<T> bias = {};
+        if (outcome.bias) bias = here == W ? load<T>(outcome.bias + v * W) : load_part<T>(outcome.bias + v * W, here);
+        T* to = c + v * W;
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) {
-      const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
-      if (here <= 0) break;
-      Vector<T> bias = {};
-      if (outcome.bias) bias = here == W ? load<T>(outcome.bias + v * W) : load_part<T>(outcome.bias + v * W, here);
-      T* to = c + v * W;
-#pragma GCC unroll 16
-      for (int i = 0; i < R; ++i, next_row(to, ldc)) {
-        Vector<T> y = outcome.alpha * sum[i][v] + bias;
-        if (here == W) {
-          if (outcome.add) y += load<T>(to);
-          store<T>(to, y);
-        } else {
-          if (outcome.add) y += load_part<T>(to, here);
-          store_part<T>(to, y, here);
+        for (int i = 0; i < R; ++i, next_row(to, ldc)) {
+          Vector<T> y = outcome.alpha * sum[i][v] + bias;
+          if (here == W) {
+            if (outcome.add) y += load<T>(to);
+            store<T>(to, y);
+          } else {
+            if (outcome.add) y += load_part<T>(to, here);
+            store_part<T>(to, y, here);
+          }
         }
       }
     }
   }
-}
 
-template <class T>
-using Tile = void (*)(index_t, MatrixView<T>, const T*, index_t, index_t, Outcome<T>, index_t);
+  template <class T>
+  using Tile = void (*)(index_t, MatrixView<T>, const T*, index_t, index_t, Outcome<T>, index_t);
 
-/// Panels that a tile of R rows takes at once: with few rows, more columns keep the multipliers busy.
-constexpr int panels_of(int rows) { return rows <= 1 ? (vector_registers == 32 ? 4 : 3) : rows <= 2 ? 2 : 1; }
+  /// Panels that a tile of R rows takes at once: with few rows, more columns keep the multipliers busy.
+  constexpr int panels_of(int rows) { return rows <= 1 ? (vector_registers == 32 ? 4 : 3) : rows <= 2 ? 2 : 1; }
 
-template <class T, int... R>
-constexpr auto direct_tiles(std::integer_sequence<int, R...>) {
-  return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, panels_of(R + 1) * tile_vectors, false>...};
-}
-template <class T, int V, bool APacked, int... R>
-constexpr auto narrow_tiles(std::integer_sequence<int, R...>) {
-  return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, V, APacked>...};
-}
-
-/// The tiles that take one panel, by their rows less one.
-template <class T, bool APacked>
-inline constexpr auto one_panel_tiles = narrow_tiles<T, tile_vectors, APacked>(std::make_integer_sequence<int, tile_rows>{});
-/// Those that take its first vector and read no further.
-template <class T>
-inline constexpr auto one_vector_tiles = narrow_tiles<T, 1, false>(std::make_integer_sequence<int, tile_rows>{});
-
-/// The tile for `columns` that are left of b, as many vectors as these need.
-template <class T>
-Tile<T> last_tile(index_t rows, index_t columns) {
-  const auto at = static_cast<std::size_t>(rows - 1);
-  return columns <= width<T> ? one_vector_tiles<T>[at] : one_panel_tiles<T, false>[at];
-}
-
-}  // namespace detail
-
-/// The same as `multiply_panels` if nothing is worth a copy: few rows, and b's in whole vectors that are read where they lie.
-template <class T>
-void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
-  for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
-    const index_t count = (m - i) / left;
-    for (index_t j = 0; j < n; j += tile_columns<T>)
-      detail::last_tile<T>(count, n - j)(k, a.from(i, 0), b.at(0, j), b.row_step, 0, outcome.at(i, j), n - j);
-    i += count;
+  template <class T, int... R>
+  constexpr auto direct_tiles(std::integer_sequence<int, R...>) {
+    return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, panels_of(R + 1) * tile_vectors, false>...};
   }
-}
-
-/// c [m, n] from rows of a and the panels of b, at most `k_block` deep.
-template <class T>
-void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome) {
-  static constexpr auto direct = detail::direct_tiles<T>(std::make_integer_sequence<int, tile_rows>{});
-  constexpr index_t N = tile_columns<T>;
-  // Packing costs as much as reading a once more for some panels; without it, rows a power of two apart share cache lines.
-  // Several tiles together only where their numbers lie side by side: a single one stays in the first-level cache.
-  const int most = a.row_step == 1 ? TileRows::most : 1;
-  T* rows = nullptr;
-  const bool far = a.row_step == 1 && a.column_step * static_cast<index_t>(sizeof(T)) >= 4096;  // every k on a page of its own
-  if (m > 2 && (far || n > (a.row_step == 1 ? 3 : 4) * N)) {
-    thread_local Scratch scratch;
-    rows = scratch.get<T>(most * packed_rows<T> * k_block);
+  template <class T, int V, bool APacked, int... R>
+  constexpr auto narrow_tiles(std::integer_sequence<int, R...>) {
+    return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, V, APacked>...};
   }
-  index_t tiles = (m + tile_rows - 1) / tile_rows;
-  for (index_t i = 0; i < m;) {
-    TileRows group;
-    group.begin[0] = i, group.readable = m;
-    for (; tiles > 0 && group.count < most; --tiles, ++group.count)  // rows spread evenly over the tiles
-      group.begin[group.count + 1] = group.begin[group.count] + (m - group.begin[group.count]) / tiles;
-    if (rows) pack_tiles(a, group, k, rows);
-    for (int t = 0; t < group.count; ++t) {
-      i = group.begin[t];
-      const index_t count = group.begin[t + 1] - i;
-      const auto at = static_cast<std::size_t>(count - 1);
-      const MatrixView<T> part = rows ? MatrixView<T>{rows + t * packed_rows<T> * k_block, 1, packed_rows<T>} : a.from(i, 0);
-      const auto multiply = [&](detail::Tile<T> tile, index_t p) {
-        tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(i, p * N), n - p * N);
-      };
-      const detail::Tile<T> usual = rows ? detail::one_panel_tiles<T, true>[at] : direct[at];
-      const index_t together = rows ? 1 : detail::panels_of(static_cast<int>(count));
-      index_t p = 0;
-      for (; p + together <= n / N; p += together) multiply(usual, p);
-      for (; p * N < n; ++p) multiply(detail::last_tile<T>(count, n - p * N), p);
+
+  /// The tiles that take one panel, by their rows less one.
+  template <class T, bool APacked>
+  inline constexpr auto one_panel_tiles = narrow_tiles<T, tile_vectors, APacked>(std::make_integer_sequence<int, tile_rows>{});
+  /// Those that take its first vector and read no further.
+  template <class T>
+  inline constexpr auto one_vector_tiles = narrow_tiles<T, 1, false>(std::make_integer_sequence<int, tile_rows>{});
+
+  /// The tile for `columns` that are left of b, as many vectors as these need.
+  template <class T>
+  Tile<T> last_tile(index_t rows, index_t columns) {
+    const auto at = static_cast<std::size_t>(rows - 1);
+    return columns <= width<T> ? one_vector_tiles<T>[at] : one_panel_tiles<T, false>[at];
+  }
+
+  }  // namespace detail
+
+  /// The same as `multiply_panels` if nothing is worth a copy: few rows, and b's in whole vectors that are read where they lie.
+  template <class T>
+  void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
+    for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
+      const index_t count = (m - i) / left;
+      for (index_t j = 0; j < n; j += tile_columns<T>)
+        detail::last_tile<T>(count, n - j)(k, a.from(i, 0), b.at(0, j), b.row_step, 0, outcome.at(i, j), n - j);
+      i += count;
     }
-    i = group.begin[group.count];
   }
-}
 
-}  // namespace attend::cpu
+  /// c [m, n] from rows of a and the panels of b, at most `k_block` deep.
+  template <class T>
+  void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome) {
+    static constexpr auto direct = detail::direct_tiles<T>(std::make_integer_sequence<int, tile_rows>{});
+    constexpr index_t N = tile_columns<T>;
+    // Packing costs as much as reading a once more for some panels; without it, rows a power of two apart share cache lines.
+    // Several tiles together only where their numbers lie side by side: a single one stays in the first-level cache.
+    const int most = a.row_step == 1 ? TileRows::most : 1;
+    T* rows = nullptr;
+    const bool far = a.row_step == 1 && a.column_step * static_cast<index_t>(sizeof(T)) >= 4096;  // every k on a page of its own
+    if (m > 2 && (far || n > (a.row_step == 1 ? 3 : 4) * N)) {
+      thread_local Scratch scratch;
+      rows = scratch.get<T>(most * packed_rows<T> * k_block);
+    }
+    index_t tiles = (m + tile_rows - 1) / tile_rows;
+    for (index_t i = 0; i < m;) {
+      TileRows group;
+      group.begin[0] = i, group.readable = m;
+      for (; tiles > 0 && group.count < most; --tiles, ++group.count)  // rows spread evenly over the tiles
+        group.begin[group.count + 1] = group.begin[group.count] + (m - group.begin[group.count]) / tiles;
+      if (rows) pack_tiles(a, group, k, rows);
+      for (int t = 0; t < group.count; ++t) {
+        i = group.begin[t];
+        const index_t count = group.begin[t + 1] - i;
+        const auto at = static_cast<std::size_t>(count - 1);
+        const MatrixView<T> part = rows ? MatrixView<T>{rows + t * packed_rows<T> * k_block, 1, packed_rows<T>} : a.from(i, 0);
+        const auto multiply = [&](detail::Tile<T> tile, index_t p) {
+          tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(i, p * N), n - p * N);
+        };
+        const detail::Tile<T> usual = rows ? detail::one_panel_tiles<T, true>[at] : direct[at];
+        const index_t together = rows ? 1 : detail::panels_of(static_cast<int>(count));
+        index_t p = 0;
+        for (; p + together <= n / N; p += together) multiply(usual, p);
+        for (; p * N < n; ++p) multiply(detail::last_tile<T>(count, n - p * N), p);
+      }
+      i = group.begin[group.count];
+    }
+  }
+
+}  // namespace attend::ATTEND_IN(cpu)
+
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/gemm_kernel.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_GEMM_KERNEL

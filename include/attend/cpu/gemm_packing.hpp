@@ -1,138 +1,148 @@
-#pragma once
+#if !defined(ATTEND_CPU_GEMM_PACKING) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_GEMM_PACKING
 
 #include <algorithm>
 
 #include "attend/core/types.hpp"
 #include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
+#endif
 
 /// How the operands of a matrix product lie: in memory as they came, or copied in the order in which the tiles of
 /// gemm_kernel.hpp read them.
-namespace attend::cpu {
+namespace attend::ATTEND_IN(cpu) {
 
-using kernels::ConstMatrix;
-using kernels::Matrix;
-using kernels::ProductOptions;
+  using kernels::ConstMatrix;
+  using kernels::Matrix;
+  using kernels::ProductOptions;
 
-/// Rows of a tile, and vectors in each: what fills the registers, with room for a row of b and a number of a.
-inline constexpr int tile_rows = vector_registers == 32 ? 14 : 6;
-inline constexpr int tile_vectors = 2;
-/// Columns of a tile, and of a panel of b.
-template <class T>
-inline constexpr index_t tile_columns = tile_vectors* width<T>;
-/// From one k to the next in a packed tile of a: whole vectors, of which the tile's rows are the first.
-template <class T>
-inline constexpr index_t packed_rows = (tile_rows + width<T> - 1) / width<T>* width<T>;
-/// Numbers summed in one go. A tile of a of this depth stays in the first-level cache.
-inline constexpr index_t k_block = 512;
+  /// Rows of a tile, and vectors in each: what fills the registers, with room for a row of b and a number of a.
+  inline constexpr int tile_rows = vector_registers == 32 ? 14 : 6;
+  inline constexpr int tile_vectors = 2;
+  /// Columns of a tile, and of a panel of b.
+  template <class T>
+  inline constexpr index_t tile_columns = tile_vectors* width<T>;
+  /// From one k to the next in a packed tile of a: whole vectors, of which the tile's rows are the first.
+  template <class T>
+  inline constexpr index_t packed_rows = (tile_rows + width<T> - 1) / width<T>* width<T>;
+  /// Numbers summed in one go. A tile of a of this depth stays in the first-level cache.
+  inline constexpr index_t k_block = 512;
 
-/// A matrix, or what is left of one from some element on: element (row, column) is data[row * row_step + column * column_step].
-template <class T>
-struct MatrixView {
-  const T* data;
-  index_t row_step, column_step;
+  /// A matrix, or what is left of one from some element on: element (row, column) is data[row * row_step + column * column_step].
+  template <class T>
+  struct MatrixView {
+    const T* data;
+    index_t row_step, column_step;
 
-  MatrixView(const T* at, index_t to_next_row, index_t to_next_column)
-      : data(at), row_step(to_next_row), column_step(to_next_column) {}
-  explicit MatrixView(const kernels::Matrix<const T>& m)
-      : MatrixView(m.data, m.transposed ? 1 : m.stride, m.transposed ? m.stride : 1) {}
+    MatrixView(const T* at, index_t to_next_row, index_t to_next_column)
+        : data(at), row_step(to_next_row), column_step(to_next_column) {}
+    explicit MatrixView(const kernels::Matrix<const T>& m)
+        : MatrixView(m.data, m.transposed ? 1 : m.stride, m.transposed ? m.stride : 1) {}
 
-  [[nodiscard]] const T* at(index_t row, index_t column) const { return data + row * row_step + column * column_step; }
-  [[nodiscard]] MatrixView from(index_t row, index_t column) const { return {at(row, column), row_step, column_step}; }
-};
+    [[nodiscard]] const T* at(index_t row, index_t column) const { return data + row * row_step + column * column_step; }
+    [[nodiscard]] MatrixView from(index_t row, index_t column) const { return {at(row, column), row_step, column_step}; }
+  };
 
-/// Some tiles' rows of a: how many tiles, where tile t begins (the last entry: where it ends), and rows that may be read.
-struct TileRows {
-  static constexpr int most = 8;
-  int count = 0;
-  index_t begin[most + 1] = {};
-  index_t readable = 0;
-};
+  /// Some tiles' rows of a: how many tiles, where tile t begins (the last entry: where it ends), and rows that may be read.
+  struct TileRows {
+    static constexpr int most = 8;
+    int count = 0;
+    index_t begin[most + 1] = {};
+    index_t readable = 0;
+  };
 
-/// Copies columns [0, k) of these tiles, so that in each tile every k's numbers lie together; tile t goes to
-/// to + t * packed_rows * k_block.
-template <class T>
-void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
-  constexpr index_t W = width<T>, step = packed_rows<T>, tile = step * k_block;
-  if (a.row_step == 1) {  // all tiles' numbers of one k at a time: they lie side by side, the next k's far away
-    for (index_t l = 0; l < k; ++l)
-      for (int t = 0; t < tiles.count; ++t)
-        for (index_t i = 0; i < step; i += W) {
-          const index_t row = tiles.begin[t] + i, left = tiles.readable - row;
-          if (left >= W) store<T>(to + t * tile + l * step + i, load<T>(a.at(row, l)));
-          else if (left > 0) store<T>(to + t * tile + l * step + i, load_part<T>(a.at(row, l), static_cast<int>(left)));
+  /// Copies columns [0, k) of these tiles, so that in each tile every k's numbers lie together; tile t goes to
+  /// to + t * packed_rows * k_block.
+  template <class T>
+  void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
+    constexpr index_t W = width<T>, step = packed_rows<T>, tile = step * k_block;
+    if (a.row_step == 1) {  // all tiles' numbers of one k at a time: they lie side by side, the next k's far away
+      for (index_t l = 0; l < k; ++l)
+        for (int t = 0; t < tiles.count; ++t)
+          for (index_t i = 0; i < step; i += W) {
+            const index_t row = tiles.begin[t] + i, left = tiles.readable - row;
+            if (left >= W) store<T>(to + t * tile + l * step + i, load<T>(a.at(row, l)));
+            else if (left > 0) store<T>(to + t * tile + l * step + i, load_part<T>(a.at(row, l), static_cast<int>(left)));
+          }
+      return;
+    }
+    for (int t = 0; t < tiles.count; ++t, to += tile)
+      for (index_t i = 0, rows = tiles.begin[t + 1] - tiles.begin[t]; i < rows; i += W) {
+        const T* from[W];
+        for (index_t r = 0; r < W; ++r) from[r] = a.at(tiles.begin[t] + std::min(i + r, rows - 1), 0);
+        const index_t whole = a.column_step == 1 ? k / W * W : 0;  // what goes by squares of W
+        for (index_t l = 0; l < whole; l += W) {
+          Vector<T> v[W];
+#pragma GCC unroll 16
+          for (index_t r = 0; r < W; ++r) v[r] = load<T>(from[r] + l);
+          transpose<T>(v);
+#pragma GCC unroll 16
+          for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + i, v[r]);
         }
-    return;
+        for (index_t l = whole; l < k; ++l)
+          for (index_t r = 0; r < W; ++r) to[l * step + i + r] = from[r][l * a.column_step];
+      }
   }
-  for (int t = 0; t < tiles.count; ++t, to += tile)
-    for (index_t i = 0, rows = tiles.begin[t + 1] - tiles.begin[t]; i < rows; i += W) {
-      const T* from[W];
-      for (index_t r = 0; r < W; ++r) from[r] = a.at(tiles.begin[t] + std::min(i + r, rows - 1), 0);
-      const index_t whole = a.column_step == 1 ? k / W * W : 0;  // what goes by squares of W
-      for (index_t l = 0; l < whole; l += W) {
+
+  /// Copies rows [begin, end) of a b whose rows are contiguous into its panels, `panel_step` apart, from `to` on: row by row
+  /// across all `columns`, as memory likes it. The columns that the last panel lacks become 0.
+  template <class T>
+  void pack_rows(MatrixView<T> b, index_t begin, index_t end, index_t columns, T * to, index_t panel_step) {
+    constexpr index_t W = width<T>, N = tile_columns<T>;
+    for (index_t l = begin; l < end; ++l)
+      for (index_t p = 0; p * N < columns; ++p)
+        for (index_t j = p * N; j < (p + 1) * N; j += W) {
+          T* const there = to + p * panel_step + l * N + j - p * N;
+          if (j + W <= columns) store<T>(there, load<T>(b.at(l, j)));
+          else store<T>(there, j < columns ? load_part<T>(b.at(l, j), static_cast<int>(columns - j)) : Vector<T>{});
+        }
+  }
+
+  /// Copies rows [0, k) of b, columns [0, columns), a panel's or fewer, row by row; the columns that are missing become 0.
+  template <class T>
+  void pack_panel(MatrixView<T> b, index_t k, index_t columns, T * to) {
+    constexpr index_t W = width<T>, step = tile_columns<T>;
+    if (b.column_step == 1) {
+      pack_rows(b, index_t{0}, k, columns, to, index_t{0});
+      return;
+    }
+    for (index_t j = 0; j < step; j += W) {
+      const index_t here = std::min(W, columns - j);
+      index_t l = 0;
+      for (; b.row_step == 1 && l + W <= k && here == W; l += W) {
         Vector<T> v[W];
 #pragma GCC unroll 16
-        for (index_t r = 0; r < W; ++r) v[r] = load<T>(from[r] + l);
+        for (index_t r = 0; r < W; ++r) v[r] = load<T>(b.at(l, j + r));
         transpose<T>(v);
 #pragma GCC unroll 16
-        for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + i, v[r]);
+        for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + j, v[r]);
       }
-      for (index_t l = whole; l < k; ++l)
-        for (index_t r = 0; r < W; ++r) to[l * step + i + r] = from[r][l * a.column_step];
-    }
-}
-
-/// Copies rows [begin, end) of a b whose rows are contiguous into its panels, `panel_step` apart, from `to` on: row by row across
-/// all `columns`, as memory likes it. The columns that the last panel lacks become 0.
-template <class T>
-void pack_rows(MatrixView<T> b, index_t begin, index_t end, index_t columns, T* to, index_t panel_step) {
-  constexpr index_t W = width<T>, N = tile_columns<T>;
-  for (index_t l = begin; l < end; ++l)
-    for (index_t p = 0; p * N < columns; ++p)
-      for (index_t j = p * N; j < (p + 1) * N; j += W) {
-        T* const there = to + p * panel_step + l * N + j - p * N;
-        if (j + W <= columns) store<T>(there, load<T>(b.at(l, j)));
-        else store<T>(there, j < columns ? load_part<T>(b.at(l, j), static_cast<int>(columns - j)) : Vector<T>{});
+      for (; b.row_step == 1 && l < k; l += W) {  // at the edges
+        const index_t deep = std::min(W, k - l);
+        Vector<T> v[W] = {};
+        for (index_t r = 0; r < here; ++r) v[r] = load_part<T>(b.at(l, j + r), static_cast<int>(deep));
+        transpose<T>(v);
+        for (index_t r = 0; r < deep; ++r) store<T>(to + (l + r) * step + j, v[r]);
       }
-}
-
-/// Copies rows [0, k) of b, columns [0, columns), a panel's or fewer, row by row; the columns that are missing become 0.
-template <class T>
-void pack_panel(MatrixView<T> b, index_t k, index_t columns, T* to) {
-  constexpr index_t W = width<T>, step = tile_columns<T>;
-  if (b.column_step == 1) {
-    pack_rows(b, index_t{0}, k, columns, to, index_t{0});
-    return;
-  }
-  for (index_t j = 0; j < step; j += W) {
-    const index_t here = std::min(W, columns - j);
-    index_t l = 0;
-    for (; b.row_step == 1 && l + W <= k && here == W; l += W) {
-      Vector<T> v[W];
-#pragma GCC unroll 16
-      for (index_t r = 0; r < W; ++r) v[r] = load<T>(b.at(l, j + r));
-      transpose<T>(v);
-#pragma GCC unroll 16
-      for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + j, v[r]);
+      for (; l < k; ++l)
+        for (index_t r = 0; r < W; ++r) to[l * step + j + r] = r < here ? *b.at(l, j + r) : T(0);
     }
-    for (; b.row_step == 1 && l < k; l += W) {  // at the edges
-      const index_t deep = std::min(W, k - l);
-      Vector<T> v[W] = {};
-      for (index_t r = 0; r < here; ++r) v[r] = load_part<T>(b.at(l, j + r), static_cast<int>(deep));
-      transpose<T>(v);
-      for (index_t r = 0; r < deep; ++r) store<T>(to + (l + r) * step + j, v[r]);
-    }
-    for (; l < k; ++l)
-      for (index_t r = 0; r < W; ++r) to[l * step + j + r] = r < here ? *b.at(l, j + r) : T(0);
   }
-}
 
-/// b's panels as a product reads them: panel p begins `panel_step` elements after the last, its row l `row_step` after the row
-/// before.
-template <class T>
-struct Panels {
-  const T* data;
-  index_t panel_step, row_step;
-};
+  /// b's panels as a product reads them: panel p begins `panel_step` elements after the last, its row l `row_step` after the row
+  /// before.
+  template <class T>
+  struct Panels {
+    const T* data;
+    index_t panel_step, row_step;
+  };
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_IN(cpu)
+
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/gemm_packing.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_GEMM_PACKING

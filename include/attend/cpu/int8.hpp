@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_INT8) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_INT8
 
 #include <algorithm>
 #include <array>
@@ -6,197 +8,220 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attend/cpu/packed_matrix.hpp"
 #include "attend/cpu/scratch.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
+#endif
 
 /// Products in 8-bit integers: weights once, activations at run time, sums exact in 32 bits. What a row gets depends on that row
 /// alone, on every processor the same.
-namespace attend::cpu {
+namespace attend::ATTEND_IN(cpu) {
 
-namespace detail {
+  namespace detail {
 
-using Words = Vector<std::int32_t>;
+  using Words = Vector<std::int32_t>;
 
 /// What stands in for a byte of an activation. The fast instruction takes these unsigned; 128 times the weights' sum then comes
 /// off at the end.
-#if defined(__AVX512VNNI__)
-inline constexpr bool shifted_bytes = true;
+#if ATTEND_LEVEL >= 4
+  inline constexpr bool shifted_bytes = true;
 #else
-inline constexpr bool shifted_bytes = false;
+  inline constexpr bool shifted_bytes = false;
 #endif
 
-/// sum[i] += the products of four bytes of a with four bytes of b, each of width<int32> times four.
-[[gnu::always_inline]] inline Words add_products(Words sum, Words a, Words b) {
-#if defined(__AVX512VNNI__)
-  return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
-#elif defined(__AVX2__) && !defined(__AVX512F__)
-  // |a| * (b with a's sign): two products of at most 127 * 127 fit into 16 bits.
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)a), _mm256_sign_epi8((__m256i)b, (__m256i)a));
-  return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+  /// sum[i] += the products of four bytes of a with four bytes of b, each of width<int32> times four.
+  [[gnu::always_inline]] inline Words add_products(Words sum, Words a, Words b) {
+#if ATTEND_LEVEL >= 4
+    return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#elif ATTEND_LEVEL >= 2 && ATTEND_LEVEL < 3
+    // |a| * (b with a's sign): two products of at most 127 * 127 fit into 16 bits.
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)a), _mm256_sign_epi8((__m256i)b, (__m256i)a));
+    return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #else
 #pragma GCC unroll 4
-  for (int shift = 24; shift >= 0; shift -= 8) sum += ((a << shift) >> 24) * ((b << shift) >> 24);
-  return sum;
+    for (int shift = 24; shift >= 0; shift -= 8) sum += ((a << shift) >> 24) * ((b << shift) >> 24);
+    return sum;
 #endif
-}
+  }
 
-/// What becomes of an 8-bit product's sums, and where: y = sum * row scale * column scale + bias, if there is one.
-struct Int8Outcome {
-  const float *row_scales, *column_scales, *bias;
-  float* y;
-  index_t ldy;
-};
+  /// What becomes of an 8-bit product's sums, and where: y = sum * row scale * column scale + bias, if there is one.
+  struct Int8Outcome {
+    const float *row_scales, *column_scales, *bias;
+    float* y;
+    index_t ldy;
+  };
 
-/// One tile of an 8-bit product: sums [R, V vectors] over k / 4 groups.
-template <int R, int P>
-[[gnu::noinline]] void int8_tile(index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b, index_t panel_step,
-                                 const std::int32_t* start, Int8Outcome outcome, index_t columns) {
-  constexpr int V = P * tile_vectors, W = width<std::int32_t>, row_bytes = tile_vectors * W * 4;
-  Words sum[R][V];
+  /// One tile of an 8-bit product: sums [R, V vectors] over k / 4 groups.
+  template <int R, int P>
+  [[gnu::noinline]] void int8_tile(index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b,
+                                   index_t panel_step, const std::int32_t* start, Int8Outcome outcome, index_t columns) {
+    constexpr int V = P * tile_vectors, W = width<std::int32_t>, row_bytes = tile_vectors * W * 4;
+    Words sum[R][V];
 #pragma GCC unroll 16
-  for (int v = 0; v < V; ++v)
+    for (int v = 0; v < V; ++v)
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) sum[i][v] = load<std::int32_t>(start + v * W);
-  for (index_t g = 0; g < groups; ++g, a += 4, b += row_bytes) {
-    Words row[V];
+      for (int i = 0; i < R; ++i) sum[i][v] = load<std::int32_t>(start + v * W);
+    for (index_t g = 0; g < groups; ++g, a += 4, b += row_bytes) {
+      Words row[V];
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) std::memcpy(&row[v], b + v / tile_vectors * panel_step + v % tile_vectors * W * 4, sizeof(Words));
+      for (int v = 0; v < V; ++v)
+        std::memcpy(&row[v], b + v / tile_vectors * panel_step + v % tile_vectors * W * 4, sizeof(Words));
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      std::int32_t four;
-      std::memcpy(&four, a + i * a_stride, 4);
-      const Words x = four + Words{};
+      for (int i = 0; i < R; ++i) {
+        std::int32_t four;
+        std::memcpy(&four, a + i * a_stride, 4);
+        const Words x = four + Words{};
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) sum[i][v] = add_products(sum[i][v], x, row[v]);
+        for (int v = 0; v < V; ++v) sum[i][v] = add_products(sum[i][v], x, row[v]);
+      }
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) {
+      const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
+      if (here <= 0) break;
+      const Vector<float> scale = load<float>(outcome.column_scales + v * W);
+      Vector<float> add = {};
+      if (const float* bias = outcome.bias) add = here == W ? load<float>(bias + v * W) : load_part<float>(bias + v * W, here);
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i) {
+        const Vector<float> z = __builtin_convertvector(sum[i][v], Vector<float>) * (outcome.row_scales[i] * scale) + add;
+        float* const to = outcome.y + i * outcome.ldy + v * W;
+        if (here == W) store<float>(to, z);
+        else store_part<float>(to, z, here);
+      }
     }
   }
-#pragma GCC unroll 16
-  for (int v = 0; v < V; ++v) {
-    const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
-    if (here <= 0) break;
-    const Vector<float> scale = load<float>(outcome.column_scales + v * W);
-    Vector<float> add = {};
-    if (const float* bias = outcome.bias) add = here == W ? load<float>(bias + v * W) : load_part<float>(bias + v * W, here);
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      const Vector<float> z = __builtin_convertvector(sum[i][v], Vector<float>) * (outcome.row_scales[i] * scale) + add;
-      float* const to = outcome.y + i * outcome.ldy + v * W;
-      if (here == W) store<float>(to, z);
-      else store_part<float>(to, z, here);
+
+  using Int8Tile = void (*)(index_t, const std::int8_t*, index_t, const std::int8_t*, index_t, const std::int32_t*, Int8Outcome,
+                            index_t);
+  template <bool Wide, int... R>
+  constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
+    return std::array<Int8Tile, sizeof...(R)>{&int8_tile < R + 1, Wide ? panels_of(R + 1) : 1 > ...};
+  }
+
+  }  // namespace detail
+
+  /// x [n] as bytes q with x = scale * q, |q| <= 127; rounded to the nearest. Returns the scale.
+  inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
+    const float top = max_over<float>(n, [=](index_t i) { return std::abs(x[i]); });
+    const float factor = top > 0 ? 127.0f / top : 0.0f;
+    for (index_t i = 0; i < n; ++i) {
+      constexpr float round = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
+      q[i] = static_cast<std::int8_t>(std::bit_cast<std::int32_t>(x[i] * factor + round) - std::bit_cast<std::int32_t>(round));
     }
+    return top / 127.0f;
   }
-}
 
-using Int8Tile = void (*)(index_t, const std::int8_t*, index_t, const std::int8_t*, index_t, const std::int32_t*, Int8Outcome,
-                          index_t);
-template <bool Wide, int... R>
-constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
-  return std::array<Int8Tile, sizeof...(R)>{&int8_tile < R + 1, Wide ? panels_of(R + 1) : 1 > ...};
-}
-
-}  // namespace detail
-
-/// x [n] as bytes q with x = scale * q, |q| <= 127; rounded to the nearest. Returns the scale.
-inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
-  const float top = max_over<float>(n, [=](index_t i) { return std::abs(x[i]); });
-  const float factor = top > 0 ? 127.0f / top : 0.0f;
-  for (index_t i = 0; i < n; ++i) {
-    constexpr float round = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
-    q[i] = static_cast<std::int8_t>(std::bit_cast<std::int32_t>(x[i] * factor + round) - std::bit_cast<std::int32_t>(round));
-  }
-  return top / 127.0f;
-}
-
-/// The matrix b [k, n] of a product in 8-bit integers with a scale for each column, in the order in which products read it.
-class Int8Matrix {
- public:
-  /// Throws ValueError for a k so large that a sum might not fit into 32 bits.
-  explicit Int8Matrix(const Matrix<const float>& b)
-      : k_(b.rows),
-        n_(b.columns),
-        groups_((k_ + 3) / 4),
-        panels_((n_ + N - 1) / N),
-        bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
-        start_(static_cast<std::size_t>(panels_ * N)),
-        scales_(static_cast<std::size_t>(panels_ * N)) {
-    const index_t k = k_;
-    const MatrixView<float> from(b);
-    check_value(k <= 65536, "Int8Matrix", "sums of ", k, " products, at most 65536 fit into 32 bits");
-    parallel_for(n_, 64, [&](index_t begin, index_t end) {
-      std::vector<float> column(static_cast<std::size_t>(k));
-      std::vector<std::int8_t> q(static_cast<std::size_t>(k));
-      for (index_t j = begin; j < end; ++j) {
-        for (index_t l = 0; l < k; ++l) nth(column, l) = *from.at(l, j);
-        nth(scales_, j) = quantize_row(k, column.data(), q.data());
-        std::int32_t sum = 0;
-        std::int8_t* to = bytes_.data() + j / N * panel_bytes() + j % N * 4;
-        for (index_t l = 0; l < k; ++l) {
-          to[l / 4 * N * 4 + l % 4] = nth(q, l);
-          sum += nth(q, l);
+  /// The matrix b [k, n] of a product in 8-bit integers with a scale for each column, in the order in which products read it.
+  class Int8Matrix final : public PackedProduct<float> {
+   public:
+    /// Throws ValueError for a k so large that a sum might not fit into 32 bits.
+    explicit Int8Matrix(const Matrix<const float>& b)
+        : k_(b.rows),
+          n_(b.columns),
+          groups_((k_ + 3) / 4),
+          panels_((n_ + N - 1) / N),
+          bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
+          start_(static_cast<std::size_t>(panels_ * N)),
+          scales_(static_cast<std::size_t>(panels_ * N)) {
+      const index_t k = k_;
+      const MatrixView<float> from(b);
+      check_value(k <= 65536, "Int8Matrix", "sums of ", k, " products, at most 65536 fit into 32 bits");
+      parallel_for(n_, 64, [&](index_t begin, index_t end) {
+        std::vector<float> column(static_cast<std::size_t>(k));
+        std::vector<std::int8_t> q(static_cast<std::size_t>(k));
+        for (index_t j = begin; j < end; ++j) {
+          for (index_t l = 0; l < k; ++l) nth(column, l) = *from.at(l, j);
+          nth(scales_, j) = quantize_row(k, column.data(), q.data());
+          std::int32_t sum = 0;
+          std::int8_t* to = bytes_.data() + j / N * panel_bytes() + j % N * 4;
+          for (index_t l = 0; l < k; ++l) {
+            to[l / 4 * N * 4 + l % 4] = nth(q, l);
+            sum += nth(q, l);
+          }
+          if (detail::shifted_bytes) nth(start_, j) = -128 * sum;
         }
-        if (detail::shifted_bytes) nth(start_, j) = -128 * sum;
-      }
-    });
-  }
-
-  /// y [m, n] = x b + bias, x [m, k] in 8 bits as well, each row with a scale of its own and none transposed. `bias` may be null.
-  void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const {
-    const index_t m = y.rows;
-    if (m <= 0) return;
-    thread_local Scratch scratch;
-    const index_t stride = groups_ * 4;
-    auto* const scales = scratch.get<float>(m + (m * stride + 3) / 4);
-    auto* const bytes = reinterpret_cast<std::int8_t*>(scales + m);
-    for (index_t i = 0; i < m; ++i) {
-      std::int8_t* const row = bytes + i * stride;
-      scales[i] = quantize_row(k_, x.data + i * x.stride, row);
-      std::fill(row + k_, row + stride, std::int8_t{0});
-      if (detail::shifted_bytes)
-        for (index_t l = 0; l < stride; ++l) row[l] = static_cast<std::int8_t>(row[l] ^ -128);
+      });
     }
-    // Bytes are read four times as fast as floats.
-    share_product(m, panels_, n_ * k_ / 4, [&](index_t begin, index_t end, index_t first, index_t last) {
-      multiply_part(begin, end, first, last, bytes, scales, bias, y);
-    });
-  }
 
- private:
-  static constexpr index_t N = tile_vectors * width<std::int32_t>;
-  [[nodiscard]] index_t panel_bytes() const { return groups_ * N * 4; }
+    /// y [m, n] = x b + bias, x [m, k] in 8 bits as well, each row with a scale of its own and none transposed. `bias` may be
+    /// null.
+    void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const override {
+      const index_t m = y.rows;
+      if (m <= 0) return;
+      thread_local Scratch scratch;
+      const index_t stride = groups_ * 4;
+      auto* const scales = scratch.get<float>(m + (m * stride + 3) / 4);
+      auto* const bytes = reinterpret_cast<std::int8_t*>(scales + m);
+      for (index_t i = 0; i < m; ++i) {
+        std::int8_t* const row = bytes + i * stride;
+        scales[i] = quantize_row(k_, x.data + i * x.stride, row);
+        std::fill(row + k_, row + stride, std::int8_t{0});
+        if (detail::shifted_bytes)
+          for (index_t l = 0; l < stride; ++l) row[l] = static_cast<std::int8_t>(row[l] ^ -128);
+      }
+      // Bytes are read four times as fast as floats.
+      share_product(m, panels_, n_ * k_ / 4, [&](index_t begin, index_t end, index_t first, index_t last) {
+        multiply_part(begin, end, first, last, bytes, scales, bias, y);
+      });
+    }
 
-  void multiply_part(index_t begin, index_t end, index_t first, index_t last, const std::int8_t* bytes, const float* scales,
-                     const float* bias, const Matrix<float>& y) const {
-    static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, tile_rows>{});
-    static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, tile_rows>{});
-    const index_t m = end - begin, tiles = (m + tile_rows - 1) / tile_rows, stride = groups_ * 4;
-    const index_t together = std::max<index_t>(4, (index_t{1} << 19) / panel_bytes());  // what stays in a second-level cache
-    for (index_t block = first; block < last; block += together) {
-      const index_t stop = std::min(last, block + together);
-      for (index_t t = 0, i = begin; t < tiles; ++t) {
-        const index_t count = (end - i) / (tiles - t), step = detail::panels_of(static_cast<int>(count));
-        const auto at = static_cast<std::size_t>(count - 1);
-        const auto run = [&](detail::Int8Tile tile, index_t p) {
-          tile(groups_, bytes + i * stride, stride, bytes_.data() + p * panel_bytes(), panel_bytes(), start_.data() + p * N,
-               {scales + i, scales_.data() + p * N, bias ? bias + p * N : nullptr, y.data + i * y.stride + p * N, y.stride},
-               n_ - p * N);
-        };
-        index_t p = block;
-        for (; p + step <= stop; p += step) run(wide[at], p);
-        for (; p < stop; ++p) run(narrow[at], p);
-        i += count;
+   private:
+    static constexpr index_t N = tile_vectors * width<std::int32_t>;
+    [[nodiscard]] index_t panel_bytes() const { return groups_ * N * 4; }
+
+    void multiply_part(index_t begin, index_t end, index_t first, index_t last, const std::int8_t* bytes, const float* scales,
+                       const float* bias, const Matrix<float>& y) const {
+      static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, tile_rows>{});
+      static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, tile_rows>{});
+      const index_t m = end - begin, tiles = (m + tile_rows - 1) / tile_rows, stride = groups_ * 4;
+      const index_t together = std::max<index_t>(4, (index_t{1} << 19) / panel_bytes());  // what stays in a second-level cache
+      for (index_t block = first; block < last; block += together) {
+        const index_t stop = std::min(last, block + together);
+        for (index_t t = 0, i = begin; t < tiles; ++t) {
+          const index_t count = (end - i) / (tiles - t), step = detail::panels_of(static_cast<int>(count));
+          const auto at = static_cast<std::size_t>(count - 1);
+          const auto run = [&](detail::Int8Tile tile, index_t p) {
+            tile(groups_, bytes + i * stride, stride, bytes_.data() + p * panel_bytes(), panel_bytes(), start_.data() + p * N,
+                 {scales + i, scales_.data() + p * N, bias ? bias + p * N : nullptr, y.data + i * y.stride + p * N, y.stride},
+                 n_ - p * N);
+          };
+          index_t p = block;
+          for (; p + step <= stop; p += step) run(wide[at], p);
+          for (; p < stop; ++p) run(narrow[at], p);
+          i += count;
+        }
       }
     }
+
+    index_t k_, n_, groups_, panels_;
+    Tensor<std::int8_t, ::attend::Cpu> bytes_;
+    std::vector<std::int32_t> start_;  // of each column's sum
+    std::vector<float> scales_;        // of each column
+  };
+
+}  // namespace attend::ATTEND_IN(cpu)
+
+namespace attend::ATTEND_IN(kernels) {
+
+  /// The matrix b [k, n] in 8-bit integers. Throws ValueError for a k so large that a sum might not fit into 32 bits.
+  template <class T>
+  std::unique_ptr<cpu::PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b) {
+    ATTEND_FASTEST_INT8(pack_int8, b);
+    return std::make_unique<cpu::Int8Matrix>(b);
   }
 
-  index_t k_, n_, groups_, panels_;
-  Tensor<std::int8_t, Cpu> bytes_;
-  std::vector<std::int32_t> start_;  // of each column's sum
-  std::vector<float> scales_;        // of each column
-};
+}  // namespace attend::ATTEND_IN(kernels)
 
-}  // namespace attend::cpu
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/int8.hpp"
+#define ATTEND_TEXT_KNOWS_VNNI
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_INT8

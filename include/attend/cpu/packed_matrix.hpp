@@ -1,64 +1,89 @@
-#pragma once
+#if !defined(ATTEND_CPU_PACKED_MATRIX) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_PACKED_MATRIX
 
 #include <algorithm>
+#include <memory>
 
 #include "attend/core/tensor.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/cpu/gemm.hpp"
+#include "attend/cpu/packed_product.hpp"
+#include "attend/cpu/targets.hpp"
+#endif
 
-namespace attend::cpu {
+namespace attend::ATTEND_IN(cpu) {
 
-/// How the columns and rows of a product with packed panels are cut among the threads: with few rows, each thread takes columns
-/// of its own and reads their part of the matrix once; with many, rows. f(row begin, row end, panel begin, panel end).
-/// `work`: what a row costs, in multiply-adds that take as long.
-template <class F>
-void share_product(index_t rows, index_t panels, index_t work, F&& f) {
-  const index_t count = threads();
-  // A few rows cost little more than one: reading the matrix takes the time.
-  if (count == 1 || (rows + 3) * work < 131072) f(index_t{0}, rows, index_t{0}, panels);
-  else if (rows > 8 * tile_rows)
-    parallel_for(rows, tile_rows, [&](index_t begin, index_t end) { f(begin, end, index_t{0}, panels); });
-  else parallel_for(panels, (panels + count - 1) / count, [&](index_t begin, index_t end) { f(index_t{0}, rows, begin, end); });
-}
-
-/// The matrix b [k, n] of a product, copied once in the order in which products read it.
-template <class T>
-class PackedMatrix {
- public:
-  explicit PackedMatrix(const Matrix<const T>& b)
-      : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), data_({panels_ * N * k_}) {
-    const MatrixView<T> from(b);
-    parallel_for(panels_, 4, [&](index_t begin, index_t end) {
-      for (index_t p = begin; p < end; ++p)
-        for (index_t l = 0; l < k_; l += k_block)
-          pack_panel(from.from(l, p * N), std::min(k_block, k_ - l), std::min(N, n_ - p * N), data_.data() + place(l, p));
-    });
+  /// How the columns and rows of a product with packed panels are cut among the threads: with few rows, each thread takes columns
+  /// of its own and reads their part of the matrix once; with many, rows. f(row begin, row end, panel begin, panel end).
+  /// `work`: what a row costs, in multiply-adds that take as long.
+  template <class F>
+  void share_product(index_t rows, index_t panels, index_t work, F && f) {
+    const index_t count = threads();
+    // A few rows cost little more than one: reading the matrix takes the time.
+    if (count == 1 || (rows + 3) * work < 131072) f(index_t{0}, rows, index_t{0}, panels);
+    else if (rows > 8 * tile_rows)
+      parallel_for(rows, tile_rows, [&](index_t begin, index_t end) { f(begin, end, index_t{0}, panels); });
+    else parallel_for(panels, (panels + count - 1) / count, [&](index_t begin, index_t end) { f(index_t{0}, rows, begin, end); });
   }
 
-  /// c [m, n] = a b + bias, with the bits that `gemm` gives. `bias` may be null.
-  void multiply(const Matrix<const T>& a, const T* bias, const Matrix<T>& c) const {
-    const index_t m = c.rows;
-    if (m <= 0) return;
-    const MatrixView<T> rows(a);
-    const Outcome<T> outcome({}, bias, c);
-    // As many panels at a time as a second-level cache holds, for all rows.
-    const index_t together = std::max<index_t>(1, (index_t{1} << 20) / (std::min(k_, k_block) * N * sizeof(T)));
-    share_product(m, panels_, n_ * k_, [&](index_t begin, index_t end, index_t first, index_t last) {
-      for (index_t p = first; p < last; p += together)
-        for (index_t l = 0; l < k_; l += k_block) {
-          const index_t deep = std::min(k_block, k_ - l), j = p * N, wide = std::min(std::min(last, p + together) * N, n_) - j;
-          multiply_panels(end - begin, wide, deep, rows.from(begin, l), Panels<T>{data_.data() + place(l, p), deep * N, N},
-                          outcome.at(begin, j).from(l));
-        }
-    });
+  /// The matrix b [k, n] of a product, copied once in the order in which products read it.
+  template <class T>
+  class PackedMatrix final : public PackedProduct<T> {
+   public:
+    explicit PackedMatrix(const Matrix<const T>& b)
+        : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), data_({panels_ * N * k_}) {
+      const MatrixView<T> from(b);
+      parallel_for(panels_, 4, [&](index_t begin, index_t end) {
+        for (index_t p = begin; p < end; ++p)
+          for (index_t l = 0; l < k_; l += k_block)
+            pack_panel(from.from(l, p * N), std::min(k_block, k_ - l), std::min(N, n_ - p * N), data_.data() + place(l, p));
+      });
+    }
+
+    /// c [m, n] = a b + bias, with the bits that `gemm` gives. `bias` may be null.
+    void multiply(const Matrix<const T>& a, const T* bias, const Matrix<T>& c) const override {
+      const index_t m = c.rows;
+      if (m <= 0) return;
+      const MatrixView<T> rows(a);
+      const Outcome<T> outcome({}, bias, c);
+      // As many panels at a time as a second-level cache holds, for all rows.
+      const index_t together = std::max<index_t>(1, (index_t{1} << 20) / (std::min(k_, k_block) * N * sizeof(T)));
+      share_product(m, panels_, n_ * k_, [&](index_t begin, index_t end, index_t first, index_t last) {
+        for (index_t p = first; p < last; p += together)
+          for (index_t l = 0; l < k_; l += k_block) {
+            const index_t deep = std::min(k_block, k_ - l), j = p * N, wide = std::min(std::min(last, p + together) * N, n_) - j;
+            multiply_panels(end - begin, wide, deep, rows.from(begin, l), Panels<T>{data_.data() + place(l, p), deep * N, N},
+                            outcome.at(begin, j).from(l));
+          }
+      });
+    }
+
+   private:
+    static constexpr index_t N = tile_columns<T>;
+    [[nodiscard]] index_t place(index_t l, index_t panel) const {
+      return l * panels_ * N + panel * std::min(k_block, k_ - l) * N;
+    }
+
+    index_t k_, n_, panels_;
+    Tensor<T, ::attend::Cpu> data_;
+  };
+
+}  // namespace attend::ATTEND_IN(cpu)
+
+namespace attend::ATTEND_IN(kernels) {
+
+  /// The matrix b [k, n] for products with the bits that `gemm` gives.
+  template <class T>
+  std::unique_ptr<cpu::PackedProduct<T>> pack_matrix(Cpu, const Matrix<const T>& b) {
+    ATTEND_FASTEST(pack_matrix, b);
+    return std::make_unique<cpu::PackedMatrix<T>>(b);
   }
 
- private:
-  static constexpr index_t N = tile_columns<T>;
-  [[nodiscard]] index_t place(index_t l, index_t panel) const { return l * panels_ * N + panel * std::min(k_block, k_ - l) * N; }
+}  // namespace attend::ATTEND_IN(kernels)
 
-  index_t k_, n_, panels_;
-  Tensor<T, Cpu> data_;
-};
-
-}  // namespace attend::cpu
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/packed_matrix.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_PACKED_MATRIX

@@ -1,30 +1,42 @@
-#pragma once
+#if !defined(ATTEND_CPU_POSITIONS) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_POSITIONS
 
 #include "attend/core/segments.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
+#endif
 
-namespace attend::kernels {
+namespace attend::ATTEND_IN(kernels) {
 
-/// y = x + table[position], where the rows of each sentence count from 0. x, y [rows, width]; y may be x.
-template <class T>
-void add_positions_forward(Cpu, const Segments& segments, index_t width, const T* x, const T* table, T* y) {
-  parallel_for(segments.count(), 1 + 8192 / std::max<index_t>(1, width * segments.longest()), [&](index_t begin, index_t end) {
-    for (index_t s = begin; s < end; ++s) {
-      const index_t first = segments.begin(s) * width, n = segments.length(s) * width;
-      for (index_t i = 0; i < n; ++i) y[first + i] = x[first + i] + table[i];
-    }
-  });
-}
-
-/// dtable = keep * dtable + the sum over the sentences of dy at each position; `size`: elements of dtable.
-template <class T>
-void add_positions_backward_table(Cpu, const Segments& segments, index_t width, index_t size, const T* dy, T keep, T* dtable) {
-  if (keep == T(0)) std::fill(dtable, dtable + size, T(0));
-  for (index_t s = 0; s < segments.count(); ++s) {
-    const index_t first = segments.begin(s) * width, n = segments.length(s) * width;
-    for (index_t i = 0; i < n; ++i) dtable[i] += dy[first + i];
+  /// y = x + table[position], where the rows of each sentence count from 0. x, y [rows, width]; y may be x.
+  template <class T>
+  void add_positions_forward(Cpu, const Segments& segments, index_t width, const T* x, const T* table, T* y) {
+    ATTEND_FASTEST(add_positions_forward, segments, width, x, table, y);
+    parallel_for(segments.count(), 1 + 8192 / std::max<index_t>(1, width * segments.longest()), [&](index_t begin, index_t end) {
+      for (index_t s = begin; s < end; ++s) {
+        const index_t first = segments.begin(s) * width, n = segments.length(s) * width;
+        for (index_t i = 0; i < n; ++i) y[first + i] = x[first + i] + table[i];
+      }
+    });
   }
-}
 
-}  // namespace attend::kernels
+  /// dtable = keep * dtable + the sum over the sentences of dy at each position; `size`: elements of dtable.
+  template <class T>
+  void add_positions_backward_table(Cpu, const Segments& segments, index_t width, index_t size, const T* dy, T keep, T* dtable) {
+    ATTEND_FASTEST(add_positions_backward_table, segments, width, size, dy, keep, dtable);
+    if (keep == T(0)) std::fill(dtable, dtable + size, T(0));
+    for (index_t s = 0; s < segments.count(); ++s) {
+      const index_t first = segments.begin(s) * width, n = segments.length(s) * width;
+      for (index_t i = 0; i < n; ++i) dtable[i] += dy[first + i];
+    }
+  }
+
+}  // namespace attend::ATTEND_IN(kernels)
+
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/positions.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_POSITIONS

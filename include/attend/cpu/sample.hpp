@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_SAMPLE) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_SAMPLE
 
 #include <algorithm>
 #include <cmath>
@@ -7,134 +9,143 @@
 #include <vector>
 
 #include "attend/core/shape.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/top_k.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/sample.hpp"
+#endif
 
-namespace attend::cpu {
+namespace attend::ATTEND_IN(cpu) {
 
-/// The distribution that tokens are drawn from, made from one row of log-probabilities; then any number of draws from it.
-template <class T>
-class Sampler {
- public:
-  Sampler(index_t width, double temperature, index_t top_k, double top_p, double min_p)
-      : width_(width),
-        sharpness_(static_cast<T>(std::clamp(1 / temperature, 1e-30, 1e30))),  // 0 * infinity is NaN
-        kept_(top_k > 0 ? std::min(top_k, width) : width),
-        top_p_(top_p),
-        margin_(attend::detail::min_p_margin(min_p, sharpness_)) {}
+  /// The distribution that tokens are drawn from, made from one row of log-probabilities; then any number of draws from it.
+  template <class T>
+  class Sampler {
+   public:
+    Sampler(index_t width, double temperature, index_t top_k, double top_p, double min_p)
+        : width_(width),
+          sharpness_(static_cast<T>(std::clamp(1 / temperature, 1e-30, 1e30))),  // 0 * infinity is NaN
+          kept_(top_k > 0 ? std::min(top_k, width) : width),
+          top_p_(top_p),
+          margin_(attend::detail::min_p_margin(min_p, sharpness_)) {}
 
-  /// Throws Error if the row holds a NaN, ValueError where it holds infinity.
-  void prepare(index_t row, const T* x) {
-    x_ = x;
-    token_t first;
-    top_k_row(row, width_, 1, x, &largest_, &first);
-    check_value(largest_ < std::numeric_limits<T>::infinity(), "sample", "row ", row, " has infinity at column ", first,
-                ", expected log-probabilities");
-    if (kept_ == width_ && top_p_ >= 1 && std::isinf(margin_)) return prepare_all();
-    const T lowest = largest_ + margin_;  // that min_p keeps
-    // The mass that top_p is a share of: that of all tokens, or of the k most probable ones.
-    const bool k_only = kept_ < width_;
-    double mass = std::numeric_limits<double>::infinity();
-    if (!k_only && top_p_ < 1) mass = sum_over<double>(width_, [&](index_t i) { return weight(x_[i]); });
-    // Few tokens hold most of the mass; if they do not, the list is made anew and longer.
-    for (index_t k = k_only ? kept_ : std::min<index_t>(64, width_);; k = std::min(8 * k, width_)) {
-      list(row, k);
-      if (k_only) mass = cumulative_.back();
-      const auto end = std::lower_bound(cumulative_.begin(), cumulative_.end(), top_p_ * mass);
-      const auto low = std::partition_point(values_.begin(), values_.end(), [=](T v) { return v >= lowest; });
-      if (end == cumulative_.end() && low == values_.end() && k < kept_) continue;
-      const auto listed = static_cast<std::size_t>(low - values_.begin());
-      if (end != cumulative_.end()) cumulative_.erase(end + 1, cumulative_.end());
-      if (listed < cumulative_.size()) cumulative_.resize(listed);
-      return;
+    /// Throws Error if the row holds a NaN, ValueError where it holds infinity.
+    void prepare(index_t row, const T* x) {
+      x_ = x;
+      token_t first;
+      top_k_row(row, width_, 1, x, &largest_, &first);
+      check_value(largest_ < std::numeric_limits<T>::infinity(), "sample", "row ", row, " has infinity at column ", first,
+                  ", expected log-probabilities");
+      if (kept_ == width_ && top_p_ >= 1 && std::isinf(margin_)) return prepare_all();
+      const T lowest = largest_ + margin_;  // that min_p keeps
+      // The mass that top_p is a share of: that of all tokens, or of the k most probable ones.
+      const bool k_only = kept_ < width_;
+      double mass = std::numeric_limits<double>::infinity();
+      if (!k_only && top_p_ < 1) mass = sum_over<double>(width_, [&](index_t i) { return weight(x_[i]); });
+      // Few tokens hold most of the mass; if they do not, the list is made anew and longer.
+      for (index_t k = k_only ? kept_ : std::min<index_t>(64, width_);; k = std::min(8 * k, width_)) {
+        list(row, k);
+        if (k_only) mass = cumulative_.back();
+        const auto end = std::lower_bound(cumulative_.begin(), cumulative_.end(), top_p_ * mass);
+        const auto low = std::partition_point(values_.begin(), values_.end(), [=](T v) { return v >= lowest; });
+        if (end == cumulative_.end() && low == values_.end() && k < kept_) continue;
+        const auto listed = static_cast<std::size_t>(low - values_.begin());
+        if (end != cumulative_.end()) cumulative_.erase(end + 1, cumulative_.end());
+        if (listed < cumulative_.size()) cumulative_.resize(listed);
+        return;
+      }
     }
+
+    /// The token that `uniform`, in [0, 1), falls on; -1 where no token has any probability.
+    [[nodiscard]] token_t draw(double uniform) const {
+      if (largest_ == -std::numeric_limits<T>::infinity()) return -1;
+      const double target = uniform * cumulative_.back();
+      auto at = std::upper_bound(cumulative_.begin(), cumulative_.end(), target) - cumulative_.begin();
+      // A product that was rounded up may reach the end: then the last place that adds anything is meant.
+      if (at == static_cast<std::ptrdiff_t>(cumulative_.size()))
+        at = std::lower_bound(cumulative_.begin(), cumulative_.end(), cumulative_.back()) - cumulative_.begin();
+      if (!all_) return nth(tokens_, at);
+      const index_t begin = at * block, end = std::min(begin + block, width_);
+      double sum = at > 0 ? nth(cumulative_, at - 1) : 0;
+      index_t last = begin;
+      for (index_t i = begin; i < end; ++i) {
+        const double w = weight(x_[i]);
+        if (w <= 0) continue;
+        sum += w, last = i;
+        if (sum > target) break;
+      }
+      return static_cast<token_t>(last);
+    }
+
+   private:
+    static constexpr index_t block = 256;
+
+    [[nodiscard]] double weight(T x) const { return static_cast<double>(cpu::exp((x - largest_) * sharpness_)); }
+
+    /// For draws among all tokens: the running sum at the end of each block of them.
+    void prepare_all() {
+      all_ = true;
+      cumulative_.clear();
+      double sum = 0;
+      for (index_t begin = 0; begin < width_; begin += block) {
+        const T* x = x_ + begin;
+        sum += sum_over<double>(std::min(block, width_ - begin), [&](index_t i) { return weight(x[i]); });
+        cumulative_.push_back(sum);
+      }
+    }
+    /// For draws among few: the k most probable tokens and their running sum.
+    void list(index_t row, index_t k) {
+      all_ = false;
+      values_.resize(static_cast<std::size_t>(k));
+      tokens_.resize(values_.size());
+      top_k_row(row, width_, k, x_, values_.data(), tokens_.data());
+      cumulative_.clear();
+      double sum = 0;
+      for (const T v : values_) cumulative_.push_back(sum += weight(v));
+    }
+
+    index_t width_;
+    T sharpness_;
+    index_t kept_;
+    double top_p_;
+    T margin_;  // of min_p
+    const T* x_ = nullptr;
+    T largest_ = 0;
+    bool all_ = false;
+    std::vector<T> values_;
+    std::vector<token_t> tokens_;
+    std::vector<double> cumulative_;
+  };
+
+}  // namespace attend::ATTEND_IN(cpu)
+
+namespace attend::ATTEND_IN(kernels) {
+
+  /// Draws indices[d] from row rows[d] of the log-probabilities x [., width], for d < draws, and gives values[d] = x at it.
+  /// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
+  /// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as
+  /// probable as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is
+  /// minus infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. Source of top_p:
+  /// Holtzman et al. 2020, "The curious case of neural text degeneration". Throws Error if a row holds a NaN, ValueError where it
+  /// holds infinity.
+  template <class T>
+  void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,
+                   const index_t* rows, const double* uniforms, const T* x, T* values, token_t* indices) {
+    ATTEND_FASTEST(sample_rows, draws, width, temperature, top_k, top_p, min_p, rows, uniforms, x, values, indices);
+    parallel_rows(draws, width, [=](index_t begin, index_t end) {
+      cpu::Sampler<T> sampler(width, temperature, top_k, top_p, min_p);
+      for (index_t d = begin; d < end; ++d) {
+        const T* row = x + rows[d] * width;
+        if (d == begin || rows[d] != rows[d - 1]) sampler.prepare(rows[d], row);
+        indices[d] = sampler.draw(uniforms[d]);
+        values[d] = indices[d] < 0 ? -std::numeric_limits<T>::infinity() : row[indices[d]];
+      }
+    });
   }
 
-  /// The token that `uniform`, in [0, 1), falls on; -1 where no token has any probability.
-  [[nodiscard]] token_t draw(double uniform) const {
-    if (largest_ == -std::numeric_limits<T>::infinity()) return -1;
-    const double target = uniform * cumulative_.back();
-    auto at = std::upper_bound(cumulative_.begin(), cumulative_.end(), target) - cumulative_.begin();
-    // A product that was rounded up may reach the end: then the last place that adds anything is meant.
-    if (at == static_cast<std::ptrdiff_t>(cumulative_.size()))
-      at = std::lower_bound(cumulative_.begin(), cumulative_.end(), cumulative_.back()) - cumulative_.begin();
-    if (!all_) return nth(tokens_, at);
-    const index_t begin = at * block, end = std::min(begin + block, width_);
-    double sum = at > 0 ? nth(cumulative_, at - 1) : 0;
-    index_t last = begin;
-    for (index_t i = begin; i < end; ++i) {
-      const double w = weight(x_[i]);
-      if (w <= 0) continue;
-      sum += w, last = i;
-      if (sum > target) break;
-    }
-    return static_cast<token_t>(last);
-  }
+}  // namespace attend::ATTEND_IN(kernels)
 
- private:
-  static constexpr index_t block = 256;
-
-  [[nodiscard]] double weight(T x) const { return static_cast<double>(cpu::exp((x - largest_) * sharpness_)); }
-
-  /// For draws among all tokens: the running sum at the end of each block of them.
-  void prepare_all() {
-    all_ = true;
-    cumulative_.clear();
-    double sum = 0;
-    for (index_t begin = 0; begin < width_; begin += block) {
-      const T* x = x_ + begin;
-      sum += sum_over<double>(std::min(block, width_ - begin), [&](index_t i) { return weight(x[i]); });
-      cumulative_.push_back(sum);
-    }
-  }
-  /// For draws among few: the k most probable tokens and their running sum.
-  void list(index_t row, index_t k) {
-    all_ = false;
-    values_.resize(static_cast<std::size_t>(k));
-    tokens_.resize(values_.size());
-    top_k_row(row, width_, k, x_, values_.data(), tokens_.data());
-    cumulative_.clear();
-    double sum = 0;
-    for (const T v : values_) cumulative_.push_back(sum += weight(v));
-  }
-
-  index_t width_;
-  T sharpness_;
-  index_t kept_;
-  double top_p_;
-  T margin_;  // of min_p
-  const T* x_ = nullptr;
-  T largest_ = 0;
-  bool all_ = false;
-  std::vector<T> values_;
-  std::vector<token_t> tokens_;
-  std::vector<double> cumulative_;
-};
-
-}  // namespace attend::cpu
-
-namespace attend::kernels {
-
-/// Draws indices[d] from row rows[d] of the log-probabilities x [., width], for d < draws, and gives values[d] = x at it.
-/// The distribution: softmax(x / temperature), of which the top_k most probable tokens are kept (0: all), of these the fewest
-/// most probable ones that have at least the share top_p of their mass, and of these such as are at least min_p times as probable
-/// as the most probable one. uniforms[d] in [0, 1) says which token is hit. indices[d] is -1 where all of the row is minus
-/// infinity. temperature > 0, 0 < top_p <= 1, 0 <= min_p <= 1. rows and uniforms are host memory. Source of top_p: Holtzman et
-/// al. 2020, "The curious case of neural text degeneration". Throws Error if a row holds a NaN, ValueError where it holds
-/// infinity.
-template <class T>
-void sample_rows(Cpu, index_t draws, index_t width, double temperature, index_t top_k, double top_p, double min_p,
-                 const index_t* rows, const double* uniforms, const T* x, T* values, token_t* indices) {
-  parallel_rows(draws, width, [=](index_t begin, index_t end) {
-    cpu::Sampler<T> sampler(width, temperature, top_k, top_p, min_p);
-    for (index_t d = begin; d < end; ++d) {
-      const T* row = x + rows[d] * width;
-      if (d == begin || rows[d] != rows[d - 1]) sampler.prepare(rows[d], row);
-      indices[d] = sampler.draw(uniforms[d]);
-      values[d] = indices[d] < 0 ? -std::numeric_limits<T>::infinity() : row[indices[d]];
-    }
-  });
-}
-
-}  // namespace attend::kernels
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/sample.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_SAMPLE

@@ -1,174 +1,184 @@
-#pragma once
+#if !defined(ATTEND_CPU_SIMD) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_SIMD
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
-#if defined(__AVX__)
+#include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
+
+#if defined(__AVX__) || ATTEND_DISPATCH
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
-
-#include "attend/core/types.hpp"
+#endif
 
 /// Vectors of the processor's own width, in the compilers' portable form: arithmetic is written with + and *, and a * b + c
 /// becomes one fused operation where the processor has it.
-namespace attend::cpu {
+namespace attend::ATTEND_IN(cpu) {
 
-#if defined(__AVX512F__)
-inline constexpr int vector_bytes = 64, vector_registers = 32;
-#elif defined(__AVX__)
-inline constexpr int vector_bytes = 32, vector_registers = 16;
+#if ATTEND_LEVEL >= 3
+  inline constexpr int vector_bytes = 64, vector_registers = 32;
+#elif ATTEND_LEVEL >= 1
+  inline constexpr int vector_bytes = 32, vector_registers = 16;
 #elif defined(__aarch64__)
-inline constexpr int vector_bytes = 16, vector_registers = 32;
+  inline constexpr int vector_bytes = 16, vector_registers = 32;
 #else
-inline constexpr int vector_bytes = 16, vector_registers = 16;
+  inline constexpr int vector_bytes = 16, vector_registers = 16;
 #endif
 
-namespace detail {
-template <class T>
-struct VectorOf {
-  typedef T type __attribute__((vector_size(vector_bytes)));  // `using` would not take the attribute of a dependent type
-};
-}  // namespace detail
+  namespace detail {
+  template <class T>
+  struct VectorOf {
+    typedef T type __attribute__((vector_size(vector_bytes)));  // `using` would not take the attribute of a dependent type
+  };
+  }  // namespace detail
 
-template <class T>
-using Vector = typename detail::VectorOf<T>::type;
-template <class T>
-inline constexpr int width = vector_bytes / static_cast<int>(sizeof(T));
+  template <class T>
+  using Vector = typename detail::VectorOf<T>::type;
+  template <class T>
+  inline constexpr int width = vector_bytes / static_cast<int>(sizeof(T));
 
-/// From any address.
-template <class T>
-[[gnu::always_inline]] inline Vector<T> load(const T* p) {
-  Vector<T> v;
-  std::memcpy(&v, p, sizeof(v));
-  return v;
-}
-template <class T>
-[[gnu::always_inline]] inline void store(T* p, Vector<T> v) {
-  std::memcpy(p, &v, sizeof(v));
-}
+  /// From any address.
+  template <class T>
+  [[gnu::always_inline]] inline Vector<T> load(const T* p) {
+    Vector<T> v;
+    std::memcpy(&v, p, sizeof(v));
+    return v;
+  }
+  template <class T>
+  [[gnu::always_inline]] inline void store(T * p, Vector<T> v) {
+    std::memcpy(p, &v, sizeof(v));
+  }
 
-/// The first `count` numbers, fewer than a vector's; the others are 0. Nothing behind them is read.
-template <class T>
-[[gnu::always_inline]] inline Vector<T> load_part(const T* p, int count) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
-  else return (Vector<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p);
+  /// The first `count` numbers, fewer than a vector's; the others are 0. Nothing behind them is read.
+  template <class T>
+  [[gnu::always_inline]] inline Vector<T> load_part(const T* p, int count) {
+#if ATTEND_LEVEL >= 3
+    if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
+    else return (Vector<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p);
 #else
-  Vector<T> v = {};
-  for (int l = 0; l < count; ++l) v[l] = p[l];
-  return v;
+    Vector<T> v = {};
+    for (int l = 0; l < count; ++l) v[l] = p[l];
+    return v;
 #endif
-}
-template <class T>
-[[gnu::always_inline]] inline void store_part(T* p, Vector<T> v, int count) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), (__m512)v);
-  else _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1), (__m512d)v);
+  }
+  template <class T>
+  [[gnu::always_inline]] inline void store_part(T * p, Vector<T> v, int count) {
+#if ATTEND_LEVEL >= 3
+    if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), (__m512)v);
+    else _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1), (__m512d)v);
 #else
-  T all[width<T>];
-  store<T>(all, v);
-  for (int l = 0; l < count; ++l) p[l] = all[l];
+    T all[width<T>];
+    store<T>(all, v);
+    for (int l = 0; l < count; ++l) p[l] = all[l];
 #endif
-}
+  }
 
-/// The square roots, rounded as the standard library's. A loop over that one stays scalar where it has to set errno.
-template <class T>
-[[gnu::always_inline]] inline Vector<T> sqrt(Vector<T> v) {
-#if defined(__AVX512F__)  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain form
-  if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_sqrt_ps(0xFFFF, (__m512)v);
-  else return (Vector<T>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)v);
-#elif defined(__AVX__)
-  if constexpr (sizeof(T) == 4) return (Vector<T>)_mm256_sqrt_ps((__m256)v);
-  else return (Vector<T>)_mm256_sqrt_pd((__m256d)v);
+  /// The square roots, rounded as the standard library's. A loop over that one stays scalar where it has to set errno.
+  template <class T>
+  [[gnu::always_inline]] inline Vector<T> sqrt(Vector<T> v) {
+#if ATTEND_LEVEL >= 3  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain form
+    if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_sqrt_ps(0xFFFF, (__m512)v);
+    else return (Vector<T>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)v);
+#elif ATTEND_LEVEL >= 1
+    if constexpr (sizeof(T) == 4) return (Vector<T>)_mm256_sqrt_ps((__m256)v);
+    else return (Vector<T>)_mm256_sqrt_pd((__m256d)v);
 #elif defined(__SSE2__)
-  if constexpr (sizeof(T) == 4) return (Vector<T>)_mm_sqrt_ps((__m128)v);
-  else return (Vector<T>)_mm_sqrt_pd((__m128d)v);
+    if constexpr (sizeof(T) == 4) return (Vector<T>)_mm_sqrt_ps((__m128)v);
+    else return (Vector<T>)_mm_sqrt_pd((__m128d)v);
 #elif defined(__aarch64__)
-  if constexpr (sizeof(T) == 4) return (Vector<T>)vsqrtq_f32((float32x4_t)v);
-  else return (Vector<T>)vsqrtq_f64((float64x2_t)v);
+    if constexpr (sizeof(T) == 4) return (Vector<T>)vsqrtq_f32((float32x4_t)v);
+    else return (Vector<T>)vsqrtq_f64((float64x2_t)v);
 #else
-  for (int l = 0; l < width<T>; ++l) v[l] = std::sqrt(v[l]);
-  return v;
+    for (int l = 0; l < width<T>; ++l) v[l] = std::sqrt(v[l]);
+    return v;
 #endif
-}
+  }
 
-namespace detail {
+  namespace detail {
 
-/// Numbers L... of a and b side by side.
-template <class T, int... L>
-[[gnu::always_inline]] inline Vector<T> pick(Vector<T> a, [[maybe_unused]] Vector<T> b) {
+  /// Numbers L... of a and b side by side.
+  template <class T, int... L>
+  [[gnu::always_inline]] inline Vector<T> pick(Vector<T> a, [[maybe_unused]] Vector<T> b) {
 #if defined(__CUDACC__)  // whose front end loses the pack on its way through the builtin
-  return Vector<T>{(L < width<T> ? a[L % width<T>] : b[L % width<T>])...};
+    return Vector<T>{(L < width<T> ? a[L % width<T>] : b[L % width<T>])...};
 #else
-  return __builtin_shufflevector(a, b, L...);
+    return __builtin_shufflevector(a, b, L...);
 #endif
-}
+  }
 
-/// a0 b0 a1 b1 ...: the lower (First = 0) or upper (First = width / 2) halves of a and b, in turn.
-template <class T, int First, int... L>
-[[gnu::always_inline]] inline Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
-  return pick<T, (First + L / 2 + (L % 2) * width<T>)...>(a, b);
-}
+  /// a0 b0 a1 b1 ...: the lower (First = 0) or upper (First = width / 2) halves of a and b, in turn.
+  template <class T, int First, int... L>
+  [[gnu::always_inline]] inline Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
+    return pick<T, (First + L / 2 + (L % 2) * width<T>)...>(a, b);
+  }
 
-/// The blocks of `Block` numbers of a, then those of b, each folded to the sum of its halves.
-template <class T, int Block, int... L>
-[[gnu::always_inline]] inline Vector<T> fold(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
-  constexpr int half = Block / 2;
-  return pick<T, (L / half * Block + L % half)...>(a, b) + pick<T, (L / half * Block + L % half + half)...>(a, b);
-}
+  /// The blocks of `Block` numbers of a, then those of b, each folded to the sum of its halves.
+  template <class T, int Block, int... L>
+  [[gnu::always_inline]] inline Vector<T> fold(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
+    constexpr int half = Block / 2;
+    return pick<T, (L / half * Block + L % half)...>(a, b) + pick<T, (L / half * Block + L % half + half)...>(a, b);
+  }
 
-/// Each block of `Block` numbers becomes its sum, over and over.
-template <class T, int Block, int... L>
-[[gnu::always_inline]] inline Vector<T> sum_blocks(Vector<T> v, std::integer_sequence<int, L...> places) {
-  if constexpr (Block == 1) return v;
-  else return sum_blocks<T, Block / 2>(v + pick<T, (L ^ (Block / 2))...>(v, v), places);
-}
+  /// Each block of `Block` numbers becomes its sum, over and over.
+  template <class T, int Block, int... L>
+  [[gnu::always_inline]] inline Vector<T> sum_blocks(Vector<T> v, std::integer_sequence<int, L...> places) {
+    if constexpr (Block == 1) return v;
+    else return sum_blocks<T, Block / 2>(v + pick<T, (L ^ (Block / 2))...>(v, v), places);
+  }
 
-}  // namespace detail
+  }  // namespace detail
 
-/// to[i] = the sum of v[i]'s numbers, i < 4: pairwise by halves, four sums for little more than one.
-template <class T>
-[[gnu::always_inline]] inline void four_sums(const Vector<T> (&v)[4], T* to) {
-  constexpr int n = width<T>;
-  constexpr auto places = std::make_integer_sequence<int, n>{};
-  const Vector<T> a = detail::fold<T, n>(v[0], v[1], places), b = detail::fold<T, n>(v[2], v[3], places);
-  if constexpr (n == 2) {
-    store<T>(to, a), store<T>(to + 2, b);
-  } else {
-    constexpr int part = n / 4;
-    const Vector<T> all = detail::sum_blocks<T, part>(detail::fold<T, n / 2>(a, b, places), places);
+  /// to[i] = the sum of v[i]'s numbers, i < 4: pairwise by halves, four sums for little more than one.
+  template <class T>
+  [[gnu::always_inline]] inline void four_sums(const Vector<T>(&v)[4], T* to) {
+    constexpr int n = width<T>;
+    constexpr auto places = std::make_integer_sequence<int, n>{};
+    const Vector<T> a = detail::fold<T, n>(v[0], v[1], places), b = detail::fold<T, n>(v[2], v[3], places);
+    if constexpr (n == 2) {
+      store<T>(to, a), store<T>(to + 2, b);
+    } else {
+      constexpr int part = n / 4;
+      const Vector<T> all = detail::sum_blocks<T, part>(detail::fold<T, n / 2>(a, b, places), places);
 #if defined(__CUDACC__)  // whose front end before CUDA 13 does not know the builtin
-    for (int i = 0; i < 4; ++i) to[i] = all[i * part];
+      for (int i = 0; i < 4; ++i) to[i] = all[i * part];
 #else
-    const auto first = __builtin_shufflevector(all, all, 0, part, 2 * part, 3 * part);
-    std::memcpy(to, &first, 4 * sizeof(T));
+      const auto first = __builtin_shufflevector(all, all, 0, part, 2 * part, 3 * part);
+      std::memcpy(to, &first, 4 * sizeof(T));
 #endif
-  }
-}
-
-/// Transposes the square matrix of `width` vectors in place: log2(width) times, vectors i and i + width / 2 are interleaved
-/// into 2i and 2i + 1.
-template <class T>
-[[gnu::always_inline]] inline void transpose(Vector<T> (&v)[width<T>]) {
-  constexpr int n = width<T>;
-  constexpr auto places = std::make_integer_sequence<int, n>{};
-#pragma GCC unroll 8
-  for (int stage = 1; stage < n; stage *= 2) {
-    Vector<T> u[n];
-#pragma GCC unroll 16
-    for (int i = 0; i < n / 2; ++i) {
-      u[2 * i] = detail::interleave<T, 0>(v[i], v[i + n / 2], places);
-      u[2 * i + 1] = detail::interleave<T, n / 2>(v[i], v[i + n / 2], places);
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < n; ++i) v[i] = u[i];
   }
-}
 
-}  // namespace attend::cpu
+  /// Transposes the square matrix of `width` vectors in place: log2(width) times, vectors i and i + width / 2 are interleaved
+  /// into 2i and 2i + 1.
+  template <class T>
+  [[gnu::always_inline]] inline void transpose(Vector<T>(&v)[width<T>]) {
+    constexpr int n = width<T>;
+    constexpr auto places = std::make_integer_sequence<int, n>{};
+#pragma GCC unroll 8
+    for (int stage = 1; stage < n; stage *= 2) {
+      Vector<T> u[n];
+#pragma GCC unroll 16
+      for (int i = 0; i < n / 2; ++i) {
+        u[2 * i] = detail::interleave<T, 0>(v[i], v[i + n / 2], places);
+        u[2 * i + 1] = detail::interleave<T, n / 2>(v[i], v[i + n / 2], places);
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) v[i] = u[i];
+    }
+  }
+
+}  // namespace attend::ATTEND_IN(cpu)
+
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/simd.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_SIMD

@@ -1,86 +1,100 @@
-#pragma once
+#if !defined(ATTEND_CPU_SOFTMAX) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_SOFTMAX
 
 #include <cmath>
 #include <limits>
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
+#endif
 
-namespace attend::cpu {
+namespace attend::ATTEND_IN(cpu) {
 
-/// The largest of a row, or 0 where that is minus infinity: what may be subtracted from every value of the row.
-template <class T>
-T softmax_shift(index_t n, const T* x) {
-  const T top = max_over<T>(n, [=](index_t i) { return x[i]; });
-  return top == -std::numeric_limits<T>::infinity() ? T(0) : top;
-}
+  /// The largest of a row, or 0 where that is minus infinity: what may be subtracted from every value of the row.
+  template <class T>
+  T softmax_shift(index_t n, const T* x) {
+    const T top = max_over<T>(n, [=](index_t i) { return x[i]; });
+    return top == -std::numeric_limits<T>::infinity() ? T(0) : top;
+  }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_IN(cpu)
 
-namespace attend::kernels {
+namespace attend::ATTEND_IN(kernels) {
 
-/// y = exp(x - max) / sum over rows of width n; a row of minus infinities gives zeros.
-template <class T>
-void softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
-  parallel_rows(rows, n, [=](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) {
-      const T* row = x + r * n;
-      T* out = y + r * n;
-      const T shift = cpu::softmax_shift(n, row);
-      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return out[i] = cpu::exp(row[i] - shift); });
-      const T factor = sum == T(0) ? T(0) : T(1) / sum;
-      for (index_t i = 0; i < n; ++i) out[i] *= factor;
-    }
-  });
-}
+  /// y = exp(x - max) / sum over rows of width n; a row of minus infinities gives zeros.
+  template <class T>
+  void softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
+    ATTEND_FASTEST(softmax_forward, rows, n, x, y);
+    parallel_rows(rows, n, [=](index_t begin, index_t end) {
+      for (index_t r = begin; r < end; ++r) {
+        const T* row = x + r * n;
+        T* out = y + r * n;
+        const T shift = cpu::softmax_shift(n, row);
+        const T sum = cpu::sum_over<T>(n, [=](index_t i) { return out[i] = cpu::exp(row[i] - shift); });
+        const T factor = sum == T(0) ? T(0) : T(1) / sum;
+        for (index_t i = 0; i < n; ++i) out[i] *= factor;
+      }
+    });
+  }
 
-/// dx = keep * dx + y * (dy - sum(dy * y)); keep is 0 (dx need not hold anything yet) or 1.
-template <class T>
-void softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, T keep, T* dx) {
-  parallel_rows(rows, n, [=](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) {
-      const T *dout = dy + r * n, *out = y + r * n;
-      T* din = dx + r * n;
-      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return dout[i] * out[i]; });
-      if (keep == T(0))
-        for (index_t i = 0; i < n; ++i) din[i] = out[i] * (dout[i] - sum);
-      else
-        for (index_t i = 0; i < n; ++i) din[i] += out[i] * (dout[i] - sum);
-    }
-  });
-}
+  /// dx = keep * dx + y * (dy - sum(dy * y)); keep is 0 (dx need not hold anything yet) or 1.
+  template <class T>
+  void softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, T keep, T* dx) {
+    ATTEND_FASTEST(softmax_backward, rows, n, dy, y, keep, dx);
+    parallel_rows(rows, n, [=](index_t begin, index_t end) {
+      for (index_t r = begin; r < end; ++r) {
+        const T *dout = dy + r * n, *out = y + r * n;
+        T* din = dx + r * n;
+        const T sum = cpu::sum_over<T>(n, [=](index_t i) { return dout[i] * out[i]; });
+        if (keep == T(0))
+          for (index_t i = 0; i < n; ++i) din[i] = out[i] * (dout[i] - sum);
+        else
+          for (index_t i = 0; i < n; ++i) din[i] += out[i] * (dout[i] - sum);
+      }
+    });
+  }
 
-/// y = x - max - log(sum(exp(x - max))) over rows of width n; a row of minus infinities stays so. y may be x.
-template <class T>
-void log_softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
-  parallel_rows(rows, n, [=](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) {
-      const T* row = x + r * n;
-      T* out = y + r * n;
-      const T shift = cpu::softmax_shift(n, row);
-      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return cpu::exp(row[i] - shift); });
-      const T log_sum = sum == T(0) ? T(0) : std::log(sum);
-      // In two steps: shift + log_sum would lose the digits of log_sum where the shift is large.
-      for (index_t i = 0; i < n; ++i) out[i] = (row[i] - shift) - log_sum;
-    }
-  });
-}
+  /// y = x - max - log(sum(exp(x - max))) over rows of width n; a row of minus infinities stays so. y may be x.
+  template <class T>
+  void log_softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
+    ATTEND_FASTEST(log_softmax_forward, rows, n, x, y);
+    parallel_rows(rows, n, [=](index_t begin, index_t end) {
+      for (index_t r = begin; r < end; ++r) {
+        const T* row = x + r * n;
+        T* out = y + r * n;
+        const T shift = cpu::softmax_shift(n, row);
+        const T sum = cpu::sum_over<T>(n, [=](index_t i) { return cpu::exp(row[i] - shift); });
+        const T log_sum = sum == T(0) ? T(0) : std::log(sum);
+        // In two steps: shift + log_sum would lose the digits of log_sum where the shift is large.
+        for (index_t i = 0; i < n; ++i) out[i] = (row[i] - shift) - log_sum;
+      }
+    });
+  }
 
-/// dx = keep * dx + dy - exp(y) * sum(dy).
-template <class T>
-void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, T keep, T* dx) {
-  parallel_rows(rows, n, [=](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) {
-      const T *dout = dy + r * n, *out = y + r * n;
-      T* din = dx + r * n;
-      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return dout[i]; });
-      if (keep == T(0))
-        for (index_t i = 0; i < n; ++i) din[i] = dout[i] - cpu::exp(out[i]) * sum;
-      else
-        for (index_t i = 0; i < n; ++i) din[i] += dout[i] - cpu::exp(out[i]) * sum;
-    }
-  });
-}
+  /// dx = keep * dx + dy - exp(y) * sum(dy).
+  template <class T>
+  void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, T keep, T* dx) {
+    ATTEND_FASTEST(log_softmax_backward, rows, n, dy, y, keep, dx);
+    parallel_rows(rows, n, [=](index_t begin, index_t end) {
+      for (index_t r = begin; r < end; ++r) {
+        const T *dout = dy + r * n, *out = y + r * n;
+        T* din = dx + r * n;
+        const T sum = cpu::sum_over<T>(n, [=](index_t i) { return dout[i]; });
+        if (keep == T(0))
+          for (index_t i = 0; i < n; ++i) din[i] = dout[i] - cpu::exp(out[i]) * sum;
+        else
+          for (index_t i = 0; i < n; ++i) din[i] += dout[i] - cpu::exp(out[i]) * sum;
+      }
+    });
+  }
 
-}  // namespace attend::kernels
+}  // namespace attend::ATTEND_IN(kernels)
+
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+#define ATTEND_TEXT "attend/cpu/softmax.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif
+#endif  // ATTEND_CPU_SOFTMAX

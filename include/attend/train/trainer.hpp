@@ -188,7 +188,7 @@ class Trainer {
     ours["schedule"] = schedule_.text();
     ours["translate"] = o_.translate ? "true" : "false";
     ours["version"] = version;
-    ours["bytes of a vector"] = number_text(cpu::vector_bytes);
+    ours["bytes of a vector"] = number_text(processor().vector_bytes);
     ours["parameters"] = optimizer_.parameters().layout();
     std::vector<std::string> entries;
     for (const auto& [name, value] : ours) entries.push_back("run." + name), entries.push_back(value);
