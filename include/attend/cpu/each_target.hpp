@@ -1,6 +1,7 @@
 // Reads the kernels' header that ATTEND_TEXT names once for each target; see targets.hpp. No `#pragma once`: each such header
 // ends by coming here. It has included all that it needs before, so that nothing else is compiled for a target: a function of the
 // standard library would take the name that all other files of a program know it by.
+#ifdef ATTEND_TEXT  // else somebody has included this by itself
 #define ATTEND_TARGET
 #undef ATTEND_FASTEST
 #undef ATTEND_FASTEST_INT8
@@ -82,3 +83,4 @@
 #undef ATTEND_FASTEST
 #undef ATTEND_FASTEST_INT8
 #include "attend/cpu/fastest.hpp"
+#endif  // ATTEND_TEXT
