@@ -3,16 +3,21 @@
 option(ATTEND_TESTS_TOGETHER "Compile the files of a test program together" ON)
 mark_as_advanced(ATTEND_TESTS_TOGETHER)
 
-# attend_test_units(<variable> <name> <file>...): the sources of a program of these tests. Each file stands in a namespace of its own,
-# so that helpers of two files may have the same name; the headers of all come first, outside. A file that adds to somebody else's
-# namespace, or defines a macro, stays a source by itself.
+# attend_test_units(<variable> <name> [AFTER_HEADERS <header>] SOURCES <file>...): the sources of a program of these tests. Each file
+# stands in a namespace of its own, so that helpers of two files may have the same name; the headers of all come first, outside, and
+# after them the one given. A file that adds to somebody else's namespace, or defines a macro, stays a source by itself.
 function(attend_test_units variable name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "AFTER_HEADERS" "SOURCES")
   if(NOT ATTEND_TESTS_TOGETHER)
-    set(${variable} ${ARGN} PARENT_SCOPE)
+    set(${variable} ${arg_SOURCES} PARENT_SCOPE)
     return()
   endif()
+  set(after_headers "")
+  if(arg_AFTER_HEADERS)
+    set(after_headers "#include \"${arg_AFTER_HEADERS}\"\n")
+  endif()
   set(files)
-  foreach(file IN LISTS ARGN)
+  foreach(file IN LISTS arg_SOURCES)
     get_filename_component(file "${file}" ABSOLUTE) # one name for each
     list(APPEND files "${file}")
   endforeach()
@@ -28,7 +33,7 @@ function(attend_test_units variable name)
     if(count GREATER 0)
       math(EXPR number "${number} + 1")
       set(unit "${CMAKE_CURRENT_BINARY_DIR}/units/${name}_${number}.cpp")
-      file(CONFIGURE OUTPUT "${unit}" CONTENT "// Tests of several files, see cmake/TestUnits.cmake.\n${includes}\n${bodies}" @ONLY)
+      file(CONFIGURE OUTPUT "${unit}" CONTENT "// Tests of several files, see cmake/TestUnits.cmake.\n${includes}\n${after_headers}${bodies}" @ONLY)
       list(APPEND sources "${unit}")
       set(includes "")
       set(bodies "")
@@ -45,7 +50,7 @@ function(attend_test_units variable name)
         if(EXISTS "${folder}/${CMAKE_MATCH_1}")
           set(line "#include \"${folder}/${CMAKE_MATCH_1}\"")
         endif()
-      elseif(NOT line MATCHES "^#include ")
+      elseif(NOT line MATCHES "^#(include|if|ifdef|ifndef|elif|else|endif|error)")
         set(apart TRUE)
       endif()
       string(APPEND own "${line}\n")

@@ -12,9 +12,8 @@
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
 #else
 
+#include "attend/core.hpp"
 #include "attend/io/model.hpp"
-#include "attend/nn/transformer.hpp"
-#include "attend/optim/adam.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/fit.hpp"
@@ -24,11 +23,13 @@
 #define ATTEND_TEMPLATE extern template  // compiled.cpp leaves out the `extern`
 #endif
 
+#define ATTEND_T float
+#define ATTEND_D Cpu
+#include "attend/compiled_core.hpp"
+
 namespace attend {
 
-ATTEND_TEMPLATE nn::Transformer<float>::Transformer(const nn::ModelOptions&);
-ATTEND_TEMPLATE Var<float> nn::Transformer<float>::loss(const nn::Batch<>&, const CrossEntropyOptions&) const;
-ATTEND_TEMPLATE class optim::Adam<float>;
+ATTEND_TEMPLATE void cpu::multiply(const cpu::Product<float>&, bool);
 ATTEND_TEMPLATE train::FitReport train::fit(nn::Transformer<float>&, const text::Corpus&, const text::SentencePiece&,
                                             const train::FitOptions&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const io::SaveOptions&);

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/compiled.hpp"
 #include "attend/core/random.hpp"
 #include "attend/cpu/attention.hpp"
 #include "attend/cpu/basic.hpp"

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attend/compiled.hpp"
 #include "attend/core/random.hpp"
 #include "attend/io/file.hpp"
 #include "attend/marian.hpp"

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attend/compiled.hpp"
 #include "attend/core/random.hpp"
 #include "attend/io/config.hpp"
 #include "attend/io/model.hpp"

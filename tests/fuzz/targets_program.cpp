@@ -23,6 +23,7 @@
 #include "../../examples/translate/flags/search_flags.hpp"
 #include "../../examples/translate/flags/train_flags.hpp"
 #include "../../examples/translate/help.hpp"
+#include "attend/compiled.hpp"
 #include "attend/nn/linear.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/train/completed.hpp"

@@ -1,0 +1,3 @@
+// See compiled.hpp.
+#define ATTEND_TEMPLATE template
+#include "compiled.hpp"

@@ -1,0 +1,22 @@
+// What the tests' programs use of the library's templates, compiled once, in compiled.cpp: included after the headers of all
+// tests.
+#include "attend/core.hpp"
+#ifdef ATTEND_COMPILED
+#include "attend/compiled.hpp"
+#endif
+
+#ifndef ATTEND_TEMPLATE
+#define ATTEND_TEMPLATE extern template
+#endif
+
+#define ATTEND_T float
+#define ATTEND_D Cpu
+#include "attend/compiled_core.hpp"
+#define ATTEND_T double
+#define ATTEND_D Cpu
+#include "attend/compiled_core.hpp"
+
+ATTEND_TEMPLATE void attend::cpu::multiply<float>(const attend::cpu::Product<float>&, bool);
+ATTEND_TEMPLATE void attend::cpu::multiply<double>(const attend::cpu::Product<double>&, bool);
+
+#undef ATTEND_TEMPLATE

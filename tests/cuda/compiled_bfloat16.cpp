@@ -1,0 +1,3 @@
+// See compiled.hpp.
+#define ATTEND_COMPILE_BFLOAT16
+#include "cuda/compiled.hpp"

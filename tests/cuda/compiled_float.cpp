@@ -1,0 +1,3 @@
+// See compiled.hpp.
+#define ATTEND_COMPILE_FLOAT
+#include "cuda/compiled.hpp"
