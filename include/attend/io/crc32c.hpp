@@ -7,6 +7,7 @@
 
 namespace attend::detail {
 
+/// For each byte, what remains of it divided by the polynomial: the checksum goes a byte at a time.
 inline constexpr std::array<std::uint32_t, 256> crc32c_table = [] {
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t i = 0; i < table.size(); ++i) {

@@ -28,11 +28,13 @@ enum class DType : std::uint8_t { boolean, u8, i8, i16, u16, f16, bf16, i32, u32
 
 namespace attend::detail {
 
+/// What a DType is called in files, and the bytes of one number.
 struct DTypeRow {
   std::string_view name;
   std::size_t bytes;
 };
 
+/// By DType, in its order.
 inline constexpr std::array<DTypeRow, 13> dtype_rows = {{{"BOOL", 1},
                                                          {"U8", 1},
                                                          {"I8", 1},
@@ -51,6 +53,7 @@ inline constexpr std::array<DTypeRow, 13> dtype_rows = {{{"BOOL", 1},
 struct StoredF16 {
   std::uint16_t bits;
 };
+/// bfloat16 as it lies in a file.
 struct StoredBF16 {
   std::uint16_t bits;
 };
@@ -158,6 +161,7 @@ constexpr bool can_decode(DType dtype) {
 
 namespace attend::detail {
 
+/// decode for numbers that lie in the file as `Stored`.
 template <class Stored, class T>
 index_t decode_from(const std::byte* in, std::span<T> out) {
   const auto value_of = [](Stored stored) {

@@ -27,6 +27,8 @@
 
 namespace attend::detail {
 
+/// Inside a folder: new files that count already and are not yet in their places, those being written, and in the former a list
+/// of the files that go.
 inline constexpr const char* pending_name = ".attend-pending";
 inline constexpr const char* staging_prefix = ".attend-new-";
 inline constexpr const char* removal_list_name = ".attend-remove";
