@@ -33,13 +33,3 @@ endfunction()
 set(ATTEND_QUICK_OPTIMISATION
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fexpensive-optimizations>)
-
-# attend_quick_compiled, for programs that are compiled so: what most of them use of the library, as attend::compiled has it, but
-# once for all of them.
-function(attend_quick_library)
-  add_library(attend_quick_compiled STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/include/attend/compiled.cpp")
-  target_link_libraries(attend_quick_compiled PUBLIC attend::attend)
-  target_compile_definitions(attend_quick_compiled PUBLIC ATTEND_COMPILED)
-  target_compile_options(attend_quick_compiled PRIVATE ${ATTEND_QUICK_OPTIMISATION})
-  attend_own(attend_quick_compiled)
-endfunction()

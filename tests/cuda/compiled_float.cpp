@@ -1,3 +1,7 @@
 // See compiled.hpp.
-#define ATTEND_COMPILE_FLOAT
 #include "cuda/compiled.hpp"
+
+#define ATTEND_TEMPLATE template
+#define ATTEND_T float
+#define ATTEND_D Cuda
+#include "attend/compiled_core.hpp"
