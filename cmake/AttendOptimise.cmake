@@ -1,7 +1,9 @@
-# attend_optimise(<target>): compiles a program for the processor of this machine. Matrix products run several times as fast as
-# with the compiler's defaults, and the program will not start on an older processor. It comes with the installed package too.
+# attend_optimise(<target> [PORTABLE]): compiles a program for the processor of this machine; it will not start on an older one.
+# PORTABLE: for any processor of the kind; the kernels that fit it are chosen when the program starts. It takes longer to compile,
+# and runs about as fast. It comes with the installed package too.
 #
 #   -march=native                 all instructions of this processor
+#   -DATTEND_DISPATCH=0           and no kernels for others
 #   -mprefer-vector-width=512     on processors with AVX-512, where compilers stop at 256 bits by themselves
 #   -mtune=haswell                GCC on AMD: measured on Zen 3 with the products of another library, a quarter faster
 #   -fno-math-errno, -fno-trapping-math    loops over sqrt and over branches become vector code; no result changes
@@ -21,7 +23,7 @@ function(attend_find_optimise_flags)
     check_cxx_compiler_flag(-march=native ATTEND_HAVE_MARCH_NATIVE)
     check_cxx_compiler_flag(-mcpu=native ATTEND_HAVE_MCPU_NATIVE)
     if(ATTEND_HAVE_MARCH_NATIVE)
-      list(APPEND flags -march=native)
+      list(APPEND flags -march=native -DATTEND_DISPATCH=0)
     elseif(ATTEND_HAVE_MCPU_NATIVE) # some compilers for ARM and POWER
       list(APPEND flags -mcpu=native)
     endif()
@@ -43,8 +45,15 @@ function(attend_find_optimise_flags)
 endfunction()
 
 function(attend_optimise target)
+  cmake_parse_arguments(PARSE_ARGV 1 for "PORTABLE" "" "")
+  if(for_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "attend_optimise(${target}): got ${for_UNPARSED_ARGUMENTS}, expected nothing or PORTABLE")
+  endif()
   attend_find_optimise_flags()
   set(flags ${ATTEND_OPTIMISE_FLAGS})
+  if(for_PORTABLE)
+    list(FILTER flags EXCLUDE REGEX "^-(m|D)") # leaves -fno-math-errno and -fno-trapping-math
+  endif()
   get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
   get_target_property(given ${target} COMPILE_OPTIONS) # those of add_compile_options with them
   set(given " ${CMAKE_CXX_FLAGS};${given}")

@@ -12,11 +12,13 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
   endif()
 endif()
 
-# attend_own(<target>): warnings, and this processor's instructions with ATTEND_NATIVE.
+# attend_own(<target>): warnings, and for this machine's processor alone with ATTEND_NATIVE.
 function(attend_own target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${ATTEND_WARNINGS}>")
   if(ATTEND_NATIVE)
     attend_optimise(${target})
+  else()
+    attend_optimise(${target} PORTABLE)
   endif()
 endfunction()
 

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include <functional>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "attend/core/tensor.hpp"
@@ -137,14 +137,14 @@ Json time(const Library& library, const Json& request) {
   const index_t a_size = p.m * p.k, b_size = p.k * p.n, c_size = p.m * p.n;
   struct Operands {
     Tensor<float> a, b, c;
-    std::optional<cpu::PackedMatrix<float>> packed;
+    std::unique_ptr<cpu::PackedProduct<float>> packed;
   };
   std::vector<Operands> sets;
   for (int i = 0; i < request.at("sets").get<int>(); ++i)
     sets.push_back(
         {fractions(p.count * a_size, 7, 13), fractions(p.count * b_size, 5, 11), Tensor<float>({p.count * c_size}), {}});
   if (library.packs && request.at("weights"))
-    for (auto& set : sets) set.packed.emplace(right(p, set.b.data()));
+    for (auto& set : sets) set.packed = pack_matrix<float>(Cpu{}, right(p, set.b.data()));
   const auto call = [&](const Operands& o) {
     if (o.packed) return o.packed->multiply(left(p, o.a.data()), nullptr, {o.c.data(), p.m, p.n});
     if (p.count == 1) return library.multiply(p, o.a.data(), o.b.data(), o.c.data());

@@ -13,6 +13,7 @@
 
 #include "attend/core/error.hpp"
 #include "attend/core/threads.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/version.hpp"
 #include "commands/commands.hpp"
 #include "help.hpp"
@@ -111,7 +112,10 @@ int main(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.require_subcommand(1);
   app.fallthrough();
-  app.set_version_flag("--version", std::string("translate ") + attend::version, "Print the version of attend and exit");
+  app.set_version_flag(
+      "--version",
+      [] { return std::string("translate ") + attend::version + " (" + std::string(attend::processor().name) + ")"; },
+      "Print the version of attend, and the instructions that it computes with, and exit");
   int threads = 0;
   app.add_option("--threads", threads, "Threads to compute with (ATTEND_THREADS, else all processors)")
       ->check(CLI::Range(1, 1024));
@@ -127,6 +131,7 @@ int main(int argc, char** argv) {
       "  translate score --reference spanish.txt < output.txt   BLEU of what came out\n"
       "Each command has a --help of its own: translate COMMAND --help, or translate help COMMAND.");
   try {
+    (void)attend::processor();  // so that an ATTEND_ISA that cannot be had is told before work begins
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {

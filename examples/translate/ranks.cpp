@@ -19,7 +19,7 @@
 #include "attend/io/file.hpp"
 
 #if defined(TRANSLATE_WITH_MPI)
-#include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/mpi.hpp"
 #include "attend/train/ranks.hpp"
 #include "attend/version.hpp"
@@ -55,7 +55,7 @@ RankList launched_ranks() {
   if (!mpi::launched()) return nullptr;
   auto ranks = mpi::world();
   if (!leads(ranks)) be_silent();
-  const std::string ours = "version " + std::string(version) + " with vectors of " + std::to_string(cpu::vector_bytes) + " bytes";
+  const std::string ours = "version " + std::string(version) + " with the instructions " + std::string(processor().name);
   std::string first = ours;
   ranks->broadcast(first);
   train::Ranks(ranks).check("ranks differ from rank 0", ours == first ? "" : ours + ", rank 0 " + first);

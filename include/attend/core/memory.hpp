@@ -207,7 +207,7 @@ void copy(Cpu, index_t n, const T* x, T* y) {
 }  // namespace kernels
 
 /// A block of the device's memory, given back to its pool when the last tensor that looks into it goes.
-template <class T, Device D>
+template <class T, Device D = Cpu>
 class Storage {
  public:
   explicit Storage(index_t count) {

@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_ADDITIVE_ATTENTION) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_ADDITIVE_ATTENTION
 
 #include <vector>
 
@@ -8,7 +10,10 @@
 #include "attend/cpu/attention.hpp"
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/softmax.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::kernels {
 
@@ -16,6 +21,7 @@ namespace attend::kernels {
 /// the width of q, k and score.
 template <class T>
 void additive_attention_forward(Cpu, const AttentionLayout& a, const AdditiveInputs<T>& inputs, T* weights, T* out) {
+  ATTEND_FASTEST(additive_attention_forward, a, inputs, weights, out);
   const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
   cpu::attention_tasks(a, a.heads, [&](index_t s, index_t) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s), n = a.d_k;
@@ -36,6 +42,7 @@ void additive_attention_forward(Cpu, const AttentionLayout& a, const AdditiveInp
 template <class T>
 void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, const AdditiveInputs<T>& inputs, const T* weights,
                                  const AdditiveGradients<T>& gradients) {
+  ATTEND_FASTEST(additive_attention_backward, a, dout, inputs, weights, gradients);
   const T *const q = inputs.q, *const k = inputs.k, *const score = inputs.score, *const v = inputs.v;
   T *const dq = gradients.q, *const dk = gradients.k, *const dscores = gradients.score_shares, *const dv = gradients.v;
   cpu::attention_tasks(a, a.heads, [&](index_t s, index_t) {
@@ -70,3 +77,7 @@ void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, c
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/additive_attention.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_ATTENTION) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_ATTENTION
 
 #include <algorithm>
 #include <limits>
@@ -9,8 +11,11 @@
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/scratch.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/attention.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -134,6 +139,7 @@ namespace attend::kernels {
 /// makes them from again. `weights`, if not null, receives all of them, before dropout.
 template <class T>
 void attention_forward(Cpu, const AttentionLayout& a, const AttentionInputs<T>& inputs, T* weights, SoftmaxRows<T> rows, T* out) {
+  ATTEND_FASTEST(attention_forward, a, inputs, weights, rows, out);
   const T *const q = inputs.q, *const k = inputs.k, *const v = inputs.v, *const bias = inputs.bias;
   cpu::attention_tasks(a, a.heads, [&](index_t s, index_t h) {
     const index_t queries = a.queries.length(s), keys = a.keys.keys(s);
@@ -167,6 +173,7 @@ void attention_forward(Cpu, const AttentionLayout& a, const AttentionInputs<T>& 
 template <class T>
 void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const AttentionInputs<T>& inputs, SoftmaxRows<T> rows,
                         const AttentionGradients<T>& gradients) {
+  ATTEND_FASTEST(attention_backward, a, dout, inputs, rows, gradients);
   const T *const q = inputs.q, *const k = inputs.k, *const v = inputs.v, *const bias = inputs.bias;
   T *const dq = gradients.q, *const dk = gradients.k, *const dv = gradients.v, *const ds_out = gradients.scores;
   cpu::attention_tasks(a, a.heads / a.group, [&](index_t s, index_t of_keys) {
@@ -235,6 +242,7 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const Atte
 /// `size`: elements of dbias.
 template <class T>
 void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const T* ds, Gradient<T> dbias) {
+  ATTEND_FASTEST(attention_backward_bias, a, size, ds, dbias);
   if (!dbias.add) std::fill(dbias.data, dbias.data + size, T(0));
   for (index_t s = 0; s < a.queries.count(); ++s)
     for (index_t h = 0; h < a.heads; ++h) {
@@ -248,3 +256,7 @@ void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const 
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/attention.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_ATTENTION_STEP) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_ATTENTION_STEP
 
 #include <algorithm>
 #include <cstdint>
@@ -7,8 +9,11 @@
 
 #include "attend/core/threads.hpp"
 #include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/attention_step.hpp"
+
+#endif  // ATTEND_TARGET
 
 /// Attention in decoding: every row is one query with keys and values of its own choice.
 namespace attend::cpu {
@@ -177,6 +182,7 @@ namespace attend::kernels {
 /// q [rows, heads * d_k], out [rows, heads * d_v].
 template <class T>
 void attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SlabRows<T>& keys, Matrix<T> out) {
+  ATTEND_FASTEST(attention_step, heads, q, keys, out);
   const auto& layout = keys.layout;
   const auto count = [&](index_t) { return keys.table.columns; };
   const auto key = [&](index_t row, index_t t) {
@@ -190,6 +196,7 @@ void attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SlabRow
 /// q [rows, heads * d_k], out [rows, heads * d_v].
 template <class T>
 void cross_attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SourceRows<T>& keys, Matrix<T> out) {
+  ATTEND_FASTEST(cross_attention_step, heads, q, keys, out);
   const auto& layout = keys.layout;
   const index_t most = out.rows > 0 ? *std::max_element(keys.lengths, keys.lengths + out.rows) : 0;
   const auto count = [&](index_t row) { return keys.lengths[row]; };
@@ -202,6 +209,7 @@ void cross_attention_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const S
 /// the most keys of any row, or more].
 template <class T>
 void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q, const SourceRows<T>& keys, Matrix<T> weights) {
+  ATTEND_FASTEST(cross_attention_weights_step, heads, q, keys, weights);
   const auto& layout = keys.layout;
   const index_t longest = weights.columns;
   parallel_rows(weights.rows, heads.count * longest * heads.d_k, [&](index_t begin, index_t end) {
@@ -228,6 +236,7 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
 /// y = x.
 template <class T>
 void copy_rows(Cpu, ConstMatrix<T> x, Matrix<T> y) {
+  ATTEND_FASTEST(copy_rows, x, y);
   parallel_rows(y.rows, y.columns, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) std::copy_n(x.data + r * x.stride, y.columns, y.data + r * y.stride);
   });
@@ -250,3 +259,7 @@ inline void begin_table_step(Cpu, Matrix<std::int32_t> table, index_t step) {
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/attention_step.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,10 +1,15 @@
-#pragma once
+#if !defined(ATTEND_CPU_BASIC) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_BASIC
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
 #include "attend/kernels/squares.hpp"
+
+#endif  // ATTEND_TARGET
 
 /// Passes over whole arrays that everything else needs.
 namespace attend::kernels {
@@ -12,6 +17,7 @@ namespace attend::kernels {
 /// y[i] += x[i].
 template <class T>
 void add_into(Cpu, index_t n, const T* x, T* y) {
+  ATTEND_FASTEST(add_into, n, x, y);
   parallel_rows(n, 1, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) y[i] += x[i];
   });
@@ -20,6 +26,7 @@ void add_into(Cpu, index_t n, const T* x, T* y) {
 /// y[i] = a * x[i] + b * y[i]; with b = 0, y need not hold anything yet. x may be y.
 template <class T>
 void scale_add(Cpu, index_t n, T a, const T* x, T b, T* y) {
+  ATTEND_FASTEST(scale_add, n, a, x, b, y);
   parallel_rows(n, 1, [=](index_t begin, index_t end) {
     if (b == T(0))
       for (index_t i = begin; i < end; ++i) y[i] = a * x[i];
@@ -31,12 +38,14 @@ void scale_add(Cpu, index_t n, T a, const T* x, T b, T* y) {
 /// y[i] = factor[0] * x[i].
 template <class T>
 void scale_add_by(Cpu, index_t n, const T* factor, const T* x, Gradient<T> y) {
+  ATTEND_FASTEST(scale_add_by, n, factor, x, y);
   scale_add(Cpu{}, n, *factor, x, T(y.add), y.data);
 }
 
 /// y[i] = x[i] in another type.
 template <class From, class To>
 void convert(Cpu, index_t n, const From* x, To* y) {
+  ATTEND_FASTEST(convert, n, x, y);
   parallel_rows(n, 1, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) y[i] = static_cast<To>(x[i]);
   });
@@ -45,6 +54,7 @@ void convert(Cpu, index_t n, const From* x, To* y) {
 /// The sum of x's rows, into a row. x is not transposed.
 template <class T>
 void sum_rows(Cpu, ConstMatrix<T> x, Gradient<T> into) {
+  ATTEND_FASTEST(sum_rows, x, into);
   parallel_for(x.columns, std::max<index_t>(64, 8192 / std::max<index_t>(1, x.rows)), [=](index_t begin, index_t end) {
     T* const y = into.data;
     for (index_t j = begin; !into.add && j < end; ++j) y[j] = T(0);
@@ -61,6 +71,7 @@ void sum_rows(Cpu, ConstMatrix<T> x, Gradient<T> into) {
 /// sums[p] = the sum of the squares of part p of x, see `square_part`, in double.
 template <class T>
 void squares_of_parts(Cpu, index_t n, const T* x, double* sums) {
+  ATTEND_FASTEST(squares_of_parts, n, x, sums);
   parallel_for(square_parts(n), 1, [&](index_t begin, index_t end) {
     for (index_t p = begin; p < end; ++p) {
       const T* first = x + p * square_part;
@@ -79,6 +90,7 @@ inline void sum_of_parts(Cpu, index_t n, const double* sums, double* result) {
 /// The sum of x[i]^2, in double, part by part, so that the number of threads does not show.
 template <class T>
 double sum_of_squares(Cpu, index_t n, const T* x) {
+  ATTEND_FASTEST(sum_of_squares, n, x);
   std::vector<double> sums(static_cast<std::size_t>(square_parts(n)));
   squares_of_parts(Cpu{}, n, x, sums.data());
   double sum = 0;
@@ -87,3 +99,7 @@ double sum_of_squares(Cpu, index_t n, const T* x) {
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/basic.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

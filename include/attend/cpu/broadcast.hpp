@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_BROADCAST) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_BROADCAST
 
 #include <algorithm>
 #include <array>
@@ -7,8 +9,11 @@
 #include "attend/core/broadcast.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -121,6 +126,7 @@ namespace attend::kernels {
 /// y = f.value(a, b), number by number, a and b broadcast as `s` says.
 template <class T, class F>
 void zip_forward(Cpu, const Strides& s, const F& f, const T* a, const T* b, T* y) {
+  ATTEND_FASTEST(zip_forward, s, f, a, b, y);
   const index_t step_a = s.inner_a(), step_b = s.inner_b();
   cpu::for_each_row(s, [=](index_t at, index_t at_a, index_t at_b, index_t n) {
     const T *in_a = a + at_a, *in_b = b + at_b;
@@ -140,6 +146,7 @@ void zip_forward(Cpu, const Strides& s, const F& f, const T* a, const T* b, T* y
 /// da = f(dy, a, b), summed wherever a is broadcast.
 template <class T, class F>
 void zip_backward(Cpu, const Strides& s, const F& f, const T* dy, const T* a, const T* b, Gradient<T> da) {
+  ATTEND_FASTEST(zip_backward, s, f, dy, a, b, da);
   cpu::sum_where_still(
       s, [=](index_t i, index_t j, index_t k) { return f(dy[i], a[j], b[k]); }, da);
 }
@@ -147,6 +154,7 @@ void zip_backward(Cpu, const Strides& s, const F& f, const T* dy, const T* a, co
 /// a = scale * x, summed wherever a stands still.
 template <class T>
 void sum_broadcast(Cpu, const Strides& s, T scale, const T* x, Gradient<T> a) {
+  ATTEND_FASTEST(sum_broadcast, s, scale, x, a);
   cpu::sum_where_still(
       s, [=](index_t i, index_t, index_t) { return scale * x[i]; }, a);
 }
@@ -154,6 +162,7 @@ void sum_broadcast(Cpu, const Strides& s, T scale, const T* x, Gradient<T> a) {
 /// y = scale * a, a repeated wherever it stands still.
 template <class T>
 void repeat_broadcast(Cpu, const Strides& s, T scale, const T* a, Gradient<T> y) {
+  ATTEND_FASTEST(repeat_broadcast, s, scale, a, y);
   const index_t step = s.inner_a();
   cpu::for_each_row(s, [=](index_t at, index_t at_a, index_t, index_t n) {
     const T* in = a + at_a;
@@ -167,3 +176,7 @@ void repeat_broadcast(Cpu, const Strides& s, T scale, const T* a, Gradient<T> y)
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/broadcast.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_CONSTRAIN) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_CONSTRAIN
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +11,10 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/softmax.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/constrain.hpp"
+
+#endif  // ATTEND_TARGET
 
 /// What searches do to single rows of log-probabilities x [., width]. Rows and columns are within it; where whole rows change
 /// (`keep_entries` and lists of columns), no row is named twice.
@@ -18,12 +23,14 @@ namespace attend::kernels {
 /// values[i] = what x has at place i.
 template <class T>
 void take_entries(Cpu, const Entries& at, index_t width, const T* x, T* values) {
+  ATTEND_FASTEST(take_entries, at, width, x, values);
   for (index_t i = 0; i < at.count; ++i) values[i] = x[at.rows[i] * width + at.columns[i]];
 }
 
 /// What x has at each place becomes `value`.
 template <class T>
 void set_entries(Cpu, const Entries& at, index_t width, std::type_identity_t<T> value, T* x) {
+  ATTEND_FASTEST(set_entries, at, width, value, x);
   for (index_t i = 0; i < at.count; ++i) x[at.rows[i] * width + at.columns[i]] = value;
 }
 
@@ -31,6 +38,7 @@ void set_entries(Cpu, const Entries& at, index_t width, std::type_identity_t<T> 
 /// lowers it either way. No place is named twice.
 template <class T>
 void scale_entries(Cpu, const Entries& at, index_t width, std::type_identity_t<T> factor, T* x) {
+  ATTEND_FASTEST(scale_entries, at, width, factor, x);
   for (index_t i = 0; i < at.count; ++i) {
     T& value = x[at.rows[i] * width + at.columns[i]];
     value = value < T(0) ? value * factor : value / factor;
@@ -40,12 +48,14 @@ void scale_entries(Cpu, const Entries& at, index_t width, std::type_identity_t<T
 /// x[r, column] += value for every row r. x [rows, width].
 template <class T>
 void add_to_column(Cpu, index_t rows, index_t width, token_t column, std::type_identity_t<T> value, T* x) {
+  ATTEND_FASTEST(add_to_column, rows, width, column, value, x);
   for (index_t r = 0; r < rows; ++r) x[r * width + column] += value;
 }
 
 /// The row of place i becomes minus infinity but for values[i] at that place.
 template <class T>
 void keep_entries(Cpu, const Entries& at, index_t width, const T* values, T* x) {
+  ATTEND_FASTEST(keep_entries, at, width, values, x);
   parallel_rows(at.count, width, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) {
       T* const row = x + at.rows[i] * width;
@@ -84,13 +94,19 @@ namespace attend::kernels {
 /// it). The columns of a list are distinct.
 template <class T>
 void restrict_rows(Cpu, const ColumnLists& lists, index_t width, T* x) {
+  ATTEND_FASTEST(restrict_rows, lists, width, x);
   cpu::keep_columns(lists, width, x, [](index_t n, T* kept) { log_softmax_forward(Cpu{}, index_t{1}, n, kept, kept); });
 }
 
 /// The rows keep the columns that are listed as they are, and become minus infinity elsewhere.
 template <class T>
 void keep_listed(Cpu, const ColumnLists& lists, index_t width, T* x) {
+  ATTEND_FASTEST(keep_listed, lists, width, x);
   cpu::keep_columns(lists, width, x, [](index_t, T*) {});
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/constrain.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,12 +1,17 @@
-#pragma once
+#if !defined(ATTEND_CPU_CROSS_ENTROPY) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_CROSS_ENTROPY
 
 #include <algorithm>
 #include <cmath>
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/cross_entropy.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -48,6 +53,7 @@ namespace attend::kernels {
 /// losses[r]: the cross-entropy of row r, 0 if its label is ignored; log_sums[r]: its log-sum-exp, for the backward.
 template <class T>
 void cross_entropy_forward(Cpu, const LabelledRows& of, const T* logits, T* losses, T* log_sums) {
+  ATTEND_FASTEST(cross_entropy_forward, of, logits, losses, log_sums);
   const T smoothing = static_cast<T>(of.options.smoothing);
   parallel_rows(of.rows, of.classes, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
@@ -63,6 +69,7 @@ void cross_entropy_forward(Cpu, const LabelledRows& of, const T* logits, T* loss
 template <class T>
 void cross_entropy_backward(Cpu, const LabelledRows& of, const T* logits, const T* log_sums, const LossFactors<T>& by,
                             T* dlogits) {
+  ATTEND_FASTEST(cross_entropy_backward, of, logits, log_sums, by, dlogits);
   const T factor = *by.scale * *by.dloss, smoothing = static_cast<T>(of.options.smoothing);
   parallel_rows(of.rows, of.classes, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
@@ -76,6 +83,7 @@ void cross_entropy_backward(Cpu, const LabelledRows& of, const T* logits, const 
 /// Both at once: `logits` becomes the gradient for a dloss of 1.
 template <class T>
 void cross_entropy_in_place(Cpu, const LabelledRows& of, const T* scale, T* logits, T* losses) {
+  ATTEND_FASTEST(cross_entropy_in_place, of, scale, logits, losses);
   const T factor = *scale, smoothing = static_cast<T>(of.options.smoothing);
   parallel_rows(of.rows, of.classes, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
@@ -97,6 +105,7 @@ void cross_entropy_in_place(Cpu, const LabelledRows& of, const T* scale, T* logi
 /// with p and q exchanged.
 template <class T>
 void r_drop_in_place(Cpu, const LabelledRows& of, const T* scale, const DropPass<T>& x, const DropPass<T>& y) {
+  ATTEND_FASTEST(r_drop_in_place, of, scale, x, y);
   const index_t classes = of.classes;
   const T factor = *scale, smoothing = static_cast<T>(of.options.smoothing), alpha = static_cast<T>(of.options.r_drop);
   parallel_rows(of.rows, 2 * classes, [=](index_t begin, index_t end) {
@@ -129,6 +138,7 @@ void r_drop_in_place(Cpu, const LabelledRows& of, const T* scale, const DropPass
 /// loss[0] = scale[0] times the sum of n losses, added up in double and in their order.
 template <class T>
 void sum_losses(Cpu, index_t n, const T* losses, const T* scale, T* loss) {
+  ATTEND_FASTEST(sum_losses, n, losses, scale, loss);
   double sum = 0;
   for (index_t i = 0; i < n; ++i) sum += static_cast<double>(losses[i]);
   *loss = static_cast<T>(sum) * *scale;
@@ -144,6 +154,7 @@ inline index_t find_bad_label(Cpu, const LabelledRows& of) {
 /// scale[0] = what the sum of the losses is multiplied by: for the mean, 1 / how many labels are not `ignore_index` (at least 1).
 template <class T>
 void loss_scale(Cpu, const LabelledRows& of, T* scale) {
+  ATTEND_FASTEST(loss_scale, of, scale);
   index_t count = 0;
   for (index_t r = 0; r < of.rows; ++r) count += of.labels[r] != of.options.ignore_index;
   *scale = of.options.mean ? T(1) / static_cast<T>(std::max<index_t>(1, count)) : T(1);
@@ -156,3 +167,7 @@ inline index_t logits_chunk(Cpu, index_t /*rows*/, index_t classes) {
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/cross_entropy.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

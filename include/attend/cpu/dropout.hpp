@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_DROPOUT) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_DROPOUT
 
 #include <algorithm>
 #include <cstdint>
@@ -6,8 +8,11 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/philox.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/dropout.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -62,6 +67,7 @@ namespace attend::kernels {
 /// added. The backward is the same function, from dy to dx.
 template <class T>
 void dropout_apply(Cpu, index_t n, const DropoutMask& mask, const T* x, Gradient<T> y) {
+  ATTEND_FASTEST(dropout_apply, n, mask, x, y);
   constexpr index_t size = cpu::random_block;
   parallel_for((n + size - 1) / size, 64, [=](index_t begin, index_t end) {
     const index_t first = begin * size;
@@ -70,3 +76,7 @@ void dropout_apply(Cpu, index_t n, const DropoutMask& mask, const T* x, Gradient
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/dropout.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,11 +1,16 @@
-#pragma once
+#if !defined(ATTEND_CPU_EMBEDDING) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_EMBEDDING
 
 #include <algorithm>
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/embedding.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::kernels {
 
@@ -19,6 +24,7 @@ inline index_t find_invalid_token(Cpu, const TokenList& tokens) {
 /// y[i] = scale * table[tokens[i]]; the tokens are in the vocabulary. table [vocabulary, width], y [tokens, width].
 template <class T>
 void embedding_forward(Cpu, const TokenList& tokens, index_t width, T scale, const T* table, T* y) {
+  ATTEND_FASTEST(embedding_forward, tokens, width, scale, table, y);
   parallel_rows(tokens.count, width, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) {
       const T* row = table + tokens.data[i] * width;
@@ -32,6 +38,7 @@ void embedding_forward(Cpu, const TokenList& tokens, index_t width, T scale, con
 /// two write to one number.
 template <class T>
 void embedding_backward(Cpu, const TokenList& tokens, index_t width, T scale, const T* dy, Gradient<T> into) {
+  ATTEND_FASTEST(embedding_backward, tokens, width, scale, dy, into);
   const index_t n = tokens.count;
   T* const dtable = into.data;
   if (!into.add)
@@ -47,3 +54,7 @@ void embedding_backward(Cpu, const TokenList& tokens, index_t width, T scale, co
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/embedding.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_GEMM) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_GEMM
 
 #include <algorithm>
 
@@ -6,7 +8,10 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/gemm_kernel.hpp"
 #include "attend/cpu/scratch.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -158,12 +163,14 @@ namespace attend::kernels {
 /// depend on its row of a and column of b alone: neither on the others nor on the threads.
 template <class T>
 void gemm(Cpu, ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOptions& options = {}) {
+  ATTEND_FASTEST(gemm, a, b, c, options);
   cpu::multiply(cpu::Product<T>(a, b, nullptr, c, options), true);
 }
 
 /// `count` products of that kind.
 template <class T>
 void gemm_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Matrices<T> c, const ProductOptions& options = {}) {
+  ATTEND_FASTEST(gemm_batched, count, a, b, c, options);
   if (count == 1) return gemm(Cpu{}, a.first, b.first, c.first, options);
   const index_t cost = std::max<index_t>(1, c.first.rows * c.first.columns * a.first.columns);
   parallel_for(count, std::max<index_t>(1, 32768 / cost), [=](index_t begin, index_t end) {
@@ -175,6 +182,7 @@ void gemm_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Ma
 /// then. The same bits as gemm_batched's, for half to two thirds of the work.
 template <class T>
 void gram_batched(Cpu, index_t count, ConstMatrices<T> a, Matrices<T> c, const ProductOptions& options = {}) {
+  ATTEND_FASTEST(gram_batched, count, a, c, options);
   const index_t n = c.first.rows, k = a.first.columns;
   const auto one = [=](bool parallel, index_t i) {
     cpu::multiply_by_rows(cpu::Product<T>(a[i], a[i].transpose(), nullptr, c[i], options), parallel, true);
@@ -188,3 +196,7 @@ void gram_batched(Cpu, index_t count, ConstMatrices<T> a, Matrices<T> c, const P
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/gemm.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

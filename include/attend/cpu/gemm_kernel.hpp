@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_GEMM_KERNEL) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_GEMM_KERNEL
 
 #include <algorithm>
 #include <array>
@@ -9,6 +11,9 @@
 #include "attend/cpu/gemm_packing.hpp"
 #include "attend/cpu/scratch.hpp"
 #include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
+
+#endif  // ATTEND_TARGET
 
 /// The inside of a matrix product: a tile of c in registers, from a and b or the copies of them in gemm_packing.hpp.
 /// Every element of c is one sum over k, of fused multiply-adds in the order of k, from zero again every `k_block`, whatever
@@ -215,3 +220,7 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
 }
 
 }  // namespace attend::cpu
+
+#define ATTEND_TEXT "attend/cpu/gemm_kernel.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

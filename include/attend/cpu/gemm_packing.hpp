@@ -1,10 +1,15 @@
-#pragma once
+#if !defined(ATTEND_CPU_GEMM_PACKING) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_GEMM_PACKING
 
 #include <algorithm>
 
 #include "attend/core/types.hpp"
 #include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 /// How the operands of a matrix product lie: in memory as they came, or copied in the order in which the tiles of
 /// gemm_kernel.hpp read them.
@@ -137,3 +142,7 @@ struct Panels {
 };
 
 }  // namespace attend::cpu
+
+#define ATTEND_TEXT "attend/cpu/gemm_packing.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

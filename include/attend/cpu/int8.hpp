@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_INT8) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_INT8
 
 #include <algorithm>
 #include <array>
@@ -6,13 +8,17 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attend/cpu/packed_matrix.hpp"
 #include "attend/cpu/scratch.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
+
+#endif  // ATTEND_TARGET
 
 /// Products in 8-bit integers: weights once, activations at run time, sums exact in 32 bits. What a row gets depends on that row
 /// alone.
@@ -24,7 +30,7 @@ using Words = Vector<std::int32_t>;
 
 /// Whether 128 is added to the bytes of activations, which the fast instruction takes unsigned; 128 times the weights' sum is
 /// then taken off where the sums start.
-#if defined(__AVX512VNNI__)
+#if ATTEND_LEVEL >= 4
 inline constexpr bool shifted_bytes = true;
 #else
 inline constexpr bool shifted_bytes = false;
@@ -32,9 +38,9 @@ inline constexpr bool shifted_bytes = false;
 
 /// sum[i] += the products of bytes 4i to 4i + 3 of a with those of b, for each i below width<int32>.
 [[gnu::always_inline]] inline Words add_products(Words sum, Words a, Words b) {
-#if defined(__AVX512VNNI__)
+#if ATTEND_LEVEL >= 4
   return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
-#elif defined(__AVX2__) && !defined(__AVX512F__)
+#elif ATTEND_LEVEL == 2
   // |a| * (b with a's sign): two products of at most 127 * 127 fit into 16 bits.
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)a), _mm256_sign_epi8((__m256i)b, (__m256i)a));
   return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
@@ -113,7 +119,7 @@ inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
 }
 
 /// The matrix b [k, n] of a product in 8-bit integers with a scale for each column, in the order in which products read it.
-class Int8Matrix {
+class Int8Matrix final : public PackedProduct<float> {
  public:
   /// Throws ValueError for a k so large that a sum might not fit into 32 bits.
   explicit Int8Matrix(const Matrix<const float>& b)
@@ -146,7 +152,7 @@ class Int8Matrix {
 
   /// y [m, n] = x b + bias, x [m, k] brought to 8 bits as well, each row with a scale of its own. Neither x nor y is transposed.
   /// `bias` may be null.
-  void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const {
+  void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const override {
     const index_t m = y.rows;
     if (m <= 0) return;
     thread_local Scratch scratch;
@@ -195,9 +201,28 @@ class Int8Matrix {
   }
 
   index_t k_, n_, groups_, panels_;
-  Tensor<std::int8_t, Cpu> bytes_;
+  Tensor<std::int8_t> bytes_;
   std::vector<std::int32_t> start_;  // what each column's sum starts from
   std::vector<float> scales_;        // of each column
 };
 
 }  // namespace attend::cpu
+
+namespace attend::kernels {
+
+/// The matrix b [k, n] in 8-bit integers. Throws ValueError for a k so large that a sum might not fit into 32 bits.
+template <class T>
+std::unique_ptr<cpu::PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b) {
+#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+  if (processor().level == 4) return pack_int8(::attend::avx512::vnni::kernels::Cpu{}, b);
+#endif
+  ATTEND_FASTEST(pack_int8, b);
+  return std::make_unique<cpu::Int8Matrix>(b);
+}
+
+}  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/int8.hpp"
+#define ATTEND_TEXT_HAS_VNNI
+#include "attend/cpu/each_target.hpp"
+#endif

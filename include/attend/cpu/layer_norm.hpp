@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_LAYER_NORM) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_LAYER_NORM
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +9,11 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/basic.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/layer_norm.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -105,7 +110,7 @@ void layer_norm_backward_then(const NormOfRows<T>& norm, const T* dy, const T* x
   const index_t rows = norm.rows, n = norm.layout.width, sums = norm.layout.scalar_affine ? 1 : n,
                 parts = (rows + part - 1) / part;
   const Gradient<T> dgamma = gradients.gamma, dbeta = gradients.beta;
-  Storage<T, Cpu> partial(dgamma || dbeta ? parts * 2 * sums : 0);  // [parts, gamma's sums and beta's]
+  Storage<T> partial(dgamma || dbeta ? parts * 2 * sums : 0);  // [parts, gamma's sums and beta's]
   T* partial_sums = partial.data();
   parallel_for(parts, std::max<index_t>(1, 8192 / std::max<index_t>(1, part * n)), [&](index_t begin, index_t end) {
     for (index_t p = begin; p < end; ++p) {
@@ -131,6 +136,7 @@ namespace attend::kernels {
 /// y = gamma * xhat + beta over rows, xhat = (x - mean) * rstd. Keeps mean and rstd.
 template <class T>
 void layer_norm_forward(Cpu, const NormOfRows<T>& norm, const T* x, T* y, NormStatistics<T> kept) {
+  ATTEND_FASTEST(layer_norm_forward, norm, x, y, kept);
   const index_t n = norm.layout.width;
   parallel_rows(norm.rows, n, [=](index_t begin, index_t end) {
     cpu::layer_norm_rows(norm.part(end - begin), x + begin * n, y + begin * n, kept.from(begin));
@@ -143,7 +149,12 @@ void layer_norm_forward(Cpu, const NormOfRows<T>& norm, const T* x, T* y, NormSt
 template <class T>
 void layer_norm_backward(Cpu, const NormOfRows<T>& norm, const T* dy, const T* x, NormStatistics<T> kept,
                          const NormGradients<T>& gradients) {
+  ATTEND_FASTEST(layer_norm_backward, norm, dy, x, kept, gradients);
   cpu::layer_norm_backward_then(norm, dy, x, kept, gradients, [](index_t, index_t) {});
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/layer_norm.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_LOG_ADD) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_LOG_ADD
 
 #include <cmath>
 #include <limits>
@@ -6,7 +8,10 @@
 #include "attend/core/functor.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -30,6 +35,7 @@ namespace attend::kernels {
 /// y[i] = log(exp(y[i]) + exp(x[i] + shift)), whatever the size of either; of two minus infinities, minus infinity.
 template <class T>
 void log_add(Cpu, index_t n, T shift, const T* x, T* y) {
+  ATTEND_FASTEST(log_add, n, shift, x, y);
   parallel_rows(n, 1, [=](index_t begin, index_t end) {
     constexpr T lowest = std::numeric_limits<T>::lowest();
     for (index_t i = begin; i < end; ++i) {
@@ -41,3 +47,7 @@ void log_add(Cpu, index_t n, T shift, const T* x, T* y) {
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/log_add.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

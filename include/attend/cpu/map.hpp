@@ -1,8 +1,13 @@
-#pragma once
+#if !defined(ATTEND_CPU_MAP) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_MAP
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -29,15 +34,21 @@ namespace attend::kernels {
 /// y[i] = f.value(x[i]).
 template <class T, class F>
 void map_forward(Cpu, index_t n, const F& f, const T* x, T* y) {
+  ATTEND_FASTEST(map_forward, n, f, x, y);
   parallel_rows(n, 1, [=](index_t begin, index_t end) { cpu::map_range(end - begin, f, x + begin, y + begin); });
 }
 
 /// dx[i] = dy[i] * slope(at[i]).
 template <class T, class Slope>
 void map_backward(Cpu, index_t n, const Slope& slope, const T* dy, const T* at, Gradient<T> dx) {
+  ATTEND_FASTEST(map_backward, n, slope, dy, at, dx);
   parallel_rows(n, 1, [=](index_t begin, index_t end) {
     cpu::map_range_backward(end - begin, slope, dy + begin, at + begin, dx.from(begin));
   });
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/map.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

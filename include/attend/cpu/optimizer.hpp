@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_OPTIMIZER) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_OPTIMIZER
 
 #include <algorithm>
 #include <array>
@@ -10,7 +12,10 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/basic.hpp"
 #include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/optimizer.hpp"
+
+#endif  // ATTEND_TARGET
 
 /// One optimizer step over all parameters of a model at once, which lie end to end in one buffer.
 namespace attend::cpu {
@@ -74,6 +79,7 @@ inline void begin_update_from(Cpu, const double* squares, double max_norm, Updat
 /// The same of these gradients.
 template <class T>
 void begin_update(Cpu, index_t n, const T* gradient, double max_norm, UpdateRecord* record) {
+  ATTEND_FASTEST(begin_update, n, gradient, max_norm, record);
   const double squares = sum_of_squares(Cpu{}, n, gradient);
   begin_update_from(Cpu{}, &squares, max_norm, record);
 }
@@ -81,6 +87,7 @@ void begin_update(Cpu, index_t n, const T* gradient, double max_norm, UpdateReco
 /// norm more than T has.
 template <class T>
 void begin_update_scaled(Cpu, index_t n, const T* gradient, double gradient_scale, UpdateRecord* record) {
+  ATTEND_FASTEST(begin_update_scaled, n, gradient, gradient_scale, record);
   record->norm = std::sqrt(sum_of_squares(Cpu{}, n, gradient));
   record->taken = record->norm * gradient_scale <= largest_norm<T>;
   record->gradient_scale = gradient_scale;
@@ -96,8 +103,9 @@ inline void begin_update_left_out(Cpu, UpdateRecord* record) {
 /// Moves `n` parameters by a rule; see `UpdateRule`. Does nothing where the record says that the update is left out. `rounded` is
 /// for types that keep their values in a wider one.
 template <class T, UpdateRule Rule, class... Memory>
-void update_by(Cpu, index_t n, const Rule& rule, const UpdateRecord* record, const T* gradient, T* value, T* /*rounded*/,
-               Memory*... memory) {
+void update_by(Cpu, index_t n, const Rule& rule, const UpdateRecord* record, const T* gradient, T* value,
+               [[maybe_unused]] T* rounded, Memory*... memory) {
+  ATTEND_FASTEST(update_by, n, rule, record, gradient, value, rounded, memory...);
   if (!record->taken) return;
   const auto update = rule.template prepare<T>(*record);
   const std::array<T*, sizeof...(Memory)> remembered{memory...};
@@ -111,8 +119,13 @@ void update_by(Cpu, index_t n, const Rule& rule, const UpdateRecord* record, con
 /// average = keep * average + (1 - keep) * value. Does nothing where there is a record that says that the update was left out.
 template <class T>
 void average_step(Cpu, index_t n, T keep, const UpdateRecord* record, const T* value, T* average) {
+  ATTEND_FASTEST(average_step, n, keep, record, value, average);
   if (record && !record->taken) return;
   scale_add(Cpu{}, n, T(1) - keep, value, keep, average);
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/optimizer.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,10 +1,17 @@
-#pragma once
+#if !defined(ATTEND_CPU_PACKED_MATRIX) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_PACKED_MATRIX
 
 #include <algorithm>
+#include <memory>
 
 #include "attend/core/tensor.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/cpu/gemm.hpp"
+#include "attend/cpu/packed_product.hpp"
+#include "attend/cpu/targets.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -23,7 +30,7 @@ void share_product(index_t rows, index_t panels, index_t work, F&& f) {
 
 /// The matrix b [k, n] of a product, copied once in the order in which products read it.
 template <class T>
-class PackedMatrix {
+class PackedMatrix final : public PackedProduct<T> {
  public:
   explicit PackedMatrix(const Matrix<const T>& b)
       : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), data_({panels_ * N * k_}) {
@@ -36,7 +43,7 @@ class PackedMatrix {
   }
 
   /// c [m, n] = a b + bias, with the bits that `gemm` gives. `bias` may be null.
-  void multiply(const Matrix<const T>& a, const T* bias, const Matrix<T>& c) const {
+  void multiply(const Matrix<const T>& a, const T* bias, const Matrix<T>& c) const override {
     const index_t m = c.rows;
     if (m <= 0) return;
     const MatrixView<T> rows(a);
@@ -58,7 +65,22 @@ class PackedMatrix {
   [[nodiscard]] index_t place(index_t l, index_t panel) const { return l * panels_ * N + panel * std::min(k_block, k_ - l) * N; }
 
   index_t k_, n_, panels_;
-  Tensor<T, Cpu> data_;
+  Tensor<T> data_;
 };
 
 }  // namespace attend::cpu
+
+namespace attend::kernels {
+
+/// The matrix b [k, n] for products with the bits that `gemm` gives.
+template <class T>
+std::unique_ptr<cpu::PackedProduct<T>> pack_matrix(Cpu, const Matrix<const T>& b) {
+  ATTEND_FASTEST(pack_matrix, b);
+  return std::make_unique<cpu::PackedMatrix<T>>(b);
+}
+
+}  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/packed_matrix.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

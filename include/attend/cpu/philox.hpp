@@ -1,14 +1,19 @@
-#pragma once
+#if !defined(ATTEND_CPU_PHILOX) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_PHILOX
 
 #include <array>
 #include <cstdint>
 
 #include "attend/core/random.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#endif  // ATTEND_TARGET
 
 /// Philox for many counters side by side: bit for bit `Generator::Stream::words`, some ten times as fast.
 namespace attend::cpu {
@@ -16,7 +21,7 @@ namespace attend::cpu {
 /// Several 64-bit numbers side by side, with what Philox needs of them. Compilers do not find the multiplication of two 32-bit
 /// halves into a 64-bit whole by themselves, hence one version for each instruction set, and a portable one.
 /// `counters` puts counter i of a register's `width` at such a place that `store` writes the words in order.
-#if defined(__AVX512F__)
+#if ATTEND_LEVEL >= 3
 struct PhiloxLanes {  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain forms
   static constexpr int width = 8;
   __m512i v;
@@ -39,7 +44,7 @@ struct PhiloxLanes {  // "maskz" with a full mask costs nothing, and spares the 
     _mm512_storeu_si512(words + 16, _mm512_maskz_unpackhi_epi64(0xFF, low, high));
   }
 };
-#elif defined(__AVX2__)
+#elif ATTEND_LEVEL >= 2
 struct PhiloxLanes {
   static constexpr int width = 4;
   __m256i v;
@@ -126,3 +131,7 @@ inline void random_words(const Generator::Stream& stream, std::uint64_t block, s
 }
 
 }  // namespace attend::cpu
+
+#define ATTEND_TEXT "attend/cpu/philox.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

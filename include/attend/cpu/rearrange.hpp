@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_REARRANGE) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_REARRANGE
 
 #include <algorithm>
 
@@ -6,13 +8,17 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/broadcast.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::kernels {
 
 /// y = x, or y += x if `add`. Neither is transposed.
 template <class T>
 void copy_runs(Cpu, ConstMatrix<T> x, Matrix<T> y, bool add) {
+  ATTEND_FASTEST(copy_runs, x, y, add);
   const index_t outer = y.rows, length = y.columns;
   const auto run = [=](index_t o, index_t begin, index_t end) {
     const T* in = x.data + o * x.stride;
@@ -31,6 +37,7 @@ void copy_runs(Cpu, ConstMatrix<T> x, Matrix<T> y, bool add) {
 /// y = 0.
 template <class T>
 void clear_runs(Cpu, Matrix<T> y) {
+  ATTEND_FASTEST(clear_runs, y);
   parallel_rows(y.rows, y.columns, [=](index_t begin, index_t end) {
     for (index_t o = begin; o < end; ++o) std::fill_n(y.data + o * y.stride, y.columns, T(0));
   });
@@ -39,6 +46,7 @@ void clear_runs(Cpu, Matrix<T> y) {
 /// y = x with x's dimensions in another order: `s.size` are the sizes of y's dimensions, `s.a` x's strides along them.
 template <class T>
 void permute_copy(Cpu, const Strides& s, const T* x, Gradient<T> y) {
+  ATTEND_FASTEST(permute_copy, s, x, y);
   if (s.count() == 0) return;
   const auto inner = static_cast<std::size_t>(s.rank - 1);
   std::size_t along = inner;  // y's dimension along which x is consecutive
@@ -83,3 +91,7 @@ void permute_copy(Cpu, const Strides& s, const T* x, Gradient<T> y) {
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/rearrange.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,11 +1,16 @@
-#pragma once
+#if !defined(ATTEND_CPU_REDUCE) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_REDUCE
 
 #include <algorithm>
 
 #include "attend/core/shape.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::kernels {
 
@@ -13,6 +18,7 @@ namespace attend::kernels {
 /// where it stands. NaN counts as the largest.
 template <class T>
 void max_forward(Cpu, const AroundAxis& size, const T* x, T* y, index_t* at) {
+  ATTEND_FASTEST(max_forward, size, x, y, at);
   const index_t outer = size.outer, n = size.n, inner = size.inner;
   parallel_rows(outer, n * inner, [=](index_t begin, index_t end) {
     for (index_t o = begin; o < end; ++o) {
@@ -33,6 +39,7 @@ void max_forward(Cpu, const AroundAxis& size, const T* x, T* y, index_t* at) {
 /// dx = dy at the places `at`, nothing elsewhere.
 template <class T>
 void max_backward(Cpu, const AroundAxis& size, const T* dy, const index_t* at, Gradient<T> into) {
+  ATTEND_FASTEST(max_backward, size, dy, at, into);
   const index_t outer = size.outer, n = size.n, inner = size.inner;
   T* const dx = into.data;
   parallel_rows(outer, n * inner, [=](index_t begin, index_t end) {
@@ -43,3 +50,7 @@ void max_backward(Cpu, const AroundAxis& size, const T* dy, const index_t* at, G
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/reduce.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_RESIDUAL) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_RESIDUAL
 
 #include <algorithm>
 
@@ -6,7 +8,10 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/layer_norm.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/residual.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -28,12 +33,14 @@ namespace attend::kernels {
 /// y[i] = x[i] + mask * branch[i].
 template <class T>
 void add_dropout_forward(Cpu, index_t n, const DropoutMask& mask, const T* x, const T* branch, T* y) {
+  ATTEND_FASTEST(add_dropout_forward, n, mask, x, branch, y);
   cpu::for_mask_parts(n, [=](index_t first, index_t count) { cpu::add_masked(mask, first, count, x, branch, y); });
 }
 
 /// y = the norm of the rows of in.sum, which is set to in.x + mask * in.branch.
 template <class T>
 void add_dropout_norm_forward(Cpu, const NormOfRows<T>& norm, const ResidualSum<T>& in, T* y, NormStatistics<T> kept) {
+  ATTEND_FASTEST(add_dropout_norm_forward, norm, in, y, kept);
   const index_t n = norm.layout.width, part = std::max<index_t>(1, 4096 / std::max<index_t>(1, n));
   parallel_rows(norm.rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; r += part) {
@@ -48,6 +55,7 @@ void add_dropout_norm_forward(Cpu, const NormOfRows<T>& norm, const ResidualSum<
 template <class T>
 void add_dropout_norm_backward(Cpu, const NormOfRows<T>& norm, const T* dy, const T* sum, NormStatistics<T> kept,
                                const ResidualGradients<T>& gradients) {
+  ATTEND_FASTEST(add_dropout_norm_backward, norm, dy, sum, kept, gradients);
   const index_t n = norm.layout.width;
   cpu::layer_norm_backward_then(norm, dy, sum, kept, gradients.norm, [=](index_t first, index_t count) {
     if (gradients.branch)
@@ -57,3 +65,7 @@ void add_dropout_norm_backward(Cpu, const NormOfRows<T>& norm, const T* dy, cons
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/residual.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

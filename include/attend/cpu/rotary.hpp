@@ -1,10 +1,15 @@
-#pragma once
+#if !defined(ATTEND_CPU_ROTARY) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_ROTARY
 
 #include <algorithm>
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/kernels/rotary.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -41,6 +46,7 @@ namespace attend::kernels {
 /// pairs, half the sines.
 template <class T>
 void rotary_turn(Cpu, const Places& places, index_t rows, const RotaryLayout& layout, const T* turns, T sign, const T* x, T* y) {
+  ATTEND_FASTEST(rotary_turn, places, rows, layout, turns, sign, x, y);
   const index_t columns = layout.columns;
   if (!places.sentences) {
     const T* const turn = turns + (places.place + (places.step ? *places.step : 0)) * layout.turned;
@@ -61,3 +67,7 @@ void rotary_turn(Cpu, const Places& places, index_t rows, const RotaryLayout& la
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/rotary.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_SAMPLE) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_SAMPLE
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +9,13 @@
 #include <vector>
 
 #include "attend/core/shape.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/top_k.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
 #include "attend/kernels/sample.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -122,6 +127,7 @@ namespace attend::kernels {
 /// infinity.
 template <class T>
 void sample_rows(Cpu, const SampledTokens& from, const Draws& draws, ConstMatrix<T> x, T* values, token_t* indices) {
+  ATTEND_FASTEST(sample_rows, from, draws, x, values, indices);
   parallel_rows(draws.count, x.columns, [=](index_t begin, index_t end) {
     cpu::Sampler<T> sampler(x.columns, from);
     const index_t* const rows = draws.rows;
@@ -135,3 +141,7 @@ void sample_rows(Cpu, const SampledTokens& from, const Draws& draws, ConstMatrix
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/sample.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

@@ -1,11 +1,16 @@
-#pragma once
+#if !defined(ATTEND_CPU_SIMD) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_SIMD
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
-#if defined(__AVX__)
+#include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
+
+#if defined(__AVX__) || ATTEND_DISPATCH
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
@@ -13,15 +18,15 @@
 #include <arm_neon.h>
 #endif
 
-#include "attend/core/types.hpp"
+#endif  // ATTEND_TARGET
 
 /// Vectors of the processor's own width, in the compilers' portable form: arithmetic is written with + and *, and a * b + c
 /// becomes one fused operation where the processor has it.
 namespace attend::cpu {
 
-#if defined(__AVX512F__)
+#if ATTEND_LEVEL >= 3
 inline constexpr int vector_bytes = 64, vector_registers = 32;
-#elif defined(__AVX__)
+#elif ATTEND_LEVEL >= 1
 inline constexpr int vector_bytes = 32, vector_registers = 16;
 #elif defined(__aarch64__)
 inline constexpr int vector_bytes = 16, vector_registers = 32;
@@ -56,7 +61,7 @@ template <class T>
 /// The first `count` numbers, fewer than a vector's; the others are 0. Nothing behind them is read.
 template <class T>
 [[gnu::always_inline]] inline Vector<T> load_part(const T* p, int count) {
-#if defined(__AVX512F__)
+#if ATTEND_LEVEL >= 3
   if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
   else return (Vector<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p);
 #else
@@ -67,7 +72,7 @@ template <class T>
 }
 template <class T>
 [[gnu::always_inline]] inline void store_part(T* p, Vector<T> v, int count) {
-#if defined(__AVX512F__)
+#if ATTEND_LEVEL >= 3
   if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), (__m512)v);
   else _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1), (__m512d)v);
 #else
@@ -80,10 +85,10 @@ template <class T>
 /// The square roots, rounded as the standard library's. A loop over std::sqrt stays scalar where that has to set errno.
 template <class T>
 [[gnu::always_inline]] inline Vector<T> sqrt(Vector<T> v) {
-#if defined(__AVX512F__)  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain form
+#if ATTEND_LEVEL >= 3  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain form
   if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_sqrt_ps(0xFFFF, (__m512)v);
   else return (Vector<T>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)v);
-#elif defined(__AVX__)
+#elif ATTEND_LEVEL >= 1
   if constexpr (sizeof(T) == 4) return (Vector<T>)_mm256_sqrt_ps((__m256)v);
   else return (Vector<T>)_mm256_sqrt_pd((__m256d)v);
 #elif defined(__SSE2__)
@@ -172,3 +177,7 @@ template <class T>
 }
 
 }  // namespace attend::cpu
+
+#define ATTEND_TEXT "attend/cpu/simd.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

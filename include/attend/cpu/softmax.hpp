@@ -1,12 +1,17 @@
-#pragma once
+#if !defined(ATTEND_CPU_SOFTMAX) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_SOFTMAX
 
 #include <cmath>
 #include <limits>
 
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
+
+#endif  // ATTEND_TARGET
 
 namespace attend::cpu {
 
@@ -24,6 +29,7 @@ namespace attend::kernels {
 /// y = exp(x - max) / sum over rows of width n; a row of minus infinities gives zeros.
 template <class T>
 void softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
+  ATTEND_FASTEST(softmax_forward, rows, n, x, y);
   parallel_rows(rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
       const T* row = x + r * n;
@@ -39,6 +45,7 @@ void softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
 /// dx = y * (dy - sum(dy * y)).
 template <class T>
 void softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, Gradient<T> dx) {
+  ATTEND_FASTEST(softmax_backward, rows, n, dy, y, dx);
   parallel_rows(rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
       const T *dout = dy + r * n, *out = y + r * n;
@@ -55,6 +62,7 @@ void softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, Gra
 /// y = x - max - log(sum(exp(x - max))) over rows of width n; a row of minus infinities stays so. y may be x.
 template <class T>
 void log_softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
+  ATTEND_FASTEST(log_softmax_forward, rows, n, x, y);
   parallel_rows(rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
       const T* row = x + r * n;
@@ -71,6 +79,7 @@ void log_softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
 /// dx = dy - exp(y) * sum(dy).
 template <class T>
 void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y, Gradient<T> dx) {
+  ATTEND_FASTEST(log_softmax_backward, rows, n, dy, y, dx);
   parallel_rows(rows, n, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
       const T *dout = dy + r * n, *out = y + r * n;
@@ -85,3 +94,7 @@ void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y,
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/softmax.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

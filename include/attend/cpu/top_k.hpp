@@ -1,4 +1,6 @@
-#pragma once
+#if !defined(ATTEND_CPU_TOP_K) || defined(ATTEND_TARGET)
+#ifndef ATTEND_TARGET
+#define ATTEND_CPU_TOP_K
 
 #include <algorithm>
 #include <bit>
@@ -11,6 +13,9 @@
 
 #include "attend/core/shape.hpp"
 #include "attend/core/threads.hpp"
+#include "attend/cpu/targets.hpp"
+
+#endif  // ATTEND_TARGET
 
 /// The largest values of each row, as every search needs them.
 namespace attend::cpu {
@@ -111,6 +116,7 @@ namespace attend::kernels {
 /// Throws ValueError unless 1 <= k <= width, Error if a row holds a NaN.
 template <class T>
 void top_k(Cpu, index_t rows, index_t width, index_t k, const T* x, T* values, token_t* indices) {
+  ATTEND_FASTEST(top_k, rows, width, k, x, values, indices);
   check_value(k >= 1 && k <= width, "top_k", "k is ", k, ", expected 1 to the width ", width);
   check_value(width <= std::numeric_limits<token_t>::max(), "top_k", "rows of ", width, " values");
   parallel_rows(rows, width, [=](index_t begin, index_t end) {
@@ -122,14 +128,20 @@ void top_k(Cpu, index_t rows, index_t width, index_t k, const T* x, T* values, t
 /// Throws as top_k does.
 template <class T>
 void argmax(Cpu, index_t rows, index_t width, const T* x, T* values, token_t* indices) {
+  ATTEND_FASTEST(argmax, rows, width, x, values, indices);
   top_k(Cpu{}, rows, width, 1, x, values, indices);
 }
 
 /// x[r, columns[i]] = value for every row r and i < count. x [rows, width]; the columns are within it.
 template <class T>
 void fill_columns(Cpu, index_t rows, index_t width, index_t count, const token_t* columns, T value, T* x) {
+  ATTEND_FASTEST(fill_columns, rows, width, count, columns, value, x);
   for (index_t r = 0; r < rows; ++r)
     for (index_t i = 0; i < count; ++i) x[r * width + columns[i]] = value;
 }
 
 }  // namespace attend::kernels
+
+#define ATTEND_TEXT "attend/cpu/top_k.hpp"
+#include "attend/cpu/each_target.hpp"
+#endif

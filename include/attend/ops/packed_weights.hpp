@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -95,9 +94,7 @@ class PackedWeights {
   void linear(const kernels::Matrix<const T>& x, const Tensor<T, D>& whole, index_t first, const T* bias,
               const kernels::Matrix<T>& y) const {
     const std::shared_ptr<const Packed> packed = find({whole.data() + first * x.columns, y.columns, x.columns}, whole);
-    if constexpr (std::is_same_v<T, float>)
-      if (packed->int8) return packed->int8->multiply(x, bias, y);
-    packed->full->multiply(x, bias, y);
+    packed->product->multiply(x, bias, y);
   }
 
  private:
@@ -106,8 +103,7 @@ class PackedWeights {
     const T* begin = nullptr;  // of the rows that were copied
     index_t count = 0;
     std::uint64_t fingerprint = 0;
-    std::optional<cpu::PackedMatrix<T>> full;
-    std::optional<cpu::Int8Matrix> int8;
+    std::unique_ptr<const cpu::PackedProduct<T>> product;
   };
 
   std::shared_ptr<const Packed> find(const kernels::Matrix<const T>& weight, const Tensor<T, D>& whole) const {
@@ -119,8 +115,8 @@ class PackedWeights {
     packed->begin = weight.data, packed->count = weight.rows * weight.columns;
     packed->fingerprint = detail::fingerprint(packed->begin, packed->count, step_);
     if constexpr (std::is_same_v<T, float>)
-      if (precision_ == Precision::int8) packed->int8.emplace(weight.transpose());
-    if (!packed->int8) packed->full.emplace(weight.transpose());
+      if (precision_ == Precision::int8) packed->product = pack_int8(D{}, weight.transpose());
+    if (!packed->product) packed->product = pack_matrix(D{}, weight.transpose());
     matrices_.emplace(place, packed);
     return packed;
   }

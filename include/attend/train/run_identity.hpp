@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "attend/core/number_text.hpp"
-#include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/checkpoint.hpp"
 #include "attend/train/options.hpp"
@@ -60,7 +60,7 @@ inline void check_same_run(const Ranks& ranks, const FitOptions& o, RunIdentity 
   });
   ours["translate"] = o.translate ? "true" : "false";
   ours["version"] = version;
-  ours["bytes of a vector"] = number_text(cpu::vector_bytes);
+  ours["bytes of a vector"] = number_text(processor().vector_bytes);
   std::vector<std::string> entries;
   for (const auto& [name, value] : ours) entries.push_back("run." + name), entries.push_back(value);
   std::string packed = packed_texts(entries);

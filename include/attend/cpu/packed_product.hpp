@@ -1,0 +1,20 @@
+#pragma once
+
+#include "attend/kernels/matrix.hpp"
+
+namespace attend::cpu {
+
+/// A matrix b that was copied in the order in which one instruction set's products read it; see `pack_matrix` and `pack_int8`.
+template <class T>
+class PackedProduct {
+ public:
+  PackedProduct() = default;
+  PackedProduct(const PackedProduct&) = delete;
+  PackedProduct& operator=(const PackedProduct&) = delete;
+  virtual ~PackedProduct() = default;
+
+  /// y = x b + bias; neither x nor y is transposed, `bias` may be null.
+  virtual void multiply(const kernels::Matrix<const T>& x, const T* bias, const kernels::Matrix<T>& y) const = 0;
+};
+
+}  // namespace attend::cpu

@@ -1,0 +1,187 @@
+#pragma once
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
+#include "attend/core/types.hpp"
+
+/// One program, several instruction sets. The kernels' headers are read once as they are, for what the compiler's flags grant,
+/// and once more for each target above that (`each_target.hpp`), into a namespace of the target's own and under the compiler's
+/// pragma for it. It is always the first reading's kernel that is called; its line ATTEND_FASTEST goes on to the one for this
+/// processor.
+///
+/// ATTEND_DISPATCH is 0 where there is nothing to choose from (flags that grant all, other compilers and processors, nvcc) and in
+/// programs that are not optimised, which would only take longer to compile; define it as 0 or 1 to have it otherwise.
+
+/// What the text being read may use: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI. The compiler's own
+/// macros would not do: Clang does not define them under its pragma.
+#if defined(__AVX512F__) && defined(__AVX512VNNI__)
+#define ATTEND_LEVEL 4
+#define ATTEND_GRANTED 4
+#elif defined(__AVX512F__)
+#define ATTEND_LEVEL 3
+#define ATTEND_GRANTED 3
+#elif defined(__AVX2__) && defined(__FMA__)
+#define ATTEND_LEVEL 2
+#define ATTEND_GRANTED 2
+#elif defined(__AVX__)
+#define ATTEND_LEVEL 1
+#define ATTEND_GRANTED 1
+#else
+#define ATTEND_LEVEL 0
+#define ATTEND_GRANTED 0
+#endif
+
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__CUDACC__) || ATTEND_GRANTED == 4
+#undef ATTEND_DISPATCH
+#define ATTEND_DISPATCH 0
+#elif !defined(ATTEND_DISPATCH)
+#if defined(__OPTIMIZE__)
+#define ATTEND_DISPATCH 1
+#else
+#define ATTEND_DISPATCH 0
+#endif
+#endif
+
+#if ATTEND_DISPATCH && ATTEND_GRANTED < 2
+#define ATTEND_TARGET_AVX2(...) __VA_ARGS__
+#else
+#define ATTEND_TARGET_AVX2(...)
+#endif
+#if ATTEND_DISPATCH && ATTEND_GRANTED < 3
+#define ATTEND_TARGET_AVX512(...) __VA_ARGS__
+#else
+#define ATTEND_TARGET_AVX512(...)
+#endif
+
+namespace attend {
+
+/// A set of instructions that this program has kernels for.
+struct InstructionSet {
+  std::string_view name;  ///< as ATTEND_ISA says it
+  int level;              ///< ATTEND_LEVEL in its kernels
+  int vector_bytes;       ///< of a register that the kernels compute in
+};
+
+namespace detail {
+
+// Files of one program may be compiled with other flags, and then have another list of the same name; hence a name for each.
+#define ATTEND_PASTE_SETS(granted, dispatch) sets_##granted##_##dispatch
+#define ATTEND_NAME_SETS(granted, dispatch) ATTEND_PASTE_SETS(granted, dispatch)
+inline namespace ATTEND_NAME_SETS(ATTEND_GRANTED, ATTEND_DISPATCH) {
+
+  /// Those that were compiled, the least first.
+  inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
+#if ATTEND_GRANTED == 4
+    {"avx512_vnni", 4, 64},
+#elif ATTEND_GRANTED == 3
+    {"avx512", 3, 64},
+#elif ATTEND_GRANTED == 2
+    {"avx2", 2, 32},
+#elif ATTEND_GRANTED == 1
+    {"avx", 1, 32},
+#elif defined(__x86_64__)
+    {"sse2", 0, 16},
+#elif defined(__aarch64__)
+    {"neon", 0, 16},
+#else
+    {"generic", 0, 16},
+#endif
+        // clang-format off
+    ATTEND_TARGET_AVX2({"avx2", 2, 32},)
+    ATTEND_TARGET_AVX512({"avx512", 3, 64},)
+// clang-format on
+#if ATTEND_DISPATCH
+            {"avx512_vnni", 4, 64},
+#endif
+  });
+
+  /// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above what the
+  /// compiler's flags grant.
+  inline bool processor_has([[maybe_unused]] int level) {
+#if ATTEND_DISPATCH
+    __builtin_cpu_init();
+    if (level >= 4 && !__builtin_cpu_supports("avx512vnni")) return false;
+    if (level >= 3 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")))
+      return false;
+    if (level >= 2 && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return false;
+#endif
+    return true;
+  }
+
+  /// The last of them that this processor has, or the one that `wanted` names, unless that is null or empty. Throws ValueError if
+  /// there is none of that name.
+  inline const InstructionSet& choose_instruction_set(const char* wanted) {
+    const std::string_view name = wanted ? wanted : "";
+    const InstructionSet* best = nullptr;
+    std::string names;
+    for (const InstructionSet& set : instruction_sets) {
+      if (set.level > ATTEND_GRANTED && !processor_has(set.level)) continue;
+      best = &set;
+      if (set.name == name) return set;
+      names += (names.empty() ? "" : ", ") + std::string(set.name);
+    }
+    if (!name.empty())
+      throw ValueError("ATTEND_ISA is '", printable(name), "', expected what this program and this processor have: ", names);
+    return *best;
+  }
+
+  inline const InstructionSet& chosen_instruction_set() {
+    static const InstructionSet& chosen = choose_instruction_set(std::getenv("ATTEND_ISA"));
+    return chosen;
+  }
+
+}  // namespace )
+
+}  // namespace detail
+
+/// The instructions that kernels on the processor run with in this process: the most that were compiled and that the processor
+/// has, or those that the environment variable ATTEND_ISA names. Throws ValueError if these are not to be had.
+inline const InstructionSet& processor() { return detail::chosen_instruction_set(); }
+
+}  // namespace attend
+
+#if ATTEND_DISPATCH
+// A target's Cpu is a tag of its own, so that its kernels call each other and never come back to those of the first reading. What
+// a target does not have of its own, such as cpu/vector.hpp, which becomes part of whoever calls it, it takes from `below`.
+#define ATTEND_DECLARE_TARGET(target, below) \
+  namespace target {                         \
+  namespace kernels {                        \
+  using namespace ::attend::kernels;         \
+  struct Cpu {};                             \
+  }                                          \
+  namespace cpu::detail {                    \
+  using namespace below::cpu::detail;        \
+  }                                          \
+  namespace cpu {                            \
+  using namespace below::cpu;                \
+  }                                          \
+  namespace detail {                         \
+  using namespace ::attend::detail;          \
+  }                                          \
+  using kernels::Cpu;                        \
+  }
+namespace attend::cpu::detail {}
+ATTEND_DECLARE_TARGET(attend::avx2, ::attend)
+ATTEND_DECLARE_TARGET(attend::avx512, ::attend)
+ATTEND_DECLARE_TARGET(attend::avx512::vnni, ::attend::avx512)
+#undef ATTEND_DECLARE_TARGET
+
+/// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor. VNNI
+/// is for 8-bit products alone (`pack_int8`); the other kernels would be compiled once more for nothing.
+#define ATTEND_FASTEST(kernel, ...)                                                                       \
+  switch (processor().level) {                                                                            \
+    ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);)              \
+    ATTEND_TARGET_AVX512(case 3 : case 4 : return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);) \
+    default:                                                                                              \
+      break;                                                                                              \
+  }                                                                                                       \
+  static_cast<void>(0)
+#else
+#define ATTEND_FASTEST(...) static_cast<void>(0)
+#endif
