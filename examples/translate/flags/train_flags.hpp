@@ -84,7 +84,7 @@ struct TrainFlags {
     std::visit(
         [&](auto& chosen) {
           chosen.learning_rate = learning_rate.value_or(chosen.learning_rate * (has_learnt ? 0.2 : 1.0));
-          if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(chosen)>, optim::AdamOptions>) of_optimizer.put_into(chosen);
+          if constexpr (takes_flags<std::remove_cvref_t<decltype(chosen)>>) of_optimizer.put_into(chosen);
         },
         *o.optimizer);
     const std::string kind(optim::optimizer_name(*o.optimizer));
@@ -110,18 +110,18 @@ struct TrainFlags {
                           list_of(takers), more);
     });
   }
+  /// Whether flags may set options of that optimizer. Adam has a weight decay too, but of another kind.
   template <class O>
-  static bool has_field(const std::string& field) {
-    bool found = false;
-    O::fields([&](const char* name, auto /*member*/, const auto&... /*about*/) { found = found || name == field; });
-    return found;
-  }
-  /// The optimizers that have an option of that name. Adam has a weight decay too, but of another kind.
+  static constexpr bool takes_flags = !std::is_same_v<O, attend::optim::AdamOptions>;
+  /// The optimizers that a flag of that field may set.
   static std::vector<std::string> takers_of(const std::string& field) {
     std::vector<std::string> takers;
-    if (has_field<attend::optim::MuonOptions>(field)) takers.emplace_back("muon");
-    if (has_field<attend::optim::AdamWOptions>(field)) takers.emplace_back("adamw");
-    if (has_field<attend::optim::SgdOptions>(field)) takers.emplace_back("sgd");
+    const auto ask = [&]<class O>(const O& options) {
+      if (takes_flags<O> && decltype(of_optimizer)::shares<O>(field)) takers.emplace_back(attend::optim::optimizer_name(options));
+    };
+    [&]<class... O>(std::type_identity<std::variant<O...>>) {
+      (ask(O{}), ...);
+    }(std::type_identity<attend::optim::OptimizerOptions>{});
     return takers;
   }
   /// `--optimizer muon, adamw or sgd`.

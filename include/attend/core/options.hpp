@@ -151,12 +151,14 @@ struct Since {
 /// In files a number that is 0 or 1 is written as false or true.
 struct AsTruth {};
 
-/// For command lines: what an option is for, and what it is called there if not `--name-with-dashes`.
+/// For command lines: what an option is for, and what it is called there if not `--name-with-dashes`. The flag of a bool takes no
+/// value: it makes a false one true, and a true one, whose flag is `--no-name-with-dashes`, false. Its text says what it then
+/// does.
 struct Flag {
   const char* text;
   const char* name = nullptr;
-  const char* type = "FILE";  ///< of a path
-  Bounds within = {};         ///< narrower bounds there
+  const char* type = nullptr;  ///< what its value is called in the help; `FILE` of a path, unless this says otherwise
+  Bounds within = {};          ///< narrower bounds there
 };
 
 namespace detail {

@@ -139,15 +139,12 @@ struct FitOptions {
     field("accumulate", &O::accumulate, between(1, largest_count), Flag{"Batches per update"});
     field("parts", &O::parts, between(1, 1 << 16), if_automatic,
           Flag{"A batch is cut into so many parts, which ranks share: the same number gives the same model by any number of "
-               "ranks. 8 "
-               "under mpirun, else 1"});
+               "ranks. 8 under mpirun, else 1"});
     field("shard_optimizer", &O::shard_optimizer,
-          Flag{"Each rank keeps and moves a share of what the optimizer remembers, and passes the weights on", nullptr, "BOOL"});
+          Flag{"Each rank keeps and moves a share of what the optimizer remembers, and passes the weights on"});
     field("fast_sums", &O::fast_sums,
           Flag{"Ranks add their gradients in whatever order is fastest, a part for each rank, and any number of them: another "
-               "number "
-               "of ranks gives another model",
-               nullptr, "BOOL"});
+               "number of ranks gives another model"});
     field("max_length", &O::max_length, at_least(1));
     field("bucket_width", &O::bucket_width, at_least(0));
     field("label_smoothing", &O::label_smoothing, less_than_1(), Flag{"Share of the target spread over all words"});
