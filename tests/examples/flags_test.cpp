@@ -164,6 +164,43 @@ TEST_CASE("train flags: an optimizer gets what it has of the options, and the ot
   CHECK_THROWS_AS(chosen("--optimizer sgd --momentum 1"), CLI::ValidationError);
 }
 
+TEST_CASE("train flags: rate, warm-up and kind of the schedule") {
+  const auto made = [](const std::string& line, bool has_learnt = false) {
+    CLI::App app;
+    translate::TrainFlags flags;
+    flags.add_to(app);
+    app.parse(line);
+    return flags.options({.pairs = 1000, .width = 128}, has_learnt, 64);
+  };
+  const auto rate = [](const train::FitOptions& o) {
+    return std::visit([](const auto& chosen) { return chosen.learning_rate; }, *o.optimizer);
+  };
+  const auto plain = made("");
+  CHECK_FALSE(plain.schedule);
+  CHECK_FALSE(plain.schedule_kind);
+  CHECK(rate(plain) == 0.008);
+  CHECK(rate(made("", true)) == 0.004 * 0.2);
+  CHECK(rate(made("--learning-rate 0.5", true)) == 0.5);
+  CHECK(rate(made("--optimizer adamw")) == 0.001);
+  CHECK(made("--schedule cosine").schedule_kind == optim::ScheduleKind::cosine);
+  CHECK_FALSE(made("--schedule cosine").schedule);
+  const auto warm = made("--warmup 7 --learning-rate 0.5");
+  REQUIRE(warm.schedule);
+  CHECK(warm.schedule->options().warmup == 7);
+  CHECK(warm.schedule->options().learning_rate == 0.5);
+  CHECK(warm.schedule->options().kind == optim::ScheduleKind::linear);
+  const auto noam = made("--schedule noam");
+  REQUIRE(noam.schedule);
+  CHECK_FALSE(noam.schedule_kind);
+  CHECK(noam.schedule->options().kind == optim::ScheduleKind::noam);
+  CHECK(noam.schedule->options().d_model == 64);
+  CHECK_THROWS_WITH(made("--schedule noam --learning-rate 0.5"), ContainsSubstring("--learning-rate goes with every --schedule"));
+  CHECK_THROWS_AS(made("--schedule sine"), CLI::ValidationError);
+  CHECK_THROWS_AS(made("--optimizer lion"), CLI::ValidationError);
+  CHECK_THROWS_AS(made("--learning-rate 0"), CLI::ValidationError);
+  CHECK_THROWS_AS(made("--warmup -1"), CLI::ValidationError);
+}
+
 TEST_CASE("option flags: a bool's flag takes no value and changes what is so; a value is called what its flag says") {
   const auto read = [](const std::string& line, std::string* help = nullptr) {
     CLI::App app;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -113,13 +114,14 @@ class OptionFlags {
       option = app.add_option_function<bool>(
           name, [&value, start = value](const bool& given_so) { value = given_so != start; }, flag.text);
       option->expected(0)->type_name("");
-    } else if constexpr (attend::NamedEnum<V>) {
+    } else if constexpr (attend::NamedEnum<typename attend::GivenOption<V>::type>) {
+      using E = typename attend::GivenOption<V>::type;
       option = app.add_option_function<std::string>(
-          name, [&value](const std::string& text) { value = *attend::value_named<V>(text); }, flag.text);
+          name, [&value](const std::string& text) { value = *attend::value_named<E>(text); }, flag.text);
       std::vector<std::string> names;
-      for (const auto& named : names_of(V())) names.emplace_back(named.name);
+      for (const auto& named : names_of(E())) names.emplace_back(named.name);
       option->check(CLI::IsMember(names));
-      preset = attend::name_of(value);
+      if (const std::optional<E> preset_value = value) preset = attend::name_of(*preset_value);
     } else if constexpr (std::is_same_v<V, std::filesystem::path>) {
       option = app.add_option(name, value, flag.text)->type_name("FILE");
     } else {

@@ -118,6 +118,16 @@ struct NumberOf<V> {
 
 }  // namespace detail
 
+/// What an option is once it is given: of one that may be left open, a `std::optional`, what that holds.
+template <class V>
+struct GivenOption {
+  using type = V;
+};
+template <class V>
+struct GivenOption<std::optional<V>> {
+  using type = V;
+};
+
 /// What an option with bounds is compared as: itself, or the whole number that it stands for.
 template <class V>
 using OptionNumber = typename detail::NumberOf<V>::type;
@@ -208,10 +218,12 @@ void check_fields(const char* operation, const O& options, const std::string& pr
     using V = std::remove_cvref_t<decltype(value)>;
     if constexpr (OptionsWithFields<V>) {
       check_fields(operation, value, prefix + name + ".");
-    } else if constexpr (NamedEnum<V>) {
-      if (name_of(value).empty())
-        throw ValueError(operation, ": ", prefix, name, " is value ", static_cast<int>(value), ", expected one of ",
-                         list_of_names<V>());
+    } else if constexpr (NamedEnum<typename GivenOption<V>::type>) {
+      using E = typename GivenOption<V>::type;
+      const std::optional<E> given = value;
+      if (given && name_of(*given).empty())
+        throw ValueError(operation, ": ", prefix, name, " is value ", static_cast<int>(*given), ", expected one of ",
+                         list_of_names<E>());
     } else {
       if ((detail::excepted(value, about) || ...)) return;
       (detail::check_bounds(operation, prefix + name, value, about), ...);
