@@ -127,7 +127,7 @@ class CachingPool {
       const std::lock_guard lock(mutex_);
       use_.in_use -= size;
     }
-    throw MemoryError(Source::name, ": ", size, " bytes were asked for and are not to be had (in use: ", use().in_use,
+    throw MemoryError(Source::name, ": ", bytes, " bytes were asked for and are not to be had (in use: ", use().in_use,
                       Source::state(), ")");
   }
 

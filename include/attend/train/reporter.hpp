@@ -97,10 +97,10 @@ class Reporter {
       });
   }
 
-  /// Writes something that a run can do without for now. If a full disk or the like prevents it, a warning says so and ends with
-  /// `otherwise`: what happens instead.
+  /// Writes a checkpoint, which a run can do without for now. If a full disk or the like prevents it, a warning says so and ends
+  /// with `otherwise`: what happens instead.
   template <class F>
-  bool attempt(const char* otherwise, F&& write) {
+  bool attempt_checkpoint(const char* otherwise, F&& write) {
     try {
       write();
       return true;
@@ -109,7 +109,7 @@ class Reporter {
     } catch (const MemoryError& e) {
       warn(e.what() + std::string(otherwise));
     } catch (const std::bad_alloc&) {
-      warn("there was no memory to write a checkpoint" + std::string(otherwise));
+      warn("out of memory while writing a checkpoint" + std::string(otherwise));
     }
     return false;
   }
