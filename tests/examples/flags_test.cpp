@@ -130,6 +130,34 @@ TEST_CASE("model flags: kinds of norms, and the proportion of a preset") {
   CHECK(rms.encoder_layers == 3);
   CHECK(rms.layers == 4);
   CHECK(rms.max_length == 99);
+  const auto modern = nn::model_options(made(
+      "--preset tiny --gated --activation silu --kv-heads 2 --no-bias --no-head-bias --positions rotary --position-base 500000 "
+      "--rotary-fraction 0.5 --norm-kind rms --norm-eps 1e-6 --encoder-heads 2 --decoder-d-ff 99 --norm-embedding"));
+  CHECK(modern.encoder.gated);
+  CHECK(modern.encoder.activation == Activation::silu);
+  CHECK(modern.encoder.kv_heads == 2);
+  CHECK_FALSE(modern.encoder.bias);
+  CHECK_FALSE(modern.head_bias);
+  CHECK(modern.encoder.positions == nn::PositionKind::rotary);
+  CHECK(modern.encoder.position_base == 500000);
+  CHECK(modern.encoder.position.rotary_fraction == 0.5);
+  CHECK(modern.encoder.norm.eps == 1e-6);
+  CHECK(modern.encoder.norm_embedding);
+  CHECK(modern.encoder.heads == 2);
+  CHECK(modern.decoder.heads == 4);
+  CHECK(modern.encoder.d_ff == 256);
+  CHECK(modern.decoder.d_ff == 99);
+  const auto t5 =
+      nn::model_options(made("--d-k 24 --attention-scale 1 --no-attention-bias --no-scale-embedding --scale-head --positions "
+                             "relative --position-buckets 8"));
+  CHECK(t5.decoder.d_k == 24);
+  CHECK(t5.decoder.attention_scale == 1);
+  CHECK_FALSE(t5.decoder.attention_bias);
+  CHECK(t5.decoder.bias);
+  CHECK_FALSE(t5.decoder.scale_embedding);
+  CHECK(t5.scale_head);
+  CHECK(t5.decoder.position.buckets == 8);
+  CHECK_THROWS_AS(made("--attention-scale 0"), CLI::Error);
   CHECK_THROWS_AS(made("--layers 0"), CLI::Error);
   CHECK_THROWS_AS(made("--dropout 1"), CLI::Error);
 }
