@@ -83,6 +83,7 @@ struct Bounds {
   bool above = false;  ///< `least` itself is not one of them
   bool below = false;  ///< neither is `most`
 
+  /// Whether it is one of them.
   [[nodiscard]] bool contain(double value) const {
     return std::isfinite(value) && (above ? value > least : value >= least) && (below ? value < most : value <= most);
   }

@@ -15,6 +15,7 @@
 
 namespace attend::optim {
 
+/// See Muon.
 struct MuonOptions {
   double learning_rate = 8e-3;          ///< of what is no hidden matrix
   double matrix_rate = 0.8;             ///< times learning_rate is that of the matrices
@@ -59,6 +60,7 @@ struct MuonOptions {
 template <class T, Device D = Cpu>
 class Muon : public OptimizerBase<T, D> {
  public:
+  /// Over these parameters, which know their hidden matrices.
   explicit Muon(FlatParameters<T, D> parameters, const MuonOptions& options = {})
       : OptimizerBase<T, D>(std::move(parameters), options.learning_rate, {"momentum", "second_moment"}), o_(options) {
     check_fields("Muon", o_);

@@ -15,6 +15,7 @@
 
 namespace attend::optim {
 
+/// How the rate goes on after the warm-up: see the table at Schedule.
 enum class ScheduleKind { constant, linear, cosine, inverse_sqrt, noam };
 constexpr auto names_of(ScheduleKind) {
   using enum ScheduleKind;
@@ -70,6 +71,7 @@ class Schedule {
                 ", expected more than its warmup of ", o_.warmup);
   }
 
+  /// What it was made of.
   [[nodiscard]] const ScheduleOptions& options() const { return o_; }
 
   /// True if the rate falls to an end that is not set yet.

@@ -26,6 +26,7 @@ namespace attend::train {
 /// costs the run nothing: a warning says so once, and the file is given up.
 class Reporter {
  public:
+  /// Of a run with these options, which must outlive it.
   explicit Reporter(const FitOptions& options) : o_(options), progress_(options.progress) {}
 
   /// The run begins, or goes on, from this state.

@@ -62,7 +62,9 @@ class BeamSize {
  public:
   BeamSize() = default;
   BeamSize(index_t size) : size_(size), given_(true) {}  // NOLINT: `.beam = 6`
-  operator index_t() const { return size_; }             // NOLINT: it is a number
+  /// The size; 4 if none was given.
+  operator index_t() const { return size_; }  // NOLINT: it is a number
+  /// Whether a number was given.
   [[nodiscard]] bool given() const { return given_; }
 
  private:
