@@ -155,8 +155,7 @@ struct FitOptions {
                "(5 is usual); 0: off"});
     field("optimizer_kind", &O::optimizer_kind,
           Flag{"How the gradient moves the weights: muon where a batch has eight tokens for each channel of the model, else "
-               "adam, as "
-               "always with --init",
+               "adam, as always with --init",
                "--optimizer"});
     field("schedule_kind", &O::schedule_kind,
           Flag{"How the learning rate goes on after the warm-up; linear and cosine fall to 0 at the end of the run (linear)",
