@@ -97,7 +97,7 @@ struct TransformerOptions {
     field("head_bias", &O::head_bias, Flag{"The layer that makes the logits has none"});
     field("attention_scale", &O::attention_scale, Except{0.0},
           Flag{.text = "What attention scores are multiplied by, in place of one over the root of a head's width",
-               .within = between(1e-6, 1e6)});
+               .within = between(1e-4, 1e4)});
     field("scale_embedding", &O::scale_embedding, Flag{"Embeddings are not multiplied by the root of the width"});
     field("scale_head", &O::scale_head, Flag{"What goes to the logits is divided by the root of the width, as in T5"});
     field("positions", &O::positions, Flag{"What tells the model where a token stands"});
