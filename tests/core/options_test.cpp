@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "catch.hpp"
@@ -35,6 +36,7 @@ struct Outer {
   Colour colour = Colour::red;
   Size size;
   Inner inner;
+  std::optional<Colour> perhaps;
   template <class F>
   static void fields(F&& field) {
     field("count", &Outer::count, between(1, 10), Flag{"How many"});
@@ -45,6 +47,7 @@ struct Outer {
     field("colour", &Outer::colour);
     field("size", &Outer::size, at_least(1));
     field("inner", &Outer::inner);
+    field("perhaps", &Outer::perhaps);
   }
 };
 
@@ -67,6 +70,7 @@ TEST_CASE("options: what is out of bounds is named with what was expected, withi
   refuses([=](Outer& o) { o.rate = infinity; }, "rate is inf, expected more than 0");
   refuses([=](Outer& o) { o.any = nan; }, "any is nan, expected a finite number");
   refuses([](Outer& o) { o.colour = Colour::blue; }, "colour is value 2, expected one of red, green");
+  refuses([](Outer& o) { o.perhaps = Colour::blue; }, "perhaps is value 2, expected one of red, green");
   refuses([](Outer& o) { o.size.value = 0; }, "size is 0, expected 1 or more");
   refuses([](Outer& o) { o.inner.share = 1; }, "inner.share is 1, expected at least 0 and less than 1");
   refuses([=](Outer& o) { o.inner.share = nan; }, "inner.share is nan, expected at least 0 and less than 1");

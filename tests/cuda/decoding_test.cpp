@@ -110,23 +110,6 @@ TEST_CASE("cuda: an attention step takes scores of any size", "[cuda]") {
   }
 }
 
-TEMPLATE_TEST_CASE("cuda: copy_rows and the tables of a cache are the processor's", "[cuda]", float, bfloat16, std::int32_t) {
-  if (!device::present()) return;
-  using T = TestType;
-  for (const index_t width : {0, 1, 8, 24, 33})
-    for (const index_t gap : {0, 8, 3}) {
-      const index_t rows = 70;
-      const auto x = device::representable<float>({rows, width + gap}, 1);
-      const auto from = device::upload<T>(x);
-      const Tensor<T> expected({rows, width + 2 * gap}, T(1));
-      const auto to = device::upload<T>(expected);
-      const auto host = device::converted<T>(x);
-      copy_rows<T>(Cpu{}, {host.data(), rows, width, width + gap}, {expected.data(), rows, width, width + 2 * gap});
-      copy_rows<T>(Cuda{}, {from.data(), rows, width, width + gap}, {to.data(), rows, width, width + 2 * gap});
-      REQUIRE(device::difference(to, expected, 0) == "");
-    }
-}
-
 TEST_CASE("cuda: the table of a cache is reordered and grows as the processor's", "[cuda]") {
   if (!device::present()) return;
   const Tensor<std::int32_t> from({4, 7}), to({6, 9}, -1);

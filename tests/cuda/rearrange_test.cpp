@@ -27,7 +27,7 @@ Strides permutation(const Shape& x, const std::vector<index_t>& axes) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("cuda: runs are copied and cleared as on the processor", "[cuda]", float, double, bfloat16) {
+TEMPLATE_TEST_CASE("cuda: runs are copied and cleared as on the processor", "[cuda]", float, double, bfloat16, std::int32_t) {
   if (!device::present()) return;
   using T = TestType;
   using W = Wide<T>;

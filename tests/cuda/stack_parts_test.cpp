@@ -20,21 +20,13 @@ nn::TransformerOptions small() {
           .max_length = 40};
 }
 
-nn::DenseBatch sentences() {
-  return {.source = Tensor<token_t>({3, 4}, {1, 2, 0, 0, 3, 4, 5, 6, 2, 0, 0, 0}),
-          .source_mask = Tensor<std::uint8_t>({3, 4}, {1, 1, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0}),
-          .target = Tensor<token_t>({3, 3}, {1, 2, 3, 1, 6, 0, 1, 0, 0}),
-          .target_mask = Tensor<std::uint8_t>({3, 3}, {1, 1, 1, 1, 1, 0, 1, 0, 0}),
-          .labels = Tensor<token_t>({3, 3}, {2, 3, 5, 6, 4, -100, 5, -100, -100})};
-}
-
 /// Losses and weights of some steps, captured as a graph or launched.
 template <class T>
 std::vector<double> trained(const nn::TransformerOptions& options, bool captured) {
   cuda::enable_graphs(captured);
   seed(3);
   const nn::Transformer<T, Cuda> model(options);
-  const auto batch = nn::ragged_batch(sentences()).to<Cuda>();
+  const auto batch = nn::ragged_batch(test::sentences()).to<Cuda>();
   optim::Adam<T, Cuda> adam(nn::parameters(model));
   const Tensor<Wide<T>, Cuda> loss({1});
   Repeated<Cuda> step;
@@ -64,7 +56,7 @@ TEST_CASE("cuda: a Transformer with each part of a stack is the processor's: out
     auto options = small();
     part.choose(options);
     const auto make = [=]<class T, class D>() { return nn::Transformer<T, D>(options); };
-    for (const auto& batch : {nn::ragged_batch(sentences()), nn::dense_batch(sentences())}) {
+    for (const auto& batch : {nn::ragged_batch(test::sentences()), nn::dense_batch(test::sentences())}) {
       modules::check(
           make, [&](const auto& m, auto& given) { return m(given.beside(batch)); }, {}, modules::Depth::stack);
       modules::check(

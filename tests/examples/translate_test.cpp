@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attend/io/file.hpp"
+#include "attend/io/safetensors.hpp"
 #include "attend/train/pair_file.hpp"
 #include "catch.hpp"
 #include "program.hpp"
@@ -144,6 +145,28 @@ TEST_CASE("translate: help ends with 0, a command line that makes no sense with 
   fails({"run", "--model", "m", "--beam", "0"}, 2, "--beam: Value 0, expected 1 to 1000");
   fails({"run", "--model", "m", "--top-k", "5"}, 2, "--top-k requires --sample");
   fails({"train", "--pairs", "x", "--source", "y", "--target", "z", "--out", "o"}, 2, " excludes --");
+}
+
+TEST_CASE("translate train: a network of other parts is trained, goes on and translates", "[translate]") {
+  const std::string folder = out("modern");
+  const auto first = run(
+      training(folder, {"--max-steps", "7", "--norm", "pre", "--norm-kind", "rms", "--gated", "--activation", "silu",
+                        "--kv-heads", "1", "--positions", "rotary", "--rotary-fraction", "0.5", "--no-bias", "--no-head-bias"}));
+  REQUIRE(first.code == 0);
+  CHECK_THAT(first.errors, ContainsSubstring("pre-norm, rms norms, gated silu, positions rotary, no biases"));
+  REQUIRE(run({"train", "--resume", "--out", folder, "--max-steps", "9"}).code == 0);
+  const auto weights = attend::io::SafetensorsFile::open(fs::path(folder) / "last" / "model.safetensors");
+  for (const auto& t : weights.tensors()) CHECK_THAT(t.name, !ContainsSubstring("bias"));
+  CHECK(weights.read<float>("encoder.layers.0.self_attn.k_proj.weight").size() == 16 * 8);
+  const auto translated = run({"run", "--model", folder}, "I see tea.\nwe want bread.\n");
+  CHECK(translated.code == 0);
+  CHECK(std::count(translated.output.begin(), translated.output.end(), '\n') == 2);
+
+  const std::string t5 = out("t5");
+  REQUIRE(run(training(t5, {"--max-steps", "7", "--norm-kind", "rms", "--positions", "relative", "--position-buckets", "8",
+                            "--d-k", "12", "--attention-scale", "1", "--no-scale-embedding", "--scale-head", "--norm-embedding"}))
+              .code == 0);
+  CHECK(run({"run", "--model", t5}, "I see tea.\n").code == 0);
 }
 
 TEST_CASE("translate: what cannot be done ends with 1 and one line that names it", "[translate]") {

@@ -162,14 +162,13 @@ int command_options(Bytes bytes) {
   return 0;
 }
 std::vector<std::string> command_options_seeds() {
-  return {
-      "--preset\nbase\n--d-model\n96\n--heads\n6\n--layers\n2\n--dropout\n0.2\n--activation\ngelu\n--norm\npre\n--tie\nhead",
-      "--minutes\n3\n--optimizer\nmuon\n--matrix-rate\n0.5\n--cautious\nfalse\n--momentum\n0.9\n--warmup\n50\n--schedule\ncosine",
-      "--epochs\n4\n--optimizer\nsgd\n--learning-rate\n0.1\n--weight-decay\n0.01\n--clip-norm\n1\n--average-decay\n0.99",
-      "--schedule\nnoam\n--warmup\n400\n--max-steps\n1000\n--r-drop\n5\n--label-smoothing\n0.1\n--has-learnt",
-      "--beam\n6\n--length-penalty\n1\n--normalization\nmarian\n--stop\nfirst\n--coverage\n0.2\n--max-tokens\n90\n--min-"
-      "tokens\n2",
-      "--sample\n--temperature\n0.8\n--top-p\n0.9\n--device\ncpu\n--precision\nint8"};
+  return {"--preset\nbase\n--d-model\n96\n--heads\n6\n--layers\n2\n--dropout\n0.2\n--activation\ngelu\n--norm\npre\n--tie\nhead",
+          "--minutes\n3\n--optimizer\nmuon\n--matrix-rate\n0.5\n--no-cautious\n--momentum\n0.9\n--warmup\n50\n--schedule\ncosine",
+          "--epochs\n4\n--optimizer\nsgd\n--learning-rate\n0.1\n--weight-decay\n0.01\n--clip-norm\n1\n--average-decay\n0.99",
+          "--schedule\nnoam\n--warmup\n400\n--max-steps\n1000\n--r-drop\n5\n--label-smoothing\n0.1\n--has-learnt",
+          "--beam\n6\n--length-penalty\n1\n--normalization\nmarian\n--stop\nfirst\n--coverage\n0.2\n--max-tokens\n90\n--min-"
+          "tokens\n2",
+          "--sample\n--temperature\n0.8\n--top-p\n0.9\n--device\ncpu\n--precision\nint8"};
 }
 
 int train_settings(Bytes bytes) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/nn/dense.hpp"
 #include "attend/nn/transformer_options.hpp"
 
 /// The parts of a stack that can be chosen, each alone and some together: what has to hold for one of them has to for all.
@@ -50,6 +51,16 @@ inline std::vector<StackPart> stack_parts() {
       {"a norm on embeddings", [](O& o) { o.norm_embedding = true; }},
       {"a tied head with a scale", [](O& o) { o.tie_head = true, o.scale_head = true, o.head_bias = false; }},
   };
+}
+
+/// Three pairs of different lengths, of tokens below 7.
+inline attend::nn::DenseBatch sentences() {
+  using attend::Tensor, attend::token_t;
+  return {.source = Tensor<token_t>({3, 4}, {1, 2, 0, 0, 3, 4, 5, 6, 2, 0, 0, 0}),
+          .source_mask = Tensor<std::uint8_t>({3, 4}, {1, 1, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0}),
+          .target = Tensor<token_t>({3, 3}, {1, 2, 3, 1, 6, 0, 1, 0, 0}),
+          .target_mask = Tensor<std::uint8_t>({3, 3}, {1, 1, 1, 1, 1, 0, 1, 0, 0}),
+          .labels = Tensor<token_t>({3, 3}, {2, 3, 5, 6, 4, -100, 5, -100, -100})};
 }
 
 }  // namespace test

@@ -21,14 +21,6 @@ nn::TransformerOptions small() {
           .max_length = 6};
 }
 
-nn::DenseBatch sentences() {
-  return {.source = Tensor<token_t>({3, 4}, {1, 2, 0, 0, 3, 4, 5, 6, 2, 0, 0, 0}),
-          .source_mask = Tensor<std::uint8_t>({3, 4}, {1, 1, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0}),
-          .target = Tensor<token_t>({3, 3}, {1, 2, 3, 1, 6, 0, 1, 0, 0}),
-          .target_mask = Tensor<std::uint8_t>({3, 3}, {1, 1, 1, 1, 1, 0, 1, 0, 0}),
-          .labels = Tensor<token_t>({3, 3}, {2, 3, 5, 6, 4, -100, 5, -100, -100})};
-}
-
 }  // namespace
 
 TEST_CASE("stack parts: gradients of a Transformer's output and loss with each") {
@@ -38,7 +30,7 @@ TEST_CASE("stack parts: gradients of a Transformer's output and loss with each")
     part.choose(options);
     const Model model(options);
     test::randomise(model);
-    const auto ragged = nn::ragged_batch(sentences()), dense = nn::dense_batch(sentences());
+    const auto ragged = nn::ragged_batch(test::sentences()), dense = nn::dense_batch(test::sentences());
     test::check_gradients(
         model, [&] { return model(ragged); }, {}, 4);
     test::check_gradients(
@@ -53,7 +45,7 @@ TEST_CASE("stack parts: a batch with padding and without give the same at every 
     part.choose(options);
     const Model model(options);
     test::randomise(model);
-    const auto given = sentences();
+    const auto given = test::sentences();
     const auto ragged = nn::ragged_batch(given), dense = nn::dense_batch(given);
     const auto gradients = [&](const nn::Batch<>& batch) {
       nn::zero_grad(model);
@@ -82,7 +74,7 @@ TEST_CASE("stack parts: each makes another function of the same tokens, or leave
   const auto output = [](const nn::TransformerOptions& o) {
     seed(3);
     const Model model(o);
-    return std::pair{model(nn::ragged_batch(sentences())).value(), nn::parameter_count(model)};
+    return std::pair{model(nn::ragged_batch(test::sentences())).value(), nn::parameter_count(model)};
   };
   const auto plain = output(small());
   for (const auto& part : test::stack_parts()) {
@@ -131,7 +123,7 @@ TEST_CASE("stack parts: a sentence beyond the positions of the model is an error
     options.max_length = 3;
     part.choose(options);
     const Model model(options);
-    CHECK_THROWS_AS(model(nn::ragged_batch(sentences())), ShapeError);
+    CHECK_THROWS_AS(model(nn::ragged_batch(test::sentences())), ShapeError);
   }
 }
 

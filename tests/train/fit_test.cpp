@@ -440,7 +440,20 @@ TEST_CASE("fit: what is automatic follows from the pairs and the width", "[train
   CHECK(rate(3'000, 256) == Approx(0.002));
   CHECK(automatic_schedule(optim::AdamOptions{}, true).kind == optim::ScheduleKind::linear);
   CHECK(automatic_schedule(optim::AdamOptions{}, false).kind == optim::ScheduleKind::inverse_sqrt);
-  // Another kind has the same rate and warm-up.
+  // An optimizer may be named by its kind alone.
+  const auto of_kind = [](optim::OptimizerKind kind) {
+    const auto o = completed({.optimizer_kind = kind}, {.pairs = 30'000, .width = 128});
+    CHECK_FALSE(o.optimizer_kind);
+    CHECK_NOTHROW(check(o));
+    return *o.optimizer;
+  };
+  CHECK(std::get<optim::AdamOptions>(of_kind(optim::OptimizerKind::adam)).learning_rate == Approx(0.004));
+  CHECK(std::get<optim::AdamWOptions>(of_kind(optim::OptimizerKind::adamw)).learning_rate == 1e-3);
+  CHECK(std::get<optim::SgdOptions>(of_kind(optim::OptimizerKind::sgd)).momentum == 0.9);
+  CHECK(std::get<optim::MuonOptions>(of_kind(optim::OptimizerKind::muon)).learning_rate == Approx(0.008));
+  CHECK_THROWS_WITH(check({.optimizer = optim::SgdOptions{}, .optimizer_kind = optim::OptimizerKind::sgd}),
+                    Contains("optimizer and optimizer_kind exclude each other"));
+  // Another kind of schedule has the same rate and warm-up.
   const auto cosine =
       run_schedule(completed({.schedule_kind = optim::ScheduleKind::cosine}, {.pairs = 30'000, .width = 128}), 500);
   CHECK(cosine.options().kind == optim::ScheduleKind::cosine);

@@ -107,7 +107,8 @@ TrainingData training_data(const TrainCommand& flags, SharedFiles& shared) {
   return data;
 }
 
-/// `3 + 3 layers of 256 / 1024, 4 heads, dropout 0.15, one matrix for embeddings and head, initialisation residual_scaled`.
+/// `3 + 3 layers of 256 / 1024, 4 heads, dropout 0.15, one matrix for embeddings and head, initialisation residual_scaled`, and
+/// what else is not the paper's.
 std::string size_text(const nn::ModelOptions& o) {
   const auto both = [](const auto& a, const auto& b) {
     return a == b ? number_text(a) : number_text(a) + " and " + number_text(b);
@@ -115,8 +116,12 @@ std::string size_text(const nn::ModelOptions& o) {
   const auto &e = o.encoder, &d = o.decoder;
   std::string text = number_text(e.layers) + " + " + number_text(d.layers) + " layers of " + both(e.d_model, d.d_model) + " / " +
                      both(e.d_ff, d.d_ff) + ", " + both(e.heads, d.heads) + " heads";
-  text += std::string(d.norm_order == nn::NormOrder::pre ? ", pre-norm" : "") + ", dropout " +
-          both(e.dropout.residual, d.dropout.residual);
+  if (d.norm_order == nn::NormOrder::pre) text += ", pre-norm";
+  if (d.norm.kind != NormKind::layer) text += ", " + name_of(d.norm.kind) + " norms";
+  if (d.gated) text += ", gated " + name_of(d.activation);
+  if (d.positions != nn::PositionKind::sinusoidal) text += ", positions " + name_of(d.positions);
+  if (!d.bias) text += ", no biases";
+  text += ", dropout " + both(e.dropout.residual, d.dropout.residual);
   if (o.tie_head)
     text += o.share_embeddings ? ", one matrix for embeddings and head" : ", one matrix for target embedding and head";
   return text + ", initialisation " + name_of(d.initialisation);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -50,17 +51,18 @@ class OptionFlags {
     for (const auto& flag : flags_)
       if (flag.option->count() > 0) call(flag.name, flag.field);
   }
-  /// Sets the fields of `other`, options of another kind, that have the names of those that the command line gives.
+  /// Whether options of another kind have that field of these: one of the same name and type.
+  template <attend::OptionsWithFields Other>
+  static bool shares(const std::string& field) {
+    bool found = false;
+    with_shared<Other>(field, [&](auto /*from*/, auto /*to*/) { found = true; });
+    return found;
+  }
+  /// Sets the fields that `other` shares and the command line gives.
   template <attend::OptionsWithFields Other>
   void put_into(Other& other) const {
     for_each_given([&](const std::string& /*flag*/, const std::string& field) {
-      O::fields([&](const char* name, auto from, const auto&...) {
-        if (name != field) return;
-        Other::fields([&](const char* others_name, auto to, const auto&...) {
-          if constexpr (std::is_same_v<std::remove_cvref_t<decltype(other.*to)>, std::remove_cvref_t<decltype(given.*from)>>)
-            if (others_name == field) other.*to = given.*from;
-        });
-      });
+      with_shared<Other>(field, [&](auto from, auto to) { other.*to = given.*from; });
     });
   }
 
@@ -70,6 +72,20 @@ class OptionFlags {
     std::string name, field;
     std::function<void(const O& from, O& to)> copy;
   };
+
+  /// call(from, to), members of O and Other, if both have a field of that name and of one type.
+  template <class Other, class F>
+  static void with_shared(const std::string& field, F&& call) {
+    O::fields([&](const char* name, auto from, const auto&...) {
+      if (name != field) return;
+      Other::fields([&](const char* others_name, auto to, const auto&...) {
+        using From = std::remove_cvref_t<decltype(std::declval<O&>().*from)>;
+        using To = std::remove_cvref_t<decltype(std::declval<Other&>().*to)>;
+        if constexpr (std::is_same_v<From, To>)
+          if (others_name == field) call(from, to);
+      });
+    });
+  }
 
   /// `at(options)` is the Part of them that is added.
   template <class Part, class At>
@@ -94,17 +110,20 @@ class OptionFlags {
     CLI::Option* option = nullptr;
     std::string preset;
     if constexpr (std::is_same_v<V, bool>) {
-      if (value) option = app.add_option(name, value, flag.text)->type_name("BOOL");  // so that it can be said to be false
-      else option = app.add_flag(name, value, flag.text);
-    } else if constexpr (attend::NamedEnum<V>) {
+      if (value) name.insert(2, "no-");
+      option = app.add_option_function<bool>(
+          name, [&value, start = value](const bool& given_so) { value = given_so != start; }, flag.text);
+      option->expected(0)->type_name("");
+    } else if constexpr (attend::NamedEnum<typename attend::GivenOption<V>::type>) {
+      using E = typename attend::GivenOption<V>::type;
       option = app.add_option_function<std::string>(
-          name, [&value](const std::string& text) { value = *attend::value_named<V>(text); }, flag.text);
+          name, [&value](const std::string& text) { value = *attend::value_named<E>(text); }, flag.text);
       std::vector<std::string> names;
-      for (const auto& named : names_of(V())) names.emplace_back(named.name);
+      for (const auto& named : names_of(E())) names.emplace_back(named.name);
       option->check(CLI::IsMember(names));
-      preset = attend::name_of(value);
+      if (const std::optional<E> preset_value = value) preset = attend::name_of(*preset_value);
     } else if constexpr (std::is_same_v<V, std::filesystem::path>) {
-      option = app.add_option(name, value, flag.text)->type_name(flag.type);
+      option = app.add_option(name, value, flag.text)->type_name("FILE");
     } else {
       using Number = attend::OptionNumber<V>;
       option = app.add_option_function<Number>(
@@ -114,6 +133,7 @@ class OptionFlags {
       (check_bounds<Number>(option, about), ...);
       if (!(attend::detail::excepted(value, about) || ...)) preset = attend::number_text(static_cast<Number>(value));
     }
+    if (flag.type) option->type_name(flag.type);
     if (shows_defaults && !preset.empty()) option->default_str(preset);
     option->group(group);
     flags_.push_back({option, name, field_name, [field](const O& from, O& to) { field(to) = field(from); }});

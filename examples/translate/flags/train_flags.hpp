@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,10 +16,8 @@ namespace translate {
 /// The options of training on the command line.
 struct TrainFlags {
   OptionFlags<attend::train::FitOptions> fit{{.best_by = attend::train::Metric::bleu}};
-  std::string optimizer, schedule;
+  OptionFlags<attend::optim::ScheduleOptions> schedule;
   OptionFlags<attend::optim::MuonOptions> of_optimizer;  ///< those that the other optimizers have go to them too
-  std::optional<double> learning_rate;
-  std::optional<attend::index_t> warmup;
   double minutes = 0;
 
   void add_to(CLI::App& app) {
@@ -29,29 +27,15 @@ struct TrainFlags {
         ->check(CLI::Range(0.0, 1e9))
         ->capture_default_str()
         ->group(group);
-    app.add_option("--optimizer", optimizer,
-                   "How the gradient moves the weights: muon where a batch has eight tokens for each channel of the model, else "
-                   "adam, as always with --init")
-        ->check(CLI::IsMember({"muon", "adam", "adamw", "sgd"}))
-        ->group(group);
-    app.add_option("--learning-rate", learning_rate,
-                   "The highest, at the end of the warm-up; by the width with muon and adam, else 0.001; not with noam")
-        ->check(CLI::Range(1e-12, 1e3))
-        ->group(group);
+    schedule.add_to(app, group, false);
     of_optimizer.add_to(app, group, false);
-    app.add_option("--schedule", schedule,
-                   "How the learning rate goes on after the warm-up; linear and cosine fall to 0 at the end of the run (linear)")
-        ->check(CLI::IsMember({"inverse_sqrt", "cosine", "linear", "constant", "noam"}))
-        ->group(group);
-    app.add_option("--warmup", warmup,
-                   "Steps in which the learning rate rises, but with noam at most half of the run (100 with muon, else 400, at "
-                   "most a tenth of the run)")
-        ->check(CLI::Range(0, 1 << 30))
-        ->group(group);
   }
 
   /// Whether it is clear before the corpus is read that Adam takes the steps: a model that has learnt already goes on with it.
-  [[nodiscard]] bool takes_adam(bool has_learnt) const { return optimizer == "adam" || (optimizer.empty() && has_learnt); }
+  [[nodiscard]] bool takes_adam(bool has_learnt) const {
+    const auto& kind = fit.given.optimizer_kind;
+    return kind ? *kind == attend::optim::OptimizerKind::adam : has_learnt;
+  }
 
   /// Throws ValueError if an option does not go with the others.
   void check(bool has_learnt) const {
@@ -59,10 +43,10 @@ struct TrainFlags {
     const auto goes_with = [](bool given, const char* option, bool fits, const char* with) {
       check_value(!given || fits, "train", option, " goes with ", with);
     };
-    goes_with(learning_rate.has_value(), "--learning-rate", schedule != "noam",
+    goes_with(schedule.has("--learning-rate"), "--learning-rate", !takes_noam(),
               "every --schedule but noam, which has a rate of its own");
     if (takes_adam(has_learnt)) check_optimizer("adam");
-    else if (!optimizer.empty()) check_optimizer(optimizer);
+    else if (fit.given.optimizer_kind) check_optimizer(attend::name_of(*fit.given.optimizer_kind));
     goes_with(fit.given.keep_checkpoints > 0, "--keep-checkpoints", fit.given.checkpoint_every > 0, "--checkpoint-every");
   }
 
@@ -75,33 +59,29 @@ struct TrainFlags {
     check(has_learnt);
     train::FitOptions o = fit.given;
     o.max_seconds = minutes * 60;
-    if (optimizer == "sgd") o.optimizer = optim::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9};
-    if (optimizer == "adamw") o.optimizer = optim::AdamWOptions{.learning_rate = 1e-3, .beta2 = 0.98, .eps = 1e-9};
-    if (takes_adam(has_learnt)) o.optimizer = train::automatic_adam(facts);
-    if (optimizer == "muon") o.optimizer = train::automatic_muon(facts);
+    if (takes_adam(has_learnt)) o.optimizer_kind = optim::OptimizerKind::adam;
     if (has_learnt && o.epochs == train::automatic && o.max_steps == 0 && minutes == 0) o.epochs = 10;
     o = train::completed(o, facts);
     std::visit(
         [&](auto& chosen) {
-          chosen.learning_rate = learning_rate.value_or(chosen.learning_rate * (has_learnt ? 0.2 : 1.0));
-          if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(chosen)>, optim::AdamOptions>) of_optimizer.put_into(chosen);
+          if (schedule.has("--learning-rate")) chosen.learning_rate = schedule.given.learning_rate;
+          else if (has_learnt) chosen.learning_rate *= 0.2;
+          if constexpr (takes_flags<std::remove_cvref_t<decltype(chosen)>>) of_optimizer.put_into(chosen);
         },
         *o.optimizer);
     const std::string kind(optim::optimizer_name(*o.optimizer));
     check_optimizer(kind, ", and this run takes " + kind);
-    if (warmup || schedule == "noam") {
-      auto how = train::automatic_schedule(*o.optimizer, o.epochs > 0 || o.max_steps > 0 || o.max_seconds > 0);
-      if (!schedule.empty()) how.kind = from_name<optim::ScheduleKind>("schedule", schedule);
-      how.warmup = warmup.value_or(how.warmup);
+    if (schedule.has("--warmup") || takes_noam()) {
+      auto how = schedule.over(train::automatic_schedule(*o.optimizer, o.epochs > 0 || o.max_steps > 0 || o.max_seconds > 0));
+      how.kind = std::exchange(o.schedule_kind, {}).value_or(how.kind);
       how.d_model = d_model;
       o.schedule = how;
-    } else if (!schedule.empty()) {
-      o.schedule_kind = from_name<optim::ScheduleKind>("schedule", schedule);
     }
     return o;
   }
 
  private:
+  [[nodiscard]] bool takes_noam() const { return fit.given.schedule_kind == attend::optim::ScheduleKind::noam; }
   /// Throws ValueError, which ends with `more`, if an option is given that such an optimizer does not have.
   void check_optimizer(const std::string& kind, const std::string& more = {}) const {
     of_optimizer.for_each_given([&](const std::string& flag, const std::string& field) {
@@ -110,18 +90,18 @@ struct TrainFlags {
                           list_of(takers), more);
     });
   }
+  /// Whether flags may set options of that optimizer. Adam has a weight decay too, but of another kind.
   template <class O>
-  static bool has_field(const std::string& field) {
-    bool found = false;
-    O::fields([&](const char* name, auto /*member*/, const auto&... /*about*/) { found = found || name == field; });
-    return found;
-  }
-  /// The optimizers that have an option of that name. Adam has a weight decay too, but of another kind.
+  static constexpr bool takes_flags = !std::is_same_v<O, attend::optim::AdamOptions>;
+  /// The optimizers that a flag of that field may set.
   static std::vector<std::string> takers_of(const std::string& field) {
     std::vector<std::string> takers;
-    if (has_field<attend::optim::MuonOptions>(field)) takers.emplace_back("muon");
-    if (has_field<attend::optim::AdamWOptions>(field)) takers.emplace_back("adamw");
-    if (has_field<attend::optim::SgdOptions>(field)) takers.emplace_back("sgd");
+    const auto ask = [&]<class O>(const O& options) {
+      if (takes_flags<O> && decltype(of_optimizer)::shares<O>(field)) takers.emplace_back(attend::optim::optimizer_name(options));
+    };
+    [&]<class... O>(std::type_identity<std::variant<O...>>) {
+      (ask(O{}), ...);
+    }(std::type_identity<attend::optim::OptimizerOptions>{});
     return takers;
   }
   /// `--optimizer muon, adamw or sgd`.

@@ -12,6 +12,7 @@
 
 namespace attend {
 
+/// How `gradcheck` probes a function.
 struct GradcheckOptions {
   double step = 1e-3;         ///< distance between the points of the difference formula
   double tolerance = 1e-7;    ///< the largest |analytic - numeric| / max(1, |analytic|, |numeric|) that passes
@@ -19,6 +20,7 @@ struct GradcheckOptions {
   index_t entries = 64;       ///< at most this many entries of each input are probed, spread evenly
 };
 
+/// What `gradcheck` found. True if it passed.
 struct GradcheckResult {
   bool passed = true;
   double worst = 0;     ///< the largest relative error met

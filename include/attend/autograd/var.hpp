@@ -113,6 +113,7 @@ class NoGrad {
 /// reach are not named.
 class GradientWatch {
  public:
+  /// Told of a leaf by its `Var::id`.
   using Function = std::function<void(const void* id)>;
   explicit GradientWatch(Function complete) : complete_(std::move(complete)), before_(std::exchange(current(), this)) {}
   ~GradientWatch() { current() = before_; }
@@ -151,6 +152,7 @@ class GradientSink {
  public:
   using Node = detail::Node<T, D>;
 
+  /// Of the value: whether a gradient is wanted, its shape and size, and whether nothing computed it.
   [[nodiscard]] bool requires_grad() const { return node_->requires_grad; }
   [[nodiscard]] const Shape& shape() const { return node_->computed ? node_->shape : node_->value.shape(); }
   [[nodiscard]] index_t size() const { return shape().size(); }
@@ -211,6 +213,7 @@ class Var {
   using device_type = D;
   using Node = detail::Node<T, D>;
 
+  /// An empty leaf, of shape [0].
   Var() : Var(Tensor<T, D>()) {}
   /// A leaf: an input (no gradient) or, with `requires_grad`, a parameter.
   explicit Var(Tensor<T, D> value, bool requires_grad = false) : node_(std::make_shared<Node>()) {
@@ -218,6 +221,7 @@ class Var {
     node_->requires_grad = requires_grad;
   }
 
+  /// The value, and what is asked of it most; see `Tensor`.
   [[nodiscard]] const Tensor<T, D>& value() const { return node_->computed ? computed_ : node_->value; }
   [[nodiscard]] const Shape& shape() const { return value().shape(); }
   [[nodiscard]] index_t dim(index_t i) const { return value().dim(i); }
@@ -225,10 +229,12 @@ class Var {
   [[nodiscard]] T* data() const { return value().data(); }
   [[nodiscard]] T item() const { return value().item(); }
 
+  /// Whether a gradient is wanted. It may be changed between one computation and the next.
   [[nodiscard]] bool requires_grad() const { return node_->requires_grad; }
   void set_requires_grad(bool value) const { node_->requires_grad = value; }
   /// d(loss)/d(this) after `backward`; of shape [0] if nothing has flowed here. Only leaves keep theirs.
   [[nodiscard]] const Tensor<T, D>& grad() const { return node_->grad; }
+  /// The gradient is as if nothing had flowed here: zeros in a place that `set_grad_buffer` gave, otherwise of shape [0].
   void zero_grad() const {
     if (node_->fixed_grad) node_->grad.fill(T(0));
     else node_->grad = {};
@@ -286,6 +292,7 @@ class Var {
     }
   }
 
+  /// Whether no operation made it, or its graph is gone.
   [[nodiscard]] bool is_leaf() const { return !node_->backward; }
   /// The identity of the value: equal for two handles of the same parameter.
   [[nodiscard]] const void* id() const { return node_.get(); }

@@ -10,6 +10,7 @@ namespace attend {
 template <class T, Device D>
 class Arriving {
  public:
+  /// Sets off the values of `x`, as they are at this point of the stream.
   explicit Arriving(const Tensor<T, D>& x) : values_(x.values()) {}
   /// The elements as they were when this was made. On a GPU this waits until all that the device was given before is done, and
   /// throws what went wrong there.

@@ -16,6 +16,7 @@ struct bfloat16 {
   std::uint16_t bits;
 
   bfloat16() = default;
+  /// Rounded to the nearest, halves to even.
   template <class T>
   requires std::is_arithmetic_v<T> ATTEND_FUNCTOR explicit bfloat16(T x) : bits(rounded(static_cast<float>(x))) {}
   ATTEND_FUNCTOR operator float() const {  // NOLINT(google-explicit-constructor): nothing is lost

@@ -30,11 +30,13 @@ struct Strides {
   std::array<index_t, Shape::max_rank> size{};    ///< of y, outermost first
   std::array<index_t, Shape::max_rank> a{}, b{};  ///< elements from one index to the next; 0 where it stands still
 
+  /// Elements of y.
   [[nodiscard]] index_t count() const {
     index_t n = 1;
     for (index_t i = 0; i < rank; ++i) n *= nth(size, i);
     return n;
   }
+  /// The size of the innermost dimension, and from element to element of it in a and in b.
   [[nodiscard]] index_t inner() const { return nth(size, rank - 1); }
   [[nodiscard]] index_t inner_a() const { return nth(a, rank - 1); }
   [[nodiscard]] index_t inner_b() const { return nth(b, rank - 1); }
@@ -81,11 +83,14 @@ class StridedWalk {
  public:
   index_t y = 0, a = 0, b = 0;
 
+  /// Adds an innermost dimension, with the elements from one index of it to the next in y, a and b.
   void append(index_t size, index_t step_y, index_t step_a, index_t step_b) {
     nth(dims_, rank_++) = {size, step_y, step_a, step_b, 0};
     count_ *= size;
   }
+  /// Steps of the walk.
   [[nodiscard]] index_t count() const { return count_; }
+  /// To step i, counted from 0.
   void go_to(index_t i) {
     y = a = b = 0;
     if (count_ == 0) return;
@@ -95,6 +100,7 @@ class StridedWalk {
       y += dim.at * dim.y, a += dim.at * dim.a, b += dim.at * dim.b;
     }
   }
+  /// To the next step; after the last, the first.
   void next() {
     for (index_t d = rank_ - 1; d >= 0; --d) {
       Dim& dim = nth(dims_, d);

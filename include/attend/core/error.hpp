@@ -54,6 +54,7 @@ inline std::string joined(std::initializer_list<MessagePart> parts) {
 /// `throw IndexError("row ", row, " of ", rows)`.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
+  /// The parts one after the other, as text.
   template <class... Parts>
   requires(sizeof...(Parts) > 1) [[gnu::cold]] explicit Error(const Parts&... parts)
       : std::runtime_error(detail::joined({detail::MessagePart(parts)...})) {}

@@ -127,10 +127,11 @@ class CachingPool {
       const std::lock_guard lock(mutex_);
       use_.in_use -= size;
     }
-    throw MemoryError(Source::name, ": ", size, " bytes were asked for and are not to be had (in use: ", use().in_use,
+    throw MemoryError(Source::name, ": ", bytes, " bytes were asked for and are not to be had (in use: ", use().in_use,
                       Source::state(), ")");
   }
 
+  /// Takes back a block of `allocate`, to hand it out again.
   void deallocate(Block block) noexcept {
     const std::lock_guard lock(mutex_);
     use_.in_use -= block.size;
@@ -158,10 +159,12 @@ class CachingPool {
     use_.cached = 0;
   }
 
+  /// What is in use and cached at the moment, and the peak.
   [[nodiscard]] MemoryUse use() const {
     const std::lock_guard lock(mutex_);
     return use_;
   }
+  /// The peak is counted anew from here.
   void reset_peak() {
     const std::lock_guard lock(mutex_);
     use_.peak = use_.in_use;
@@ -186,6 +189,7 @@ using MemoryPool = CachingPool<HostMemory>;
 
 namespace kernels {
 
+/// Memory for a tensor, and back; see CachingPool.
 inline MemoryPool::Block allocate(Cpu, std::size_t bytes) { return MemoryPool::instance().allocate(bytes); }
 inline void deallocate(Cpu, MemoryPool::Block block) noexcept { MemoryPool::instance().deallocate(block); }
 
@@ -210,6 +214,7 @@ void copy(Cpu, index_t n, const T* x, T* y) {
 template <class T, Device D = Cpu>
 class Storage {
  public:
+  /// Room for `count` elements, not initialised. Throws MemoryError.
   explicit Storage(index_t count) {
     if (count > 0) block_ = allocate(D{}, count * sizeof(T));
   }

@@ -83,6 +83,7 @@ struct Bounds {
   bool above = false;  ///< `least` itself is not one of them
   bool below = false;  ///< neither is `most`
 
+  /// Whether it is one of them.
   [[nodiscard]] bool contain(double value) const {
     return std::isfinite(value) && (above ? value > least : value >= least) && (below ? value < most : value <= most);
   }
@@ -118,6 +119,16 @@ struct NumberOf<V> {
 
 }  // namespace detail
 
+/// What an option is once it is given: of one that may be left open, a `std::optional`, what that holds.
+template <class V>
+struct GivenOption {
+  using type = V;
+};
+template <class V>
+struct GivenOption<std::optional<V>> {
+  using type = V;
+};
+
 /// What an option with bounds is compared as: itself, or the whole number that it stands for.
 template <class V>
 using OptionNumber = typename detail::NumberOf<V>::type;
@@ -151,12 +162,14 @@ struct Since {
 /// In files a number that is 0 or 1 is written as false or true.
 struct AsTruth {};
 
-/// For command lines: what an option is for, and what it is called there if not `--name-with-dashes`.
+/// For command lines: what an option is for, and what it is called there if not `--name-with-dashes`. The flag of a bool takes no
+/// value: it makes a false one true, and a true one, whose flag is `--no-name-with-dashes`, false. Its text says what it then
+/// does.
 struct Flag {
   const char* text;
   const char* name = nullptr;
-  const char* type = "FILE";  ///< of a path
-  Bounds within = {};         ///< narrower bounds there
+  const char* type = nullptr;  ///< what its value is called in the help; `FILE` of a path, unless this says otherwise
+  Bounds within = {};          ///< narrower bounds there
 };
 
 namespace detail {
@@ -206,10 +219,12 @@ void check_fields(const char* operation, const O& options, const std::string& pr
     using V = std::remove_cvref_t<decltype(value)>;
     if constexpr (OptionsWithFields<V>) {
       check_fields(operation, value, prefix + name + ".");
-    } else if constexpr (NamedEnum<V>) {
-      if (name_of(value).empty())
-        throw ValueError(operation, ": ", prefix, name, " is value ", static_cast<int>(value), ", expected one of ",
-                         list_of_names<V>());
+    } else if constexpr (NamedEnum<typename GivenOption<V>::type>) {
+      using E = typename GivenOption<V>::type;
+      const std::optional<E> given = value;
+      if (given && name_of(*given).empty())
+        throw ValueError(operation, ": ", prefix, name, " is value ", static_cast<int>(*given), ", expected one of ",
+                         list_of_names<E>());
     } else {
       if ((detail::excepted(value, about) || ...)) return;
       (detail::check_bounds(operation, prefix + name, value, about), ...);

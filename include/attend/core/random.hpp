@@ -53,8 +53,11 @@ class Generator {
     [[nodiscard]] std::uint64_t below(std::uint64_t i, std::uint64_t n) const { return (std::uint64_t{words(i)[0]} * n) >> 32; }
   };
 
+  /// A generator that has drawn nothing yet.
   explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
+  /// The next stream, which nobody has drawn from.
   Stream next() { return {seed_, drawn_++}; }
+  /// The seed, and how many streams were drawn: what `restore` goes back to.
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
   [[nodiscard]] std::uint64_t drawn() const { return drawn_; }
   /// Goes to where a generator of this seed stands after `drawn` streams.

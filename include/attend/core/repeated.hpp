@@ -30,6 +30,7 @@ class Repeated {
   /// Whether the device records, which makes it worth keeping the numbers in one place.
   static constexpr bool records = false;
 
+  /// Does it.
   template <class F>
   void run(F&& work) {
     std::forward<F>(work)();

@@ -23,6 +23,7 @@ namespace attend {
 /// Cheap to copy; the tables are shared and never change.
 class Segments {
  public:
+  /// No sentences.
   Segments() : Segments(std::vector<index_t>{}, {}, {}, 0) {}
 
   /// Sentences end to end: begin(i) is the sum of the lengths before i. Throws ValueError for a negative length.

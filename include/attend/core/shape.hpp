@@ -19,6 +19,7 @@ class Shape {
   static constexpr index_t max_rank = 8;
 
   Shape() = default;
+  /// `{3, 4}`. Throws as the next.
   Shape(std::initializer_list<index_t> dims) : Shape(std::span<const index_t>(dims.begin(), dims.size())) {}
   /// Throws ShapeError if a size is negative, there are more than `max_rank`, or their product overflows.
   explicit Shape(std::span<const index_t> dims) {
@@ -33,6 +34,7 @@ class Shape {
     }
   }
 
+  /// The number of dimensions.
   [[nodiscard]] index_t rank() const { return rank_; }
   /// The number of elements: the product of all sizes.
   [[nodiscard]] index_t size() const { return size_; }
@@ -84,6 +86,7 @@ inline RowsAndWidth rows_and_width(const Shape& shape) {
 /// A shape as [outer, n, inner] around one axis, counted from 0.
 struct AroundAxis {
   index_t outer = 1, n = 1, inner = 1;
+  /// Throws IndexError if the shape has no such axis.
   AroundAxis(const Shape& shape, index_t axis) : n(shape[axis]) {
     for (index_t i = 0; i < axis; ++i) outer *= shape[i];
     for (index_t i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];

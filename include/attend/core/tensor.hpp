@@ -25,8 +25,10 @@ class Tensor {
 
   /// No elements and no storage: shape [0].
   Tensor() : shape_{0} {}
+  /// Elements that are not initialised. Throws MemoryError.
   explicit Tensor(const Shape& shape)
       : shape_(checked(shape)), storage_(std::make_shared<Storage<T, D>>(shape.size())), data_(storage_->data()) {}
+  /// All of them `value`.
   Tensor(const Shape& shape, T value) : Tensor(shape) {
     using kernels::fill;
     fill(D{}, size(), value, data_);
@@ -39,6 +41,7 @@ class Tensor {
   Tensor(const Shape& shape, std::initializer_list<T> values) requires std::same_as<D, Cpu>
       : Tensor(shape, std::span<const T>(values.begin(), values.size())) {}
 
+  /// The shape, the number of dimensions, the number of elements.
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] index_t rank() const { return shape_.rank(); }
   [[nodiscard]] index_t size() const { return shape_.size(); }
@@ -91,6 +94,7 @@ class Tensor {
     return t;
   }
 
+  /// Sets every element.
   void fill(T value) const {
     using kernels::fill;
     fill(D{}, size(), value, data_);

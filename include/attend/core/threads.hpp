@@ -75,16 +75,19 @@ class LoopBody {
 /// chunk never changes a result, because a chunk writes only what belongs to its own indices.
 class ThreadPool {
  public:
+  /// The pool of the process; see `set_threads`.
   static ThreadPool& instance() {
     static ThreadPool pool(default_threads());
     return pool;
   }
 
+  /// A pool of its own. `threads` counts the caller.
   explicit ThreadPool(int threads) { start(threads); }
   ~ThreadPool() { stop(); }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  /// How many work on a loop, the caller counted.
   [[nodiscard]] int threads() const { return threads_.load(std::memory_order_relaxed); }
   /// Whether this thread is at work on a part of a loop, so that a loop within it would run on this thread alone.
   [[nodiscard]] static bool within_loop() { return inside(); }

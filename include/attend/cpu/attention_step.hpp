@@ -233,15 +233,6 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
   });
 }
 
-/// y = x.
-template <class T>
-void copy_rows(Cpu, ConstMatrix<T> x, Matrix<T> y) {
-  ATTEND_FASTEST(copy_rows, x, y);
-  parallel_rows(y.rows, y.columns, [=](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) std::copy_n(x.data + r * x.stride, y.columns, y.data + r * y.stride);
-  });
-}
-
 /// *where = value, where a table of addresses lies on the device.
 template <class T>
 void store_pointer(Cpu, const T* value, const T** where) {

@@ -17,7 +17,7 @@ namespace attend::kernels {
 
 /// y = x, or y += x if `add`. Neither is transposed.
 template <class T>
-void copy_runs(Cpu, ConstMatrix<T> x, Matrix<T> y, bool add) {
+void copy_runs(Cpu, ConstMatrix<T> x, Matrix<T> y, bool add = false) {
   ATTEND_FASTEST(copy_runs, x, y, add);
   const index_t outer = y.rows, length = y.columns;
   const auto run = [=](index_t o, index_t begin, index_t end) {

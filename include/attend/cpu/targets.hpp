@@ -72,71 +72,74 @@ namespace detail {
 // Files of one program may be compiled with other flags, and then have another list of the same name; hence a name for each.
 #define ATTEND_PASTE_SETS(granted, dispatch) sets_##granted##_##dispatch
 #define ATTEND_NAME_SETS(granted, dispatch) ATTEND_PASTE_SETS(granted, dispatch)
-inline namespace ATTEND_NAME_SETS(ATTEND_GRANTED, ATTEND_DISPATCH) {
+#define ATTEND_SETS ATTEND_NAME_SETS(ATTEND_GRANTED, ATTEND_DISPATCH)
+inline namespace ATTEND_SETS {
 
-  /// Those that were compiled, the least first.
-  inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
+/// Those that were compiled, the least first.
+inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
 #if ATTEND_GRANTED == 4
-    {"avx512_vnni", 4, 64},
+  {"avx512_vnni", 4, 64},
 #elif ATTEND_GRANTED == 3
-    {"avx512", 3, 64},
+  {"avx512", 3, 64},
 #elif ATTEND_GRANTED == 2
-    {"avx2", 2, 32},
+  {"avx2", 2, 32},
 #elif ATTEND_GRANTED == 1
-    {"avx", 1, 32},
+  {"avx", 1, 32},
 #elif defined(__x86_64__)
-    {"sse2", 0, 16},
+  {"sse2", 0, 16},
 #elif defined(__aarch64__)
-    {"neon", 0, 16},
+  {"neon", 0, 16},
 #else
-    {"generic", 0, 16},
+  {"generic", 0, 16},
 #endif
-        // clang-format off
-    ATTEND_TARGET_AVX2({"avx2", 2, 32},)
-    ATTEND_TARGET_AVX512({"avx512", 3, 64},)
-// clang-format on
+#if ATTEND_DISPATCH && ATTEND_GRANTED < 2
+      {"avx2", 2, 32},
+#endif
+#if ATTEND_DISPATCH && ATTEND_GRANTED < 3
+      {"avx512", 3, 64},
+#endif
 #if ATTEND_DISPATCH
-            {"avx512_vnni", 4, 64},
+      {"avx512_vnni", 4, 64},
 #endif
-  });
+});
 
-  /// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above what the
-  /// compiler's flags grant.
-  inline bool processor_has([[maybe_unused]] int level) {
+/// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above what the
+/// compiler's flags grant.
+inline bool processor_has([[maybe_unused]] int level) {
 #if ATTEND_DISPATCH
-    __builtin_cpu_init();
-    if (level >= 4 && !__builtin_cpu_supports("avx512vnni")) return false;
-    if (level >= 3 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")))
-      return false;
-    if (level >= 2 && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return false;
+  __builtin_cpu_init();
+  if (level >= 4 && !__builtin_cpu_supports("avx512vnni")) return false;
+  if (level >= 3 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")))
+    return false;
+  if (level >= 2 && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return false;
 #endif
-    return true;
-  }
+  return true;
+}
 
-  /// The last of them that this processor has, or the one that `wanted` names, unless that is null or empty. Throws ValueError if
-  /// there is none of that name.
-  inline const InstructionSet& choose_instruction_set(const char* wanted) {
-    const std::string_view name = wanted ? wanted : "";
-    const InstructionSet* best = nullptr;
-    std::string names;
-    for (const InstructionSet& set : instruction_sets) {
-      if (set.level > ATTEND_GRANTED && !processor_has(set.level)) continue;
-      best = &set;
-      if (set.name == name) return set;
-      names += (names.empty() ? "" : ", ") + std::string(set.name);
-    }
-    if (!name.empty())
-      throw ValueError("ATTEND_ISA is '", printable(name), "', expected what this program and this processor have: ", names);
-    return *best;
+/// The last of them that this processor has, or the one that `wanted` names, unless that is null or empty. Throws ValueError if
+/// there is none of that name.
+inline const InstructionSet& choose_instruction_set(const char* wanted) {
+  const std::string_view name = wanted ? wanted : "";
+  const InstructionSet* best = nullptr;
+  std::string names;
+  for (const InstructionSet& set : instruction_sets) {
+    if (set.level > ATTEND_GRANTED && !processor_has(set.level)) continue;
+    best = &set;
+    if (set.name == name) return set;
+    names += (names.empty() ? "" : ", ") + std::string(set.name);
   }
+  if (!name.empty())
+    throw ValueError("ATTEND_ISA is '", printable(name), "', expected what this program and this processor have: ", names);
+  return *best;
+}
 
-  inline const InstructionSet& chosen_instruction_set() {
-    static const InstructionSet& chosen = choose_instruction_set(std::getenv("ATTEND_ISA"));
-    return chosen;
-  }
+inline const InstructionSet& chosen_instruction_set() {
+  static const InstructionSet& chosen = choose_instruction_set(std::getenv("ATTEND_ISA"));
+  return chosen;
+}
 
-}  // namespace )
+}  // namespace ATTEND_SETS
 
 }  // namespace detail
 

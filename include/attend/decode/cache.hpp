@@ -9,6 +9,7 @@
 
 #include "attend/core/tensor.hpp"
 #include "attend/cpu/attention_step.hpp"
+#include "attend/cpu/rearrange.hpp"
 
 namespace attend::decode {
 
@@ -59,7 +60,7 @@ class SelfCache {
     check_rows("append", kv, width());
     if (l.count != steps_ - 1) throw Error("SelfCache: layer ", layer, " appends twice in a step, or before begin_step");
     T* const slab = l.next_slab(rows_ * width());
-    copy_rows(D{}, kv, kernels::Matrix<T>{slab, rows_, width()});
+    copy_runs(D{}, kv, kernels::Matrix<T>{slab, rows_, width()});
     store_pointer(D{}, static_cast<const T*>(slab), l.slabs.data() + l.count++);
   }
 
@@ -111,7 +112,7 @@ class SelfCache {
   /// Makes room for that many steps.
   void grow(index_t steps) {
     const Tensor<std::int32_t, D> wider({rows_, steps});
-    copy_rows(D{}, begun(table_), begun(wider));
+    copy_runs(D{}, begun(table_), begun(wider));
     table_ = wider;
     for (Layer& layer : layers_) {
       const Tensor<const T*, D> longer({steps});

@@ -43,6 +43,7 @@ class DecoderOnly {
     nn::set_training(decoder_, false);
   }
 
+  /// How wide the log-probabilities are.
   [[nodiscard]] index_t vocabulary() const { return decoder_.options.vocabulary; }
   /// The most tokens that a hypothesis may have: positions, less the one of the begin token.
   [[nodiscard]] index_t longest() const { return decoder_.options.max_length - 1; }
@@ -66,6 +67,7 @@ class DecoderOnly {
     return y;
   }
 
+  /// Row i goes on as row rows[i] was; see StepModel.
   void reorder(State& state, std::span<const index_t> rows) const { state.reorder(rows); }
 
  private:

@@ -69,6 +69,7 @@ class Ensemble {
     for (double& w : weights_) w /= sum;
   }
 
+  /// The models, and how wide the log-probabilities of each are.
   [[nodiscard]] const std::vector<M>& members() const { return members_; }
   [[nodiscard]] index_t vocabulary() const { return members_.front().vocabulary(); }
   /// The most tokens that a hypothesis may have in every model.
@@ -88,6 +89,7 @@ class Ensemble {
     return state;
   }
 
+  /// See StepModel.
   Tensor<value_type, device_type> step(State& state, std::span<const token_t> tokens) {
     return mean_step(members_, state, tokens);
   }
@@ -95,6 +97,7 @@ class Ensemble {
     return mean_step(members_, state, tokens);
   }
 
+  /// See StepModel.
   void reorder(State& state, std::span<const index_t> rows) { reorder_all(members_, state, rows); }
   void reorder(State& state, std::span<const index_t> rows) const requires StepModel<const M> {
     reorder_all(members_, state, rows);

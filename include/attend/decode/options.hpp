@@ -21,9 +21,11 @@ namespace attend::decode {
 /// The most tokens that a hypothesis may have, begin and end token not counted: one number for all sentences, or one for each.
 class LengthLimit {
  public:
+  /// The same for all sentences, or one number for each.
   LengthLimit(index_t all) : all_(all) {}                                                  // NOLINT: `.max_length = 50`
   LengthLimit(std::vector<index_t> each) : each_(std::move(each)), per_sentence_(true) {}  // NOLINT
 
+  /// That of a sentence.
   [[nodiscard]] index_t operator[](index_t sentence) const { return per_sentence_ ? nth(each_, sentence) : all_; }
   /// Throws ValueError if their count is not `sentences` or one is below `least` (or negative).
   void check(const char* search, index_t sentences, index_t least) const {

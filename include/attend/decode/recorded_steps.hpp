@@ -168,7 +168,7 @@ class RecordedSteps {
       return kernels::Matrix<std::int32_t>{table.data(), count, state.done, room.size.steps};
     };
     reorder_table(D{}, rows.data(), done(room.table), done(room.reordered));
-    copy_rows(D{}, done(room.reordered), done(room.table));
+    copy_runs(D{}, done(room.reordered), done(room.table));
     state.spans = EagerSteps<T, D>::reordered_spans(state.spans, rows);
     state.fresh = false;
     write_spans(state);
@@ -179,7 +179,7 @@ class RecordedSteps {
     if (!state.fresh) throw Error("TransformerModel: attention is asked for before a step, or after rows have changed");
     const auto& all = state.room->attention;
     const Tensor<Wide<T>, D> own({state.rows(), state.longest});
-    copy_rows(D{}, {all.data(), state.rows(), state.longest, all.dim(1)}, as_rows(own));
+    copy_runs(D{}, {all.data(), state.rows(), state.longest, all.dim(1)}, as_rows(own));
     return own;
   }
 
@@ -229,11 +229,11 @@ class RecordedSteps {
     auto to = take(model, wanted);
     if (to->weights != from->weights) to->work.clear(), to->weights = from->weights;
     for (std::size_t l = 0; l < from->slabs.size(); ++l) {
-      copy_rows(D{}, {from->slabs[l].data(), state.done, from->slab()},
+      copy_runs(D{}, {from->slabs[l].data(), state.done, from->slab()},
                 kernels::Matrix<T>{to->slabs[l].data(), state.done, from->slab(), to->slab()});
       copy(D{}, from->source[l].size(), from->source[l].data(), to->source[l].data());
     }
-    copy_rows(D{}, {from->table.data(), state.rows(), state.done, from->size.steps},
+    copy_runs(D{}, {from->table.data(), state.rows(), state.done, from->size.steps},
               kernels::Matrix<std::int32_t>{to->table.data(), state.rows(), state.done, to->size.steps});
     to->step.fill(state.done);
     state.room = std::move(to);

@@ -44,6 +44,7 @@ class TransformerModel {
     nn::use(model_, weights_);
   }
 
+  /// How wide the log-probabilities are.
   [[nodiscard]] index_t vocabulary() const { return model_.decoder.options.vocabulary; }
   /// The most tokens that a hypothesis may have: positions, less the one of the begin token.
   [[nodiscard]] index_t longest() const { return model_.decoder.options.max_length - 1; }
@@ -70,6 +71,7 @@ class TransformerModel {
     return steps_.step(model_, state, tokens);
   }
 
+  /// Row i goes on as row rows[i] was; see StepModel.
   void reorder(State& state, std::span<const index_t> rows) const { steps_.reorder(model_, state, rows); }
 
   /// f(the model), computed as its steps are: in evaluation mode, without gradients, in the precision it was made for.

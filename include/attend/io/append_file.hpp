@@ -14,6 +14,7 @@ namespace attend::io {
 /// A file that grows at its end and that others may read meanwhile: each `write` reaches the system at once.
 class AppendFile {
  public:
+  /// What is to become of a file that is there.
   enum class Kind {
     existing,  ///< appends to a file, or begins one
     fresh,     ///< refuses a file that is there already

@@ -169,7 +169,7 @@ namespace attend::io {
 
 /// Options of `write_folder_atomically`.
 struct FolderOptions {
-  std::vector<std::string> remove = {};  ///< names to take away from the folder as the new files come, where they exist
+  std::vector<std::string> remove = {};  ///< files to delete from the folder when the new ones take effect, if they exist
 };
 
 /// Puts files into `folder` (made if missing, its parents too) such that at any moment, and after any crash, a `FolderReader`

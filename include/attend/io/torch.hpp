@@ -54,13 +54,13 @@ inline std::string torch_name(const std::string& name, bool in_decoder = false) 
 /// What the tensors of a PyTorch model do not tell.
 struct TorchOptions {
   index_t heads = 8;                               ///< `nhead`
-  nn::NormOrder norm_order = nn::NormOrder::post;  ///< pre where `norm_first=True`
+  nn::NormOrder norm_order = nn::NormOrder::post;  ///< pre for `norm_first=True`
   Activation activation = Activation::relu;        ///< `activation`
   double norm_eps = 1e-5;                          ///< `layer_norm_eps`
   double dropout = 0.1;                            ///< `dropout`, of sublayers, attention weights and the feed-forward
   bool causal = true;                              ///< a decoder's token sees itself and those before it (`tgt_mask`)
-  std::string prefix = {};                         ///< `transformer.` where it is a part of that name of a larger module
-  std::vector<std::string> ignored = {};           ///< see `LoadOptions`
+  std::string prefix = {};                ///< of its tensors' names, such as `transformer.` if it is part of a larger module
+  std::vector<std::string> ignored = {};  ///< see `LoadOptions`
 };
 
 /// A torch.nn.Transformer: vectors in, vectors out.

@@ -75,6 +75,7 @@ template <class T>
 struct AdditiveInputs {
   const T *q = nullptr, *k = nullptr, *score = nullptr, *v = nullptr;
 };
+/// See AdditiveInputs.
 template <class T>
 struct AdditiveGradients {
   T *q = nullptr, *k = nullptr, *score_shares = nullptr, *v = nullptr;

@@ -42,6 +42,7 @@ template <class T>
 struct NormStatistics {
   Wide<T>*mean = nullptr, *rstd = nullptr;
 
+  /// Those from that row on.
   [[nodiscard]] NormStatistics from(index_t row) const { return {mean + row, rstd + row}; }
 };
 

@@ -20,6 +20,7 @@ struct Matrix {
   index_t stride = columns;
   bool transposed = false;
 
+  /// The same numbers, read as the transposed matrix.
   [[nodiscard]] Matrix transpose() const { return {data, columns, rows, stride, !transposed}; }
   /// What may be written may be read.
   template <std::same_as<const T> Read>
@@ -49,6 +50,7 @@ struct Matrices {
   Matrix<T> first;
   index_t step = 0;
 
+  /// The matrix of that number, the transposed ones, and the same to read from.
   [[nodiscard]] Matrix<T> operator[](index_t i) const {
     return {first.data + i * step, first.rows, first.columns, first.stride, first.transposed};
   }

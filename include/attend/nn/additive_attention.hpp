@@ -14,6 +14,7 @@ struct AdditiveAttention {
   Linear<T, D> q_proj, k_proj;  // [width, d_query], [width, d_key]
   Linear<T, D> score;           // [1, width]
 
+  /// `width`: of what queries and keys are brought to before they are added.
   AdditiveAttention(index_t d_query, index_t d_key, index_t width)
       : q_proj(d_query, width, {.bias = false}), k_proj(d_key, width, {.bias = false}), score(width, 1, {.bias = false}) {}
   /// x [query rows, d_query], keys [key rows, d_key], values [key rows, d_v] -> [query rows, d_v].

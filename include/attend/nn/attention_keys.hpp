@@ -18,6 +18,7 @@ struct OwnKeys {
   std::optional<Var<T, D>> bias = {};         ///< added to the scores; see attend::AttentionOptions
   AttentionWeights<T, D>* weights = nullptr;  ///< if given, receives the weights
 
+  /// What the attention `a` gives for the rows x [rows, d_model], which are queries, keys and values.
   template <class Attention>
   Var<T, D> attend(const Attention& a, const Var<T, D>& x) const {
     const auto qkv = a.project(x, Places{segments});
@@ -43,6 +44,7 @@ struct MemoryKeys {
   std::optional<Var<T, D>> bias = {};         ///< added to the scores; see attend::AttentionOptions
   AttentionWeights<T, D>* weights = nullptr;  ///< if given, receives the weights
 
+  /// What the attention `a` gives for the queries of the rows x [rows, d_model].
   template <class Attention>
   Var<T, D> attend(const Attention& a, const Var<T, D>& x) const {
     const auto q = a.project_q(x), kv = a.project_kv(memory.x);

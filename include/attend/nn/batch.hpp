@@ -17,6 +17,7 @@ struct Batch {
   Segments target_segments;
   Tensor<token_t, D> labels;  // [target_segments.rows()]
 
+  /// The number of pairs.
   [[nodiscard]] index_t sentences() const { return target_segments.count(); }
   /// All sentences and then all of them again, for two passes at once: what `CrossEntropyOptions::r_drop` takes.
   [[nodiscard]] Batch twice() const {

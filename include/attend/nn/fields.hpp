@@ -180,6 +180,7 @@ bool is_training(const M& model) {
 template <class M>
 class EvaluationScope {
  public:
+  /// Of all dropouts in `model`, which must outlive it.
   explicit EvaluationScope(M& model) : model_(model) {
     each([&](Dropout& d) { before_.push_back(std::exchange(d.training, false)); });
   }

@@ -12,6 +12,7 @@
 
 namespace attend::nn {
 
+/// What `MultiHeadAttention` is.
 struct MultiHeadAttentionOptions {
   index_t d_model = 512;
   index_t heads = 8;

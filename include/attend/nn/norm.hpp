@@ -19,7 +19,10 @@ struct NormOptions {
   static void fields(F&& field) {
     field("kind", &NormOptions::kind, IfAbsent{NormKind::layer}, Since{3},
           Flag{"Layer norms, or root mean square norms (rms)", "--norm-kind"});
-    field("eps", &NormOptions::eps, at_least(0));
+    field("eps", &NormOptions::eps, at_least(0),
+          Flag{.text = "What norms add to the variance, or to the mean square (0.00001)",
+               .name = "--norm-eps",
+               .within = between(1e-12, 1)});
     field("sample_deviation", &NormOptions::sample_deviation);
     field("scalar_affine", &NormOptions::scalar_affine);
     field("bias", &NormOptions::bias, IfAbsent{true}, Since{3});

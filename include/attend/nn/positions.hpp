@@ -17,6 +17,7 @@
 
 namespace attend::nn {
 
+/// How a stack tells where a token stands.
 enum class PositionKind {
   sinusoidal,         ///< fixed sinusoids, sine and cosine side by side, as in the paper
   sinusoidal_halves,  ///< fixed sinusoids, all sines before all cosines, as in Marian
@@ -112,6 +113,7 @@ struct Positions {
 
   index_t length = 0;  // how many places there are; 0: as many as you like
 
+  /// Places 0 to max_length - 1, for rows of that width. Throws ValueError.
   Positions(PositionKind kind_, index_t max_length, index_t width, double base = 10000, const PositionOptions& more = {})
       : kind(kind_), offset(more.offset) {
     if (kind == PositionKind::none) return;

@@ -206,24 +206,28 @@ struct Stack {
 /// A block of an encoder: it sees all of its sentence, unless the options say `causal`.
 template <class T, Device D = Cpu>
 struct EncoderLayer : Block<T, D> {
+  /// Layer `layer` of a stack of such. Throws ValueError.
   explicit EncoderLayer(const StackOptions& o, index_t layer = 0) : Block<T, D>(o, StackKind::encoder, layer) {}
 };
 
 /// A block of a decoder: causal, with one cross-attention, unless the options say otherwise.
 template <class T, Device D = Cpu>
 struct DecoderLayer : Block<T, D> {
+  /// Layer `layer` of a stack of such. Throws ValueError.
   explicit DecoderLayer(const StackOptions& o, index_t layer = 0) : Block<T, D>(o, StackKind::decoder, layer) {}
 };
 
 /// A stack of blocks that see all of their sentence.
 template <class T, Device D = Cpu>
 struct Encoder : Stack<T, D> {
+  /// Throws ValueError for options that do not go together.
   explicit Encoder(const StackOptions& o) : Stack<T, D>(o, StackKind::encoder) {}
 };
 
 /// A stack of causal blocks that also look at a source, or at several, or at none.
 template <class T, Device D = Cpu>
 struct Decoder : Stack<T, D> {
+  /// Throws ValueError for options that do not go together.
   explicit Decoder(const StackOptions& o) : Stack<T, D>(o, StackKind::decoder) {}
 };
 

@@ -17,6 +17,7 @@ struct ResidualStream {
   std::optional<Var<T, D>> branch = {};
   double p = 0;
 
+  /// The sum, with dropout on the branch.
   [[nodiscard]] Var<T, D> value() const { return branch ? add_dropout(x, *branch, p) : x; }
   /// norm(value()).
   [[nodiscard]] Var<T, D> normed(const Norm<T, D>& norm) const {
@@ -46,6 +47,7 @@ struct Sublayer {
   NormOrder order;
   Dropout residual_dropout, norm_dropout;
 
+  /// Of a stack with these options.
   explicit Sublayer(const StackOptions& o)
       : norm(o.d_model, o.norm),
         order(o.norm_order),

@@ -25,6 +25,7 @@ struct Transformer {
   std::optional<Var<T, D>> head_bias;                 // [target vocabulary]
   std::shared_ptr<const PackedWeights<T, D>> packed;  // of the head, as a Linear has it
 
+  /// Encoder and decoder that are alike. Throws ValueError if the options do not go together.
   explicit Transformer(const TransformerOptions& o) : Transformer(model_options(o)) {}
   /// Encoder and decoder that differ. Throws ValueError if the two do not fit together.
   explicit Transformer(const ModelOptions& o);

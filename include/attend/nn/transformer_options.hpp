@@ -75,7 +75,15 @@ struct TransformerOptions {
     field("layers", &O::layers, Flag{.text = "Layers of encoder and decoder each", .within = between(1, 1000)});
     field("encoder_layers", &O::encoder_layers, Flag{.text = "Layers of the encoder", .within = between(1, 1000)});
     field("decoder_layers", &O::decoder_layers, Flag{.text = "Layers of the decoder", .within = between(1, 1000)});
+    field("encoder_heads", &O::encoder_heads, Except{0},
+          Flag{.text = "Attention heads of the encoder, where they are other than --heads", .within = between(1, 4096)});
+    field("decoder_heads", &O::decoder_heads, Except{0}, Flag{.text = "The same of the decoder", .within = between(1, 4096)});
+    field("d_k", &O::d_k, Except{0},
+          Flag{.text = "Width of a head, where it is other than the model's over the heads", .within = between(1, 65536)});
     field("d_ff", &O::d_ff, Flag{.text = "Width within the feed-forward", .within = between(1, 1 << 18)});
+    field("encoder_d_ff", &O::encoder_d_ff, Except{0},
+          Flag{.text = "The same in the encoder, where it is other than --d-ff", .within = between(1, 1 << 18)});
+    field("decoder_d_ff", &O::decoder_d_ff, Except{0}, Flag{.text = "The same in the decoder", .within = between(1, 1 << 18)});
     field("dropout", &O::dropout, less_than_1(), Flag{"Dropout on embeddings and sublayers"});
     field("attention_dropout", &O::attention_dropout, less_than_1(), Flag{"Dropout on attention weights"});
     field("activation_dropout", &O::activation_dropout, less_than_1(), Flag{"Dropout within the feed-forward"});
@@ -83,7 +91,19 @@ struct TransformerOptions {
     field("gated", &O::gated, Flag{"Feed-forwards with a gate, to which the activation goes"});
     field("norm_order", &O::norm_order, Flag{"Norm after each sublayer (post) or before it (pre, with a final norm)", "--norm"});
     field("norm", &O::norm);
+    field("norm_embedding", &O::norm_embedding, Flag{"A norm on embedding + position too"});
+    field("bias", &O::bias, Flag{"Linear layers have no biases"});
+    field("attention_bias", &O::attention_bias, Flag{"Queries, keys and values have none"});
+    field("head_bias", &O::head_bias, Flag{"The layer that makes the logits has none"});
+    field("attention_scale", &O::attention_scale, Except{0.0},
+          Flag{.text = "What attention scores are multiplied by, in place of one over the root of a head's width",
+               .within = between(1e-4, 1e4)});
+    field("scale_embedding", &O::scale_embedding, Flag{"Embeddings are not multiplied by the root of the width"});
+    field("scale_head", &O::scale_head, Flag{"What goes to the logits is divided by the root of the width, as in T5"});
     field("positions", &O::positions, Flag{"What tells the model where a token stands"});
+    field("position_base", &O::position_base,
+          Flag{.text = "Of sinusoids and rotary positions: the larger, the slower the slowest (10000)",
+               .within = between(1, 1e12)});
     field("position", &O::position);
     field("max_length", &O::max_length, Flag{.text = "The longest sentence, in tokens", .within = between(2, 65536)});
     field("initialisation", &O::initialisation, Flag{"How the weights begin"});

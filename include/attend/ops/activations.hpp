@@ -65,6 +65,7 @@ struct Silu {
   }
 };
 
+/// tanh(x).
 struct Tanh {
   template <class T>
   ATTEND_FUNCTOR T value(T x) const {

@@ -181,6 +181,7 @@ struct Reciprocal {
   }
 };
 
+/// Number by number, broadcast as in `add` and its like.
 template <class T, Device D>
 Var<T, D> operator+(const Var<T, D>& a, const Var<T, D>& b) {
   return add(a, b);
@@ -206,6 +207,7 @@ Var<T, D> operator-(const Var<T, D>& x) {
 template <class N>
 concept Number = std::is_arithmetic_v<N>;
 
+/// With one number for every element.
 template <class T, Device D, Number N>
 Var<T, D> operator+(const Var<T, D>& x, N c) {
   return map(x, Affine{1, static_cast<double>(c)});

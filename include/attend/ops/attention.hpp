@@ -15,8 +15,10 @@ template <class T, Device D = Cpu>
 class AttentionWeights {
  public:
   AttentionWeights() = default;
+  /// `packed`: all weights, where `layout` says.
   AttentionWeights(Tensor<T, D> packed, AttentionLayout layout) : packed_(std::move(packed)), layout_(std::move(layout)) {}
 
+  /// How many sentences and heads there are weights of.
   [[nodiscard]] index_t sentences() const { return layout_.queries.count(); }
   [[nodiscard]] index_t heads() const { return layout_.heads; }
   /// The weights of one head in one sentence, [queries, keys]. Throws IndexError, and ValueError where the sentences were in a

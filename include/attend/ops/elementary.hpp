@@ -4,6 +4,7 @@
 
 namespace attend {
 
+/// e^x.
 struct Exp {
   template <class T>
   ATTEND_FUNCTOR T value(T x) const {
@@ -15,6 +16,7 @@ struct Exp {
   }
 };
 
+/// The natural logarithm of x.
 struct Log {
   template <class T>
   ATTEND_FUNCTOR T value(T x) const {
@@ -26,6 +28,7 @@ struct Log {
   }
 };
 
+/// The square root of x.
 struct Sqrt {
   template <class T>
   ATTEND_FUNCTOR T value(T x) const {
@@ -37,6 +40,7 @@ struct Sqrt {
   }
 };
 
+/// x^2.
 struct Square {
   template <class T>
   ATTEND_FUNCTOR T value(T x) const {

@@ -9,6 +9,7 @@
 
 namespace attend {
 
+/// How `layer_norm` divides by the deviation of a row.
 struct LayerNormOptions {
   double eps = 1e-5;
   /// false: xhat = (x - mean) / sqrt(population variance + eps). true: xhat = (x - mean) / (sample deviation + eps), which

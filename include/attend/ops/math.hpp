@@ -22,6 +22,7 @@ namespace attend::math {
     return host::name(x);                \
   }
 #endif
+/// On the processor exp, tanh and erf are the library's own and the others the standard library's; on a GPU all are CUDA's.
 ATTEND_MATH_FUNCTION(exp, cpu)
 ATTEND_MATH_FUNCTION(tanh, cpu)
 ATTEND_MATH_FUNCTION(erf, cpu)

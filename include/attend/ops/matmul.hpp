@@ -11,6 +11,7 @@
 
 namespace attend {
 
+/// How the matrices of `matmul` are stored.
 struct MatmulOptions {
   bool transpose_a = false;  ///< a's matrices are stored [k, m]
   bool transpose_b = false;  ///< b's matrices are stored [n, k]

@@ -100,7 +100,7 @@ Var<T, D> slice(const Var<T, D>& x, index_t axis, index_t first, index_t count) 
     y = x.value().reshape({size.n, size.inner}).rows(first, count).reshape(shape);
   } else {
     y = Tensor<T, D>(shape);
-    copy_runs<T>(D{}, {x.data() + offset, size.outer, length, step}, {y.data(), size.outer, length}, false);
+    copy_runs<T>(D{}, {x.data() + offset, size.outer, length, step}, {y.data(), size.outer, length});
   }
   return record(std::move(y), {x}, [=, x = x.sink()](const Tensor<T, D>& dy) {
     x.accumulate_with([&](auto dx) {
@@ -135,7 +135,7 @@ Var<T, D> concatenate(std::span<const Var<T, D>> parts, index_t axis) {
   index_t offset = 0;
   for (const auto& part : inputs) {
     const index_t length = part.dim(at) * size.inner;
-    copy_runs<T>(D{}, {part.data(), size.outer, length}, {y.data() + offset, size.outer, length, step}, false);
+    copy_runs<T>(D{}, {part.data(), size.outer, length}, {y.data() + offset, size.outer, length, step});
     offset += length;
   }
   std::vector<GradientSink<T, D>> sinks;

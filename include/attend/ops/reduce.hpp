@@ -11,6 +11,7 @@
 
 namespace attend {
 
+/// What becomes of the dimension that is reduced.
 struct ReduceOptions {
   bool keep = false;  ///< keep the reduced dimension, with size 1, so that the result broadcasts against x
 };

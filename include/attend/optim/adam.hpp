@@ -10,6 +10,7 @@
 
 namespace attend::optim {
 
+/// See Adam.
 struct AdamOptions {
   double learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;  ///< decay of the first and the second moment, in [0, 1)
@@ -25,6 +26,7 @@ struct AdamOptions {
   }
 };
 
+/// See AdamW.
 struct AdamWOptions {
   double learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;  ///< decay of the first and the second moment, in [0, 1)
@@ -114,6 +116,7 @@ class AdamBase : public OptimizerBase<T, D> {
 template <class T, Device D = Cpu>
 class Adam : public AdamBase<T, D> {
  public:
+  /// Over these parameters, which are moved into one buffer. Throws ValueError for options out of range.
   explicit Adam(FlatParameters<T, D> parameters, const AdamOptions& options = {})
       : AdamBase<T, D>("Adam", false, std::move(parameters), options) {}
   explicit Adam(const std::vector<Var<T, D>>& parameters, const AdamOptions& options = {})
@@ -125,6 +128,7 @@ class Adam : public AdamBase<T, D> {
 template <class T, Device D = Cpu>
 class AdamW : public AdamBase<T, D> {
  public:
+  /// Over these parameters, which are moved into one buffer. Throws ValueError for options out of range.
   explicit AdamW(FlatParameters<T, D> parameters, const AdamWOptions& options = {})
       : AdamBase<T, D>("AdamW", true, std::move(parameters), options) {}
   explicit AdamW(const std::vector<Var<T, D>>& parameters, const AdamWOptions& options = {})

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "attend/core/options.hpp"
 #include "attend/optim/adam.hpp"
 #include "attend/optim/muon.hpp"
 #include "attend/optim/sgd.hpp"
@@ -14,10 +15,17 @@ namespace attend::optim {
 /// Which optimizer, and with what options: `AdamWOptions{.weight_decay = 0.05}`.
 using OptimizerOptions = std::variant<AdamOptions, AdamWOptions, SgdOptions, MuonOptions>;
 
+/// Which optimizer alone, in the order of `OptimizerOptions`.
+enum class OptimizerKind { adam, adamw, sgd, muon };
+constexpr auto names_of(OptimizerKind) {
+  using enum OptimizerKind;
+  return std::to_array<Named<OptimizerKind>>({{adam, "adam"}, {adamw, "adamw"}, {sgd, "sgd"}, {muon, "muon"}});
+}
+static_assert(names_of(OptimizerKind()).size() == std::variant_size_v<OptimizerOptions>);
+
 /// `adam`, `adamw`, `sgd` or `muon`.
 inline std::string_view optimizer_name(const OptimizerOptions& options) {
-  constexpr std::array<std::string_view, 4> names = {"adam", "adamw", "sgd", "muon"};
-  return names[options.index()];
+  return names_of(OptimizerKind())[options.index()].name;
 }
 
 /// An optimizer whose kind is chosen at run time.

@@ -46,6 +46,7 @@ class WeightAverage {
   /// While one is in scope, the model has the average; if that is null, its own weights.
   class Scope {
    public:
+    /// Changes the two over; the end of the scope changes them back.
     explicit Scope(const WeightAverage* average) : average_(average) {
       if (average_) average_->exchange();
     }

@@ -15,6 +15,7 @@
 
 namespace attend::optim {
 
+/// See Muon.
 struct MuonOptions {
   double learning_rate = 8e-3;          ///< of what is no hidden matrix
   double matrix_rate = 0.8;             ///< times learning_rate is that of the matrices
@@ -32,9 +33,9 @@ struct MuonOptions {
     field("matrix_rate", &O::matrix_rate, more_than(0),
           Flag{.text = "Of muon: the matrices' learning rate as a share of the others' (0.8)", .within = between(1e-6, 1e3)});
     field("weight_decay", &O::weight_decay, at_least(0),
-          Flag{.text = "Of muon, adamw and sgd (0.2, 0.01 and 0)", .within = between(0, 1e9)});
-    field("cautious", &O::cautious, Flag{"Of muon: no step moves a matrix's number uphill, by the batch's gradient (true)"});
-    field("momentum", &O::momentum, less_than_1(), Flag{.text = "Of muon and sgd (0.95 and 0.9)", .within = between(0, 0.9999)});
+          Flag{.text = "Of adamw, sgd and muon (0.01, 0 and 0.2)", .within = between(0, 1e9)});
+    field("cautious", &O::cautious, Flag{"Of muon: let steps move numbers of a matrix uphill, by the batch's gradient"});
+    field("momentum", &O::momentum, less_than_1(), Flag{.text = "Of sgd and muon (0.9 and 0.95)", .within = between(0, 0.9999)});
     field("beta1", &O::beta1, less_than_1());
     field("beta2", &O::beta2, less_than_1());
     field("eps", &O::eps, more_than(0));
@@ -59,6 +60,7 @@ struct MuonOptions {
 template <class T, Device D = Cpu>
 class Muon : public OptimizerBase<T, D> {
  public:
+  /// Over these parameters, which know their hidden matrices.
   explicit Muon(FlatParameters<T, D> parameters, const MuonOptions& options = {})
       : OptimizerBase<T, D>(std::move(parameters), options.learning_rate, {"momentum", "second_moment"}), o_(options) {
     check_fields("Muon", o_);

@@ -19,6 +19,7 @@ namespace attend::optim {
 /// What an optimizer remembers from step to step, besides the parameters: all that a checkpoint must keep of it.
 template <class T, Device D = Cpu>
 struct OptimizerState {
+  /// A buffer of it by its name.
   struct Entry {
     std::string name;           ///< `first_moment`
     Tensor<Wide<T>, D> values;  // [size of the FlatParameters], or as many as the optimizer keeps
@@ -79,9 +80,12 @@ class OptimizerBase {
     if (begin([&] { begin_update_from(D{}, squares.data(), max_norm, record_.data()); })) move(learning_rate);
   }
 
+  /// Sets all gradients to 0, for the next backward pass.
   void zero_grad() { parameters_.zero_grad(); }
+  /// What it moves.
   [[nodiscard]] const FlatParameters<T, D>& parameters() const { return parameters_; }
 
+  /// The rate that was set last.
   [[nodiscard]] double learning_rate() const { return learning_rate_; }
   /// Throws ValueError if it is negative or not finite.
   void set_learning_rate(double value) {
@@ -131,9 +135,11 @@ class OptimizerBase {
   struct Memory {
     const char* name;
     std::optional<index_t> size;
+    /// Of that name and size.
     Memory(const char* n, std::optional<index_t> s = {}) : name(n), size(s) {}  // a name alone says enough
   };
 
+  /// Of parameters, with the memories that the rule needs.
   OptimizerBase(FlatParameters<T, D> parameters, double learning_rate, const std::vector<Memory>& memories)
       : parameters_(std::move(parameters)) {
     set_learning_rate(learning_rate);

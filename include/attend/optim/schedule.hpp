@@ -15,6 +15,7 @@
 
 namespace attend::optim {
 
+/// How the rate goes on after the warm-up: see the table at Schedule.
 enum class ScheduleKind { constant, linear, cosine, inverse_sqrt, noam };
 constexpr auto names_of(ScheduleKind) {
   using enum ScheduleKind;
@@ -35,8 +36,15 @@ struct ScheduleOptions {
   template <class F>
   static void fields(F&& field) {
     using O = ScheduleOptions;
-    field("learning_rate", &O::learning_rate, at_least(0));
-    field("warmup", &O::warmup, at_least(0));
+    // On the command line this is the optimizer's too.
+    field("learning_rate", &O::learning_rate, at_least(0),
+          Flag{.text = "The highest, at the end of the warm-up; by the width with muon and adam, else 0.001; not with noam",
+               .within = between(1e-12, 1e3)});
+    field(
+        "warmup", &O::warmup, at_least(0),
+        Flag{.text = "Steps in which the learning rate rises, but with noam at most half of the run (100 with muon, else 400, at "
+                     "most a tenth of the run)",
+             .within = between(0, 1 << 30)});
     field("steps", &O::steps, at_least(0));
     field("final_rate", &O::final_rate, at_least(0));
     field("d_model", &O::d_model, at_least(1));
@@ -63,6 +71,7 @@ class Schedule {
                 ", expected more than its warmup of ", o_.warmup);
   }
 
+  /// What it was made of.
   [[nodiscard]] const ScheduleOptions& options() const { return o_; }
 
   /// True if the rate falls to an end that is not set yet.

@@ -8,6 +8,7 @@
 
 namespace attend::optim {
 
+/// See Sgd.
 struct SgdOptions {
   double learning_rate = 1e-2;
   double momentum = 0;      ///< in [0, 1); 0: plain descent, which remembers nothing
@@ -67,6 +68,7 @@ struct MomentumRule {
 template <class T, Device D = Cpu>
 class Sgd : public OptimizerBase<T, D> {
  public:
+  /// Over these parameters, which are moved into one buffer.
   explicit Sgd(FlatParameters<T, D> parameters, const SgdOptions& options = {})
       : OptimizerBase<T, D>(std::move(parameters), options.learning_rate, memories(options)), options_(options) {
     check_fields("Sgd", options);

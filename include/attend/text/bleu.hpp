@@ -25,6 +25,7 @@ enum class BleuTokenize {
   none,  ///< at white space only, for text that is tokenized already ("tokenized BLEU")
 };
 
+/// How `bleu` compares.
 struct BleuOptions {
   BleuTokenize tokenize = BleuTokenize::v13a;
   bool lowercase = false;  ///< compare in lower case

@@ -15,6 +15,7 @@
 
 namespace attend::text {
 
+/// How `chrf` compares.
 struct ChrfOptions {
   index_t character_order = 6;  ///< longest n-grams of characters, 1 to 100
   index_t word_order = 0;       ///< longest n-grams of words, 0 to 100; 2 gives chrF++

@@ -61,6 +61,7 @@ struct Corpus {
   std::vector<SentencePair> pairs;
   CorpusReport report;
 
+  /// The pairs, as a range.
   [[nodiscard]] index_t size() const { return count_of(pairs); }
   [[nodiscard]] bool empty() const { return pairs.empty(); }
   [[nodiscard]] auto begin() const { return pairs.begin(); }
@@ -87,6 +88,7 @@ struct Corpus {
   }
 };
 
+/// Which pairs of a file are taken.
 struct ReadOptions {
   index_t max_characters = 1000;   ///< pairs with a longer side are left out and counted; code points, 1 or more
   bool remove_duplicates = false;  ///< keep only the first of pairs that are equal on both sides
@@ -222,6 +224,7 @@ struct Split {
   Corpus train, validation, test;
 };
 
+/// How a corpus is split.
 struct SplitOptions {
   index_t validation = 1500;  ///< pairs, 0 or more
   index_t test = 1500;        ///< pairs, 0 or more

@@ -34,6 +34,7 @@ enum class SentencePieceModel {
   bpe,      ///< byte-pair encoding: the most frequent pairs, merged again and again (Sennrich et al. 2016)
 };
 
+/// What `SentencePiece::train` learns.
 struct SentencePieceOptions {
   index_t vocabulary = 8000;  ///< pieces, the four marks included; a small corpus may give fewer
   SentencePieceModel model = SentencePieceModel::unigram;

@@ -22,6 +22,7 @@ struct EncodedSentences {
   std::span<const token_t> tokens;
   std::span<const index_t> begin;  ///< of each sentence, and the end of the last
 
+  /// Sentence i.
   [[nodiscard]] std::span<const token_t> at(index_t i) const {
     const auto first = nth(begin, i), last = begin[static_cast<std::size_t>(i) + 1];
     return tokens.subspan(first, last - first);
@@ -97,6 +98,7 @@ EncodedPairs encode_pairs(const Corpus& corpus, const Tokenizer& tokenizer) {
   return pairs;
 }
 
+/// How pairs are put together.
 struct BatchOptions {
   /// The most tokens that one pass through the model gets on either side, end tokens included: a batch has at most so many
   /// source tokens and at most so many target tokens.
@@ -120,6 +122,7 @@ class Batches {
     std::vector<index_t> pairs;        // batch after batch
     std::vector<index_t> begin = {0};  // of each batch in `pairs`, and the end of the last
 
+    /// The number of batches, and the pairs of one.
     [[nodiscard]] index_t size() const { return count_of(begin) - 1; }
     [[nodiscard]] std::span<const index_t> operator[](index_t batch) const {
       const auto first = nth(begin, batch), last = begin[static_cast<std::size_t>(batch) + 1];
@@ -148,6 +151,7 @@ class Batches {
     check_value(size() <= largest, "Batches", "more than ", largest, " pairs");
   }
 
+  /// What it was made of.
   [[nodiscard]] const EncodedPairs& pairs() const { return pairs_; }
   [[nodiscard]] const BatchOptions& options() const { return options_; }
   /// Pairs that an epoch has.

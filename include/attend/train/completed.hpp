@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <variant>
 
 #include "attend/nn/hidden_matrices.hpp"
@@ -54,6 +55,21 @@ inline optim::AdamOptions automatic_adam(const RunFacts& facts) {
   return {.learning_rate = 0.004 * narrowness(facts), .beta2 = 0.98, .eps = 1e-9};
 }
 
+/// An optimizer of that kind, at rates that suit the width in Muon and Adam, and of 0.001 in the others.
+inline optim::OptimizerOptions automatic_optimizer(optim::OptimizerKind kind, const RunFacts& facts) {
+  switch (kind) {
+    case optim::OptimizerKind::adam:
+      return automatic_adam(facts);
+    case optim::OptimizerKind::adamw:
+      return optim::AdamWOptions{.learning_rate = 1e-3, .beta2 = 0.98, .eps = 1e-9};
+    case optim::OptimizerKind::sgd:
+      return optim::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9};
+    case optim::OptimizerKind::muon:
+      break;
+  }
+  return automatic_muon(facts);
+}
+
 /// The optimizer if none is given: Muon if a batch has at least eight tokens for each channel of the model, so that its cost is
 /// small beside that of the step; otherwise Adam.
 inline optim::OptimizerOptions automatic_optimizer(const RunFacts& facts, double tokens) {
@@ -75,6 +91,7 @@ inline FitOptions completed(FitOptions o, const RunFacts& facts) {
   const index_t ranks = o.communicator ? o.communicator->size() : 0;
   if (o.parts == automatic) o.parts = ranks == 0 ? 1 : o.fast_sums ? ranks : std::max<index_t>(8, ranks);
   if (o.tokens_per_batch == automatic) o.tokens_per_batch = automatic_tokens(facts);
+  if (o.optimizer_kind) o.optimizer = automatic_optimizer(*std::exchange(o.optimizer_kind, {}), facts);
   if (!o.optimizer)
     o.optimizer = automatic_optimizer(facts, static_cast<double>(o.tokens_per_batch) * static_cast<double>(o.accumulate));
   if (o.epochs == automatic) o.epochs = o.max_steps == 0 && o.max_seconds == 0 ? automatic_epochs(facts.pairs) : 0;

@@ -24,6 +24,7 @@ inline double tokens_per_second(const CurvePoint& before, const CurvePoint& now)
 /// the order of the steps; what a row has no value for is empty.
 class CurveCsv {
  public:
+  /// The first line.
   static constexpr const char* header =
       "step,epoch,seconds,tokens,train_loss,learning_rate,gradient_norm,tokens_per_second,"
       "validation_loss,validation_bleu,best\n";

@@ -36,6 +36,7 @@ class StopOnInterrupt {
   StopOnInterrupt(const StopOnInterrupt&) = delete;
   StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
 
+  /// Becomes true where the program is interrupted: for `FitOptions::stop`.
   [[nodiscard]] const std::atomic<bool>& flag() const { return requested(); }
 
  private:

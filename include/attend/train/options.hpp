@@ -69,6 +69,8 @@ struct FitOptions {
   /// `CrossEntropyOptions::r_drop`.
   double r_drop = 0;
   std::optional<optim::OptimizerOptions> optimizer = {};  ///< without one, as `completed` says
+  /// The optimizer by its kind alone, at the rates that `completed` gives it. Not beside `optimizer`.
+  std::optional<optim::OptimizerKind> optimizer_kind = {};
   /// The learning rate of each update, in place of the optimizer's. Name the optimizer with it: a rate that suits Adam does not
   /// suit Muon. Without a schedule `automatic_schedule`'s, with a warm-up of at most a tenth of the run where its steps are
   /// known. A fall with an open end ends with the training, by whichever limit; but for noam and for a fall whose end is given, a
@@ -139,21 +141,25 @@ struct FitOptions {
     field("accumulate", &O::accumulate, between(1, largest_count), Flag{"Batches per update"});
     field("parts", &O::parts, between(1, 1 << 16), if_automatic,
           Flag{"A batch is cut into so many parts, which ranks share: the same number gives the same model by any number of "
-               "ranks. 8 "
-               "under mpirun, else 1"});
+               "ranks. 8 under mpirun, else 1"});
     field("shard_optimizer", &O::shard_optimizer,
-          Flag{"Each rank keeps and moves a share of what the optimizer remembers, and passes the weights on", nullptr, "BOOL"});
+          Flag{"Each rank keeps and moves a share of what the optimizer remembers, and passes the weights on"});
     field("fast_sums", &O::fast_sums,
           Flag{"Ranks add their gradients in whatever order is fastest, a part for each rank, and any number of them: another "
-               "number "
-               "of ranks gives another model",
-               nullptr, "BOOL"});
+               "number of ranks gives another model"});
     field("max_length", &O::max_length, at_least(1));
     field("bucket_width", &O::bucket_width, at_least(0));
     field("label_smoothing", &O::label_smoothing, less_than_1(), Flag{"Share of the target spread over all words"});
     field("r_drop", &O::r_drop, at_least(0),
           Flag{"R-Drop: each batch passes twice, with dropout of its own, and the two outcomes are drawn together by this factor "
                "(5 is usual); 0: off"});
+    field("optimizer_kind", &O::optimizer_kind,
+          Flag{"How the gradient moves the weights: muon where a batch has eight tokens for each channel of the model, else "
+               "adam, as always with --init",
+               "--optimizer"});
+    field("schedule_kind", &O::schedule_kind,
+          Flag{"How the learning rate goes on after the warm-up; linear and cosine fall to 0 at the end of the run (linear)",
+               "--schedule"});
     field("average_decay", &O::average_decay, less_than_1(),
           Flag{"Of a moving average of the weights, which is what is validated and saved as best; 0: none"});
     field("clip_norm", &O::clip_norm, at_least(0), or_infinite(), Flag{"Gradients are clipped to this norm; 0: not at all"});
@@ -179,6 +185,7 @@ inline const FitOptions& check(const FitOptions& o) {
   check_fields("fit", o);
   check_value(o.keep_checkpoints == 0 || (o.checkpoint_every > 0 && !o.output.empty()), "fit",
               "keep_checkpoints needs checkpoint_every and an output folder");
+  check_value(!o.optimizer || !o.optimizer_kind, "fit", "optimizer and optimizer_kind exclude each other");
   check_value(!o.schedule || !o.schedule_kind, "fit", "schedule and schedule_kind exclude each other");
   check_value(o.schedule_kind != optim::ScheduleKind::noam, "fit",
               "schedule_kind is noam, which wants a schedule with its d_model");

@@ -58,11 +58,13 @@ class PairWriter {
   PairWriter(const PairWriter&) = delete;
   PairWriter& operator=(const PairWriter&) = delete;
 
+  /// Adds a pair.
   void add(std::span<const token_t> source, std::span<const token_t> target) {
     add(source_tokens, source);
     add(target_tokens, target);
     ++size_;
   }
+  /// Pairs so far.
   [[nodiscard]] index_t size() const { return size_; }
 
   /// Writes the file, whole or not at all. Throws IoError.

@@ -17,6 +17,7 @@
 /// What training shows while it runs: a bar on a terminal, plain lines elsewhere.
 namespace attend::train {
 
+/// How progress is shown.
 enum class ProgressMode {
   automatic,  ///< a bar if the stream is a terminal, else lines
   bar,        ///< redrawn in place
@@ -24,6 +25,7 @@ enum class ProgressMode {
   off,
 };
 
+/// How and how often progress is shown.
 struct ProgressOptions {
   ProgressMode mode = ProgressMode::automatic;
   std::FILE* stream = stderr;
@@ -107,7 +109,9 @@ inline std::string progress_bar_text(const ProgressState& s, int width) {
 /// How fast a count grows: over the last half to whole minute, or since the start if that is less.
 class Speed {
  public:
+  /// Begins at `count` and the time `now`, in seconds.
   Speed(double now, double count) : older_{now, count}, newer_{older_} {}
+  /// The growth a second, `count` being reached at the time `now`.
   double update(double now, double count) {
     if (now - newer_.time >= window) older_ = std::exchange(newer_, {now, count});
     return now > older_.time ? (count - older_.count) / (now - older_.time) : 0;
@@ -124,6 +128,7 @@ class Speed {
 /// Shows the state of a long job on a stream.
 class Progress {
  public:
+  /// On a null stream nothing is shown.
   explicit Progress(const ProgressOptions& options = {}) : o_(options) {
     if (o_.stream == nullptr) o_.mode = ProgressMode::off;
     if (o_.mode == ProgressMode::automatic) o_.mode = is_terminal(o_.stream) ? ProgressMode::bar : ProgressMode::lines;

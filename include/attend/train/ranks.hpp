@@ -21,9 +21,11 @@ class Ranks {
   /// Alone if it is null.
   explicit Ranks(std::shared_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
 
+  /// Whether there are others; then they are reached by * and ->.
   explicit operator bool() const { return communicator_ != nullptr; }
   Communicator& operator*() const { return *communicator_; }
   Communicator* operator->() const { return communicator_.get(); }
+  /// Which one this is, and of how many.
   [[nodiscard]] index_t rank() const { return communicator_ ? communicator_->rank() : 0; }
   [[nodiscard]] index_t size() const { return communicator_ ? communicator_->size() : 1; }
   /// Whether it is this one that prints and writes.

@@ -26,6 +26,7 @@ namespace attend::train {
 /// costs the run nothing: a warning says so once, and the file is given up.
 class Reporter {
  public:
+  /// Of a run with these options, which must outlive it.
   explicit Reporter(const FitOptions& options) : o_(options), progress_(options.progress) {}
 
   /// The run begins, or goes on, from this state.
@@ -97,10 +98,10 @@ class Reporter {
       });
   }
 
-  /// Writes something that a run can do without for now. If a full disk or the like prevents it, a warning says so and ends with
-  /// `otherwise`: what happens instead.
+  /// Writes a checkpoint, which a run can do without for now. If a full disk or the like prevents it, a warning says so and ends
+  /// with `otherwise`: what happens instead.
   template <class F>
-  bool attempt(const char* otherwise, F&& write) {
+  bool attempt_checkpoint(const char* otherwise, F&& write) {
     try {
       write();
       return true;
@@ -109,7 +110,7 @@ class Reporter {
     } catch (const MemoryError& e) {
       warn(e.what() + std::string(otherwise));
     } catch (const std::bad_alloc&) {
-      warn("there was no memory to write a checkpoint" + std::string(otherwise));
+      warn("out of memory while writing a checkpoint" + std::string(otherwise));
     }
     return false;
   }

@@ -103,6 +103,7 @@ class RunFolder {
     for (const auto& folder : kept_checkpoints(path_)) take_away(folder);
   }
 
+  /// Writes best/, whole or not at all. Throws IoError.
   template <class Model, class Tokenizer>
   void save_best(const Model& model, const Tokenizer& tokenizer) const {
     io::write_folder_atomically(best(),

@@ -54,6 +54,7 @@ inline void check_same_run(const Ranks& ranks, const FitOptions& o, RunIdentity 
   FitOptions::fields([&](const char* name, auto member, const auto&...) {
     using V = std::remove_cvref_t<decltype(o.*member)>;
     if constexpr (NamedEnum<V>) ours[name] = name_of(o.*member);
+    else if constexpr (NamedEnum<typename GivenOption<V>::type>) ours[name] = o.*member ? name_of(*(o.*member)) : "automatic";
     else if constexpr (std::same_as<V, bool>) ours[name] = o.*member ? "true" : "false";
     else if constexpr (std::is_arithmetic_v<V>)
       if (std::string_view(name) != "keep_checkpoints") ours[name] = number_text(o.*member);  // rank 0's matter

@@ -20,6 +20,7 @@ class SharedUpdate {
   using Range = Communicator::Range;
   using Shares = Communicator::Shares;
 
+  /// Of a rank whose `parameters` are shared out among `ranks`.
   SharedUpdate(Communicator& ranks, const optim::FlatParameters<T, D>& parameters) : ranks_(ranks), parameters_(parameters) {
     for (const auto& pieces : parameters.shares(ranks.size())) {
       shares_.emplace_back();

@@ -49,6 +49,7 @@ class Validation {
     for (const index_t i : batches_.kept()) sources_.push_back(corpus[i].source), references_.push_back(corpus[i].target);
   }
 
+  /// The pairs in their batches.
   [[nodiscard]] const Batches& batches() const { return batches_; }
 
   /// The cross-entropy per target token in evaluation mode, without label smoothing. Nothing if `stop` became true meanwhile.

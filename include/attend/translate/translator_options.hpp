@@ -62,7 +62,9 @@ class BeamSize {
  public:
   BeamSize() = default;
   BeamSize(index_t size) : size_(size), given_(true) {}  // NOLINT: `.beam = 6`
-  operator index_t() const { return size_; }             // NOLINT: it is a number
+  /// The size; 4 if none was given.
+  operator index_t() const { return size_; }  // NOLINT: it is a number
+  /// Whether a number was given.
   [[nodiscard]] bool given() const { return given_; }
 
  private:
@@ -74,7 +76,7 @@ class BeamSize {
 /// shapes a draw without. But `stop`, `keep_unfinished` and `trace`, which are for beam search alone, are passed over elsewhere.
 struct TranslatorOptions {
   BeamSize beam = {};           ///< 1: greedy search
-  index_t n_best = 1;           ///< translations per sentence, at most `beam` where they are not drawn
+  index_t n_best = 1;           ///< translations per sentence; at most `beam`, unless they are sampled
   double length_penalty = 0.6;  ///< of scores and of what a beam search prefers; 0: none; larger favours longer translations
   LengthNormalization normalization = LengthNormalization::google;
   Stop stop = Stop::exact;  ///< when a sentence's beam search ends
@@ -92,17 +94,17 @@ struct TranslatorOptions {
   Precision precision = Precision::full;
   /// Gets all that the beam search of the latest batch looked at: for one sentence at a time, and one thread.
   BeamTrace* trace = nullptr;
-  double coverage_penalty = 0;                    ///< of beam search: strength of GNMT's; 0: none. See BeamOptions::coverage
-  bool keep_unfinished = false;                   ///< of beam search: see BeamOptions::keep_unfinished
-  index_t no_repeat_ngram = 0;                    ///< no n tokens in a row come twice in a translation; 0: they may
-  bool force_end = false;                         ///< at the length limit the end token follows, with log-probability 0
-  bool score_forced_end = false;                  ///< with force_end: with the model's own log-probability
-  bool renormalize = false;                       ///< see Constraints::renormalize
-  double repetition_penalty = 1;                  ///< above 1: tokens that stand there already come less often; 1: none
-  double unknown_penalty = 0;                     ///< what the unknown token's log-probability is lowered by, where it may come
-  std::vector<token_t> end_tokens = {};           ///< other tokens that end a translation just as the tokenizer's end token
-  bool suppress_marks = true;                     ///< the tokens for begin and padding never come
-  std::vector<token_t> suppressed = {};           ///< other tokens that never come
+  double coverage_penalty = 0;           ///< of beam search: strength of GNMT's; 0: none. See BeamOptions::coverage
+  bool keep_unfinished = false;          ///< of beam search: see BeamOptions::keep_unfinished
+  index_t no_repeat_ngram = 0;           ///< no n tokens in a row come twice in a translation; 0: they may
+  bool force_end = false;                ///< at the length limit the end token follows, with log-probability 0
+  bool score_forced_end = false;         ///< with force_end: with the model's own log-probability
+  bool renormalize = false;              ///< see Constraints::renormalize
+  double repetition_penalty = 1;         ///< above 1: tokens that stand there already come less often; 1: none
+  double unknown_penalty = 0;            ///< subtracted from the unknown token's log-probability; not with `Unknown::suppress`
+  std::vector<token_t> end_tokens = {};  ///< other tokens that end a translation just as the tokenizer's end token
+  bool suppress_marks = true;            ///< the tokens for begin and padding never come
+  std::vector<token_t> suppressed = {};  ///< other tokens that never come
   std::vector<std::vector<token_t>> banned = {};  ///< sequences of tokens that never come
   /// The same as text, as the tokenizer splits it: words, phrases. Another way to split the same word is not covered, and a
   /// longer word may begin with the same tokens.
@@ -111,8 +113,8 @@ struct TranslatorOptions {
   LongInput long_input = LongInput::refuse;
   bool split_sentences = false;  ///< sentences of a longer text are translated each by itself, as models are trained to
   bool alignments = false;       ///< translations come with their alignments
-  /// The decoder layer whose cross-attention, mean over its heads, makes alignments: 0 for the first. -1: the last but one, where
-  /// there are two or more, which aligns best. Source: Garg et al. 2019, "Jointly learning to align and translate", section 4.
+  /// The decoder layer whose cross-attention, averaged over its heads, gives the alignments; 0 is the first. -1: the last but
+  /// one, which aligns best, or the only one. Source: Garg et al. 2019, "Jointly learning to align and translate", section 4.
   index_t alignment_layer = -1;
   /// The only tokens that may come, by sentence. Log-probabilities are those given that, and their last bits go by the batch.
   AllowedTokens shortlist = {};

@@ -83,8 +83,8 @@ void attention_forward_on_tensor_cores(const AttentionLayout& a, const kernels::
 }
 
 /// The backward on tensor cores.
-inline void attention_backward_on_tensor_cores(const AttentionLayout& a, const AttentionInputs& in, bfloat16* dq, bfloat16* dk,
-                                               bfloat16* dv) {
+inline void attention_backward_on_tensor_cores(const AttentionLayout& a, const AttentionBackwardInputs& in, bfloat16* dq,
+                                               bfloat16* dk, bfloat16* dv) {
   const index_t queries = a.queries.longest(), keys = a.keys.most_keys(), longest = std::max(queries, keys);
   with_tile_width(a, [&](auto width) {
     const auto run_short = [&](auto warps) {

@@ -7,7 +7,7 @@
 namespace attend::cuda {
 
 /// What the kernels of the backward on tensor cores read.
-struct AttentionInputs {
+struct AttentionBackwardInputs {
   const bfloat16 *dout, *q, *k, *v, *bias;
   SoftmaxRows<float> kept;
 };
@@ -19,7 +19,7 @@ struct WeightRows {
   const bfloat16* bias;  ///< that of the sentence's first query, or null
 
   /// `first`: the first of the warp's queries.
-  __device__ WeightRows(const AttentionSizes<float>& a, const AttentionBlock& b, const AttentionInputs& in, int first)
+  __device__ WeightRows(const AttentionSizes<float>& a, const AttentionBlock& b, const AttentionBackwardInputs& in, int first)
       : query(first + lane() / 4), bias(b.bias(a, in.bias)) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -122,7 +122,7 @@ inline constexpr int attention_backward_blocks = std::min(16 / warps,
 /// in shared memory, then 16 keys. dq, dk, dv may be null.
 template <int width, int warps>
 __global__ void __launch_bounds__(warps* warp_threads, attention_backward_blocks<width, warps>)
-    attention_backward_short(AttentionSizes<float> a, AttentionInputs in, bfloat16* dq, bfloat16* dk, bfloat16* dv) {
+    attention_backward_short(AttentionSizes<float> a, AttentionBackwardInputs in, bfloat16* dq, bfloat16* dk, bfloat16* dv) {
   constexpr int tile = 16 * warps, pitch = tile_pitch<width>, pair_pitch = tile_pitch<tile>;
   bfloat16* const q_tile = dynamic_shared<bfloat16>();
   bfloat16 *const k_tile = q_tile + tile * pitch, *const dout_tile = k_tile + tile * pitch;

@@ -17,7 +17,7 @@ inline constexpr int attention_backward_long_shared = 4 * long_tile* tile_pitch<
 /// as what is kept of the softmax. dq may be null.
 template <int width>
 __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
-    attention_backward_long_queries(AttentionSizes<float> a, AttentionInputs in, float* deltas, bfloat16* dq) {
+    attention_backward_long_queries(AttentionSizes<float> a, AttentionBackwardInputs in, float* deltas, bfloat16* dq) {
   constexpr int pitch = tile_pitch<width>;
   bfloat16* const q_tile = dynamic_shared<bfloat16>();
   bfloat16 *const dout_tile = q_tile + long_tile * pitch, *const k_tile = dout_tile + long_tile * pitch;
@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
 /// A block: 64 keys of one head. dk, dv may be null.
 template <int width>
 __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
-    attention_backward_long_keys(AttentionSizes<float> a, AttentionInputs in, const float* deltas, bfloat16* dk, bfloat16* dv) {
+    attention_backward_long_keys(AttentionSizes<float> a, AttentionBackwardInputs in, const float* deltas, bfloat16* dk,
+                                 bfloat16* dv) {
   constexpr int pitch = tile_pitch<width>;
   bfloat16* const k_tile = dynamic_shared<bfloat16>();
   bfloat16 *const v_tile = k_tile + long_tile * pitch, *const q_tile = v_tile + long_tile * pitch;

@@ -55,22 +55,6 @@ void cross_attention_weights_step(Cuda, const StepHeads& heads, ConstMatrix<T> q
                cuda::StepSizes<T>(heads, q, keys.layout, Matrix<T>{}), cuda::SourceKeys<T>{keys}, weights);
 }
 
-/// y = x.
-template <class T>
-void copy_rows(Cuda, ConstMatrix<T> x, Matrix<T> y) {
-  using cuda::Pack;
-  if (y.rows == 0 || y.columns == 0) return;
-  constexpr index_t V = Pack<T>::count;
-  const auto run = [&]<class E>(const E* from, E* to, index_t count) {
-    const index_t width = y.columns / count;
-    cuda::launch("copy_rows", cuda::copy_rows_kernel<E>, cuda::blocks_for(y.rows * width), cuda::block_threads, 0,
-                 Matrix<const E>{from, y.rows, width, x.stride / count}, Matrix<E>{to, y.rows, width, y.stride / count});
-  };
-  if (y.columns % V == 0 && x.stride % V == 0 && y.stride % V == 0 && cuda::aligned(x.data, y.data))
-    run(reinterpret_cast<const Pack<T>*>(x.data), reinterpret_cast<Pack<T>*>(y.data), V);
-  else run(x.data, y.data, 1);
-}
-
 /// *where = value, where a table of addresses lies on the device.
 template <class T>
 void store_pointer(Cuda, const T* value, const T** where) {

@@ -249,14 +249,6 @@ __global__ void __launch_bounds__(step_threads)
   }
 }
 
-/// y = x; an element is a number or a pack of them.
-template <class E>
-__global__ void copy_rows_kernel(kernels::Matrix<const E> x, kernels::Matrix<E> y) {
-  for (index_t i = grid_thread(); i < y.rows * y.columns; i += grid_threads()) {
-    const index_t r = i / y.columns, c = i - r * y.columns;
-    put(y.data + r * y.stride + c, x.data[r * x.stride + c]);
-  }
-}
 /// to[r, t] = from[rows[r], t].
 template <class Entry>
 __global__ void reorder_table_kernel(const index_t* rows, kernels::Matrix<const Entry> from, kernels::Matrix<Entry> to) {

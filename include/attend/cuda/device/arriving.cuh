@@ -26,6 +26,7 @@ struct PinnedMemory {
     pool.release_cached();
   }
 };
+/// Blocks of host memory that the device copies to by itself.
 using PinnedPool = CachingPool<PinnedMemory>;
 
 }  // namespace cuda

@@ -89,6 +89,7 @@ inline DevicePool& pool() {
 /// may get as long as the graph may run again. The pool must live as long as any tensor from it.
 class PoolScope {
  public:
+  /// Until its end, memory of this thread's tensors comes from `pool`.
   explicit PoolScope(DevicePool& pool) : before_(std::exchange(detail::selected_pool(), &pool)) {}
   ~PoolScope() { detail::selected_pool() = before_; }
   PoolScope(const PoolScope&) = delete;
@@ -106,6 +107,7 @@ template <class T>
 class Buffer {
  public:
   Buffer() = default;
+  /// Room for `count` elements, not initialised. Throws MemoryError, CudaError.
   explicit Buffer(index_t count) {
     if (count > 0) block_ = pool().allocate(count * sizeof(T));
   }

@@ -62,6 +62,7 @@ inline bool available() { return unavailable().empty(); }
 /// What a kernel found wrong in its input. It says so here, in memory that host and device share, and goes on without reading
 /// out of bounds; the host throws when it next waits for the device.
 struct Fault {
+  /// What was found.
   enum Kind : int { none, token, label, not_a_number };
   int kind;
   int operation;  ///< see Context::operation_name
@@ -72,6 +73,7 @@ struct Fault {
 /// calls that follow fail too, and report it.
 class DeviceScope {
  public:
+  /// Until its end, `device` is this thread's.
   explicit DeviceScope(int device) noexcept {
     int current = device;
     if (cudaGetDevice(&current) == cudaSuccess && current != device && cudaSetDevice(device) == cudaSuccess) before_ = current;
@@ -95,6 +97,7 @@ class Context {
     return *context;
   }
 
+  /// The one stream, and the number of its device.
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
   [[nodiscard]] int device() const { return device_; }
   /// 80 for compute capability 8.0, 90 for 9.0.

@@ -91,7 +91,7 @@ namespace attend::kernels {
 
 /// y = x, or y += x if `add`. Neither is transposed.
 template <class T>
-void copy_runs(Cuda, ConstMatrix<T> x, Matrix<T> y, bool add) {
+void copy_runs(Cuda, ConstMatrix<T> x, Matrix<T> y, bool add = false) {
   cuda::launch_runs<T>("copy_runs", x, y, add);
 }
 
