@@ -10,10 +10,11 @@
 #   attend::mpi      ranks that are processes of MPI, <attend/mpi.hpp>       + an MPI
 #   attend::nccl     ranks that exchange what lies on their GPUs, <attend/nccl.hpp>   + NCCL
 #   attend::cuda     the back end for NVIDIA GPUs, <attend/cuda.hpp>         + CUDA's runtime, cuBLAS and cuBLASLt
+#   attend::eigen    tensors as Eigen's matrices, <attend/eigen.hpp>         + Eigen
 
 # Headers above the floors that come with another target than attend.
 set(attend_with_core "/attend/(core|version)\\.hpp$")
-set(attend_elsewhere "${attend_with_core}|/attend/(cuda|mpi|nccl)\\.hpp$")
+set(attend_elsewhere "${attend_with_core}|/attend/(cuda|eigen|mpi|nccl)\\.hpp$")
 
 # attend_library(<name> FLOORS <folder>... LINK <target>...)
 function(attend_library name)
@@ -69,6 +70,19 @@ if(ATTEND_CUDA)
     target_compile_options(attend_cuda INTERFACE $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>>)
   endif()
 endif()
+
+# Installed always too. In this tree and in projects that take it in, it is there if Eigen is.
+add_library(attend_eigen INTERFACE)
+target_sources(attend_eigen INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
+                                      FILES "${PROJECT_SOURCE_DIR}/include/attend/eigen.hpp")
+set_target_properties(attend_eigen PROPERTIES EXPORT_NAME eigen VERIFY_INTERFACE_HEADER_SETS OFF)
+target_link_libraries(attend_eigen INTERFACE attend_core Eigen3::Eigen)
+list(APPEND ATTEND_LIBRARIES eigen)
+find_package(Eigen3 3.4 QUIET GLOBAL)
+if(TARGET Eigen3::Eigen)
+  add_library(attend::eigen ALIAS attend_eigen)
+endif()
+
 if(ATTEND_IO)
   attend_library(
     io
