@@ -62,7 +62,12 @@ struct TranslationSystem {
     const index_t most = options.max_length > 0 ? options.max_length : model.longest();
     const bool shorter = options.max_length == 0 && by_source < static_cast<double>(most);  // the ratio may be infinite
     const index_t wanted = shorter ? static_cast<index_t>(by_source) : std::min(most, model.longest());
-    return std::max({options.min_length, wanted, count_of(part.prefix)});
+    return std::max({options.min_length, wanted, count_of(begun(part.prefix))});
+  }
+  /// What a translation with this prefix begins with: the token that comes first, if there is one, and the prefix.
+  [[nodiscard]] std::vector<token_t> begun(std::vector<token_t> prefix) const {
+    if (options.first >= 0) prefix.insert(prefix.begin(), options.first);
+    return prefix;
   }
   /// Of a Translation or Hypothesis: what a beam search would rank it by, but for coverage.
   template <class Rated>
@@ -82,7 +87,8 @@ struct TranslationSystem {
   /// numbers in the whole text.
   [[nodiscard]] Constraints constraints_of(std::span<const SourcePart* const> batch, std::size_t before) const {
     const auto& o = options;
-    Constraints c{.banned = banned,
+    Constraints c{.first = o.first,
+                  .banned = banned,
                   .no_repeat_ngram = o.no_repeat_ngram,
                   .force_end = o.force_end,
                   .score_forced_end = o.score_forced_end,
@@ -171,6 +177,7 @@ struct TranslationSystem {
       suppressed.push_back(token);
     }
     for (const token_t token : o.end_tokens) check("end_tokens", token);
+    if (o.first >= 0) check("first", o.first);
     check_value(o.unknown_penalty == 0 || text::unknown_token(tokenizer) >= 0, "Translator",
                 "unknown_penalty is given, and the tokenizer has no unknown token");
     for (const auto& sequence : o.banned) {
@@ -225,7 +232,7 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
       const auto count = count_of(part.tokens);
       check_value(count <= positions, "Translator", name, " has ", count, " tokens, the model takes ", positions, "; split it");
       if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(system.tokenizer, prefixes[i]);
-      check_value(count_of(part.prefix) <= longest, "Translator", "the prefix of ", name, " has ", part.prefix.size(),
+      check_value(count_of(system.begun(part.prefix)) <= longest, "Translator", "the prefix of ", name, " has ", part.prefix.size(),
                   " tokens, the model gives at most ", longest);
       parts.push_back(std::move(part));
     }

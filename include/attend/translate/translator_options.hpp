@@ -100,6 +100,9 @@ struct TranslatorOptions {
   bool renormalize = false;                       ///< see Constraints::renormalize
   double repetition_penalty = 1;                  ///< above 1: tokens that stand there already come less often; 1: none
   double unknown_penalty = 0;                     ///< what the unknown token's log-probability is lowered by, where it may come
+  /// The token that every translation begins with, with log-probability 0, such as the mark of its language; -1: none. It stands
+  /// among a translation's tokens, before those of a prefix. A sentence that is translated in parts has it in each.
+  token_t first = -1;
   std::vector<token_t> end_tokens = {};           ///< other tokens that end a translation just as the tokenizer's end token
   bool suppress_marks = true;                     ///< the tokens for begin and padding never come
   std::vector<token_t> suppressed = {};           ///< other tokens that never come
@@ -151,6 +154,7 @@ struct TranslatorOptions {
           Flag{"Above 1, tokens that a translation has already come less often; 1: no penalty"});
     field("unknown_penalty", &O::unknown_penalty, at_least(0),
           Flag{"What the log-probability of the unknown token is lowered by, where --unknown lets it come"});
+    field("first", &O::first, at_least(-1));
     field("force_end", &O::force_end, Flag{"At the length limit the end follows, whatever the model says"});
     field("score_forced_end", &O::score_forced_end,
           Flag{"With --force-end: it counts as the model rates it there, not as certain"});
