@@ -127,7 +127,7 @@ std::vector<Constraints> kinds() {
       {},
       {.first = 4},
       {.first = 1, .prefix = {{3, 3}, {}}, .no_repeat_ngram = 1, .force_end = true, .repetition_penalty = 1.7},
-      {.first = 3, .allowed = {{4}, {}}, .renormalize = true, .edit = later},
+      {.first = 3, .allowed = {{4}, {}}, .edit = later},
       {.prefix = {{3, 3, 1}, {}}},
       {.prefix = {{4}, {0, 3, 4, 3}}},
       {.allowed = {{3}, {}}},
@@ -398,8 +398,8 @@ TEST_CASE("searches refuse constraints that make no sense", "[constraints]") {
   REQUIRE_THROWS_WITH(run({.first = 5}), "greedy: first is 5, outside the vocabulary of 5");
   REQUIRE_THROWS_AS(run({.first = 5}), IndexError);
   REQUIRE_THROWS_WITH(run({.first = 2}), "greedy: first is the end token 2");
-  REQUIRE_THROWS_WITH(run({.first = 1, .prefix = {{3, 3}, {}}}),
-                      "greedy: prefix 0 has 2 tokens, max_length is 2, of which first is one");
+  REQUIRE_THROWS_WITH(run({.first = 1, .prefix = {{}, {3, 3}}}),
+                      "greedy: prefix 1 has 2 tokens, max_length is 2, of which first is one");
   REQUIRE_THROWS_WITH(run({.allowed = {{3}, {4}, {3}}}), "greedy: allowed has 3 lists for 2 sentences");
   REQUIRE_THROWS_WITH(run({.allowed = {{3, -1}, {}}}), "greedy: a token of allowed 0 is -1, outside the vocabulary of 5");
   REQUIRE_THROWS_WITH(run({.banned = {{3}, {}}}), "greedy: banned sequence 1 is empty");

@@ -73,8 +73,8 @@ struct StepRules {
 /// True if the constraints may rule out something for one row and not for another.
 inline bool by_row(const Constraints& c) {
   const auto longer = [](const std::vector<token_t>& sequence) { return sequence.size() > 1; };
-  return c.first >= 0 || !c.prefix.empty() || !c.allowed.empty() || c.no_repeat_ngram > 0 || c.force_end || c.repetition_penalty != 1 ||
-         c.allowed_next || std::any_of(c.banned.begin(), c.banned.end(), longer);
+  return c.first >= 0 || !c.prefix.empty() || !c.allowed.empty() || c.no_repeat_ngram > 0 || c.force_end ||
+         c.repetition_penalty != 1 || c.allowed_next || std::any_of(c.banned.begin(), c.banned.end(), longer);
 }
 
 /// The token of a sentence's prefix that must come after `length` others; null if none must.
@@ -100,8 +100,7 @@ void add_rules(const Options& options, index_t row, index_t sentence, std::span<
   const std::size_t length = tokens.size();
   if (const token_t* const next = prefix_token(c, sentence, length)) return rules.forced.add(row, *next);
   if (c.first >= 0 && length == 0) return rules.certain.add(row, c.first);
-  if (is_forced(options, sentence, length))
-    return (c.score_forced_end ? rules.scored_ends : rules.certain).add(row, options.eos);
+  if (is_forced(options, sentence, length)) return (c.score_forced_end ? rules.scored_ends : rules.certain).add(row, options.eos);
   if (!c.allowed.empty() && !c.allowed[s].empty()) rules.kept.push_back(row), rules.lists.push_back(sentence);
   const auto ends_with = [&](std::span<const token_t> some) {
     return std::equal(some.begin(), some.end(), tokens.end() - some.size());

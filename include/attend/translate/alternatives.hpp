@@ -18,8 +18,8 @@
 /// The ways in which a translation may go on after a prefix.
 namespace attend::decode::detail {
 
-/// Changes the model's log-probabilities [1, vocabulary] of what follows the beginning of `part` as a search for translations with these
-/// phrases would, except for the forced end: the question is what may follow without it.
+/// Changes the model's log-probabilities [1, vocabulary] of what follows the beginning of `part` as a search for translations
+/// with these phrases would, except for the forced end: the question is what may follow without it.
 template <class Tokenizer, class T, Device D>
 void adjust_next(const TranslationSystem<Tokenizer, T, D>& system, const SourcePart& part, std::size_t before,
                  const std::vector<std::vector<token_t>>& required, const Tensor<Wide<T>, D>& x) {

@@ -123,7 +123,8 @@ class TargetReading {
       replace_unknown_words(part.text, text::unknown_token(system_.tokenizer), best, source_words, translation, names,
                             [&](std::span<const token_t> tokens) { return system_.tokenizer.decode(tokens); });
     if (!align) return;
-    if (system_.options.first >= 0 && !names.empty()) names.erase(names.begin()), best.erase(best.begin());  // no part of the text
+    if (system_.options.first >= 0 && !names.empty())
+      names.erase(names.begin()), best.erase(best.begin());  // no part of the text
     const auto target_words = text::piece_words(names, translation.text, [&](std::string_view word) {
       return system_.pieces(text::encode_target(system_.tokenizer, std::string(word)));
     });

@@ -232,8 +232,8 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
       const auto count = count_of(part.tokens);
       check_value(count <= positions, "Translator", name, " has ", count, " tokens, the model takes ", positions, "; split it");
       if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(system.tokenizer, prefixes[i]);
-      check_value(count_of(system.begun(part.prefix)) <= longest, "Translator", "the prefix of ", name, " has ", part.prefix.size(),
-                  " tokens, the model gives at most ", longest);
+      check_value(count_of(system.begun(part.prefix)) <= longest, "Translator", "the prefix of ", name, " has ",
+                  part.prefix.size(), " tokens, the model gives at most ", longest);
       parts.push_back(std::move(part));
     }
     cut.counts.push_back(parts.size() - first);

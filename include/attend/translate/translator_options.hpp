@@ -92,14 +92,14 @@ struct TranslatorOptions {
   Precision precision = Precision::full;
   /// Gets all that the beam search of the latest batch looked at: for one sentence at a time, and one thread.
   BeamTrace* trace = nullptr;
-  double coverage_penalty = 0;                    ///< of beam search: strength of GNMT's; 0: none. See BeamOptions::coverage
-  bool keep_unfinished = false;                   ///< of beam search: see BeamOptions::keep_unfinished
-  index_t no_repeat_ngram = 0;                    ///< no n tokens in a row come twice in a translation; 0: they may
-  bool force_end = false;                         ///< at the length limit the end token follows, with log-probability 0
-  bool score_forced_end = false;                  ///< with force_end: with the model's own log-probability
-  bool renormalize = false;                       ///< see Constraints::renormalize
-  double repetition_penalty = 1;                  ///< above 1: tokens that stand there already come less often; 1: none
-  double unknown_penalty = 0;                     ///< what the unknown token's log-probability is lowered by, where it may come
+  double coverage_penalty = 0;    ///< of beam search: strength of GNMT's; 0: none. See BeamOptions::coverage
+  bool keep_unfinished = false;   ///< of beam search: see BeamOptions::keep_unfinished
+  index_t no_repeat_ngram = 0;    ///< no n tokens in a row come twice in a translation; 0: they may
+  bool force_end = false;         ///< at the length limit the end token follows, with log-probability 0
+  bool score_forced_end = false;  ///< with force_end: with the model's own log-probability
+  bool renormalize = false;       ///< see Constraints::renormalize
+  double repetition_penalty = 1;  ///< above 1: tokens that stand there already come less often; 1: none
+  double unknown_penalty = 0;     ///< what the unknown token's log-probability is lowered by, where it may come
   /// The token that every translation begins with, with log-probability 0, such as the mark of its language; -1: none. It stands
   /// among a translation's tokens, before those of a prefix. A sentence that is translated in parts has it in each.
   token_t first = -1;
