@@ -40,9 +40,8 @@ inline PretrainedConfig pretrained_config_from(const Json& json, const std::stri
 }
 
 /// Builds the model of such a configuration with the weights of a file; it is in evaluation mode. `faults`, if any, is what else
-/// is known to be wrong. Throws FormatError with all that is missing, unexpected or of another shape. `File`: see
-/// detail::read_weights.
-template <class T = float, Device D = Cpu, class File>
+/// is known to be wrong. Throws FormatError with all that is missing, unexpected or of another shape.
+template <class T = float, Device D = Cpu, TensorSource File>
 nn::Transformer<T, D> pretrained_model(PretrainedConfig config, const File& file, const std::string& faults = {}) {
   detail::check_memory("config.json", config.model, file);
   const bool t5 = detail::is_t5_family(config.family);

@@ -196,7 +196,8 @@ TEST_CASE("marian: configurations of other models, and broken ones") {
   refused("generation_config.json", "decoder_start_token_id", 5, "not that of config.json, 83");
   refused("generation_config.json", "suppress_tokens", {7, 0}, "the end token");
   refused("generation_config.json", "suppress_tokens", {5000}, "outside the vocabulary");
-  refused("generation_config.json", "forced_bos_token_id", 4, "does not have");
+  refused("generation_config.json", "forced_bos_token_id", 5000, "outside the vocabulary");
+  refused("generation_config.json", "forced_bos_token_id", 0, "an end token");
   refused("generation_config.json", "forced_eos_token_id", 4, "eos_token_id");
   refused("generation_config.json", "bad_words_ids", {{4, 5000}}, "outside the vocabulary");
   refused("generation_config.json", "early_stopping", "sometimes", "never");
@@ -209,8 +210,10 @@ TEST_CASE("marian: configurations of other models, and broken ones") {
   refused("vocab.json", "▁far", 16'000'000, "expected 0");  // half a gigabyte
 
   const Copy other("swish");
-  other.edit("config.json", [](io::Json& json) { json["model_type"] = "t5"; });
-  CHECK_THROWS_WITH(load(other.path), ContainsSubstring("\"t5\", expected \"marian\" or a model of this library"));
+  other.edit("config.json", [](io::Json& json) { json["model_type"] = "pegasus"; });
+  CHECK_THROWS_WITH(load(other.path),
+                    ContainsSubstring("\"pegasus\", expected one of bart, m2m_100, marian, mbart, mt5, t5, umt5, or "
+                                      "a model of this library"));
 
   const Copy gap("swish");
   gap.edit("vocab.json", [](io::Json& json) {

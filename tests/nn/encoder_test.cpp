@@ -44,7 +44,7 @@ Var<double> by_hand(const nn::Encoder<double>& encoder, const nn::DropoutRates& 
     });
     x = dropout(x, p.block);
   }
-  return encoder.layer_norm ? (*encoder.layer_norm)(x) : x;
+  return dropout(encoder.layer_norm ? (*encoder.layer_norm)(x) : x, p.output);
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ struct OtherRows {
 };
 
 /// Where a stored table differs from the sinusoids; a table in half precision is compared to within its own precision.
-template <class File>
+template <io::TensorSource File>
 OtherRows other_positions(const File& file, const std::string& name) {
-  const auto table = read_weights<float>(file, name);
+  const auto table = io::read_tensor<float>(file, name);
   const index_t width = table.dim(1);
   const auto expected = sinusoid<float>(table.dim(0), width, 10000, SinusoidOrder::halves);
   const auto dtype = file.info(name).dtype;
@@ -48,7 +48,7 @@ OtherRows other_positions(const File& file, const std::string& name) {
 }
 
 /// Reads a Marian file for a model of these options.
-template <class T, class File>
+template <class T, io::TensorSource File>
 class MarianReader {
  public:
   MarianReader(const File& file, const io::MarianConfig& config)
@@ -81,7 +81,7 @@ class MarianReader {
   /// Whether the begin token's embedding is zero and its logit of no account, as `save_marian` leaves them.
   [[nodiscard]] bool is_begin_moved() const {
     const auto row_is_zero = [&](const std::string& name) {
-      const auto table = read_weights<float>(file_, name);
+      const auto table = io::read_tensor<float>(file_, name);
       if (table.rank() != 2 || begin_ >= table.dim(0)) return false;
       const auto row = table.rows(begin_, 1);
       return std::all_of(row.data(), row.data() + row.size(), [](float x) { return x == 0; });
@@ -93,7 +93,7 @@ class MarianReader {
       }
     if (!options_.tie_head) return true;
     if (!file_.contains("final_logits_bias")) return false;
-    const auto bias = read_weights<float>(file_, "final_logits_bias");
+    const auto bias = io::read_tensor<float>(file_, "final_logits_bias");
     return begin_ < bias.size() && bias.data()[begin_] <= hidden_logit / 2;
   }
 
@@ -107,7 +107,7 @@ class MarianReader {
 
   /// Brings the begin token's embedding back from row 0 of the decoder's positions.
   void restore_begin(const Tensor<T, Cpu>& embedding) const {
-    const auto table = read_weights<double>(file_, marian_table("decoder"));
+    const auto table = io::read_tensor<double>(file_, marian_table("decoder"));
     const index_t width = table.dim(1);
     const auto sinusoids = sinusoid<double>(1, width, 10000, SinusoidOrder::halves);
     const double scale = options_.decoder.scale_embedding ? std::sqrt(static_cast<double>(width)) : 1;
@@ -128,7 +128,7 @@ namespace attend::io {
 
 /// Builds the model of a Marian configuration with the weights of a file; it is in evaluation mode. `faults`, if any, is what
 /// else is known to be wrong. Throws FormatError with all that is missing, unexpected or of another shape.
-template <class T = float, Device D = Cpu, class File>
+template <class T = float, Device D = Cpu, TensorSource File>
 nn::Transformer<T, D> marian_model(const MarianConfig& config, const File& file, const std::string& faults = {}) {
   detail::check_memory("config.json", config.model, file);
   detail::MarianReader<T, File> reader(file, config);

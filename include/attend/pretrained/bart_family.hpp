@@ -114,7 +114,7 @@ inline std::vector<std::string> bart_names(const std::string& name, const nn::Mo
 }
 
 /// A file's values of a parameter by these names; nothing if there are none that fit.
-template <class T, class File>
+template <class T, io::TensorSource File>
 std::optional<Tensor<T, Cpu>> find_bart(WeightsReader<T, File>& weights, const nn::ModelOptions& o, const std::string& name,
                                         const Shape& shape, const std::string& prefix = "model.") {
   if (name == "lm_head.bias") return weights.find_bias(shape);
@@ -122,7 +122,7 @@ std::optional<Tensor<T, Cpu>> find_bart(WeightsReader<T, File>& weights, const n
 }
 
 /// Gives a model of these families its weights, see WeightsReader::load.
-template <class T, Device D, class File>
+template <class T, Device D, io::TensorSource File>
 void load_bart(const nn::Transformer<T, D>& model, const File& file, const std::string& faults) {
   WeightsReader<T, File> weights(file);
   const bool bare = file.contains("shared.weight");  // saved without a head

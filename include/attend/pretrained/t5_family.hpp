@@ -125,7 +125,7 @@ inline std::vector<std::string> t5_names(const std::string& name, const nn::Mode
 }
 
 /// Whether a file of weights has a head that is not the embedding. `transformers` takes it then, whatever `config.json` says.
-template <class File>
+template <io::TensorSource File>
 bool has_own_head(const File& file) {
   if (!file.contains("lm_head.weight")) return false;
   for (const char* embedding : {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
@@ -134,7 +134,7 @@ bool has_own_head(const File& file) {
 }
 
 /// Gives a model of these families its weights, see WeightsReader::load.
-template <class T, Device D, class File>
+template <class T, Device D, io::TensorSource File>
 void load_t5(const nn::Transformer<T, D>& model, const File& file, const std::string& faults) {
   WeightsReader<T, File> weights(file);
   // Files of the first releases have it; nothing reads it.

@@ -12,6 +12,7 @@
 #include "attend/io/model.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/state.hpp"
+#include "attend/io/tensors.hpp"
 #include "attend/nn/fields.hpp"
 #include "attend/nn/transformer.hpp"
 
@@ -27,25 +28,16 @@ inline io::SafetensorsFile open_weights(const io::FolderReader& folder) {
   return io::SafetensorsFile::open(folder.file("model.safetensors"));
 }
 
-/// A tensor of a file of weights as `T`, in the file's shape. `File` has the members of io::SafetensorsFile that are used here:
-/// `contains`, `info`, `tensors`, `read_as`, `path`.
-template <class T, class File>
-Tensor<T, Cpu> read_weights(const File& file, const std::string& name) {
-  const Tensor<T, Cpu> tensor(file.info(name).shape);
-  file.read_as(name, tensor.span());
-  return tensor;
-}
-
 /// Whether two tensors of a file have the same shape and the same numbers.
-template <class File>
+template <io::TensorSource File>
 bool same_weights(const File& file, const std::string& one, const std::string& other) {
   if (!(file.info(one).shape == file.info(other).shape)) return false;
-  const auto a = read_weights<float>(file, one), b = read_weights<float>(file, other);
+  const auto a = io::read_tensor<float>(file, one), b = io::read_tensor<float>(file, other);
   return std::equal(a.data(), a.data() + a.size(), b.data());
 }
 
 /// Finds the tensors of a file for those of a model. What does not fit is collected, to be said all at once.
-template <class T, class File>
+template <class T, io::TensorSource File>
 class WeightsReader {
  public:
   explicit WeightsReader(const File& file) : file_(file) {}
@@ -68,7 +60,7 @@ class WeightsReader {
       use(name);
       if (found.empty()) {
         found = name;
-        if (check_shape(name, shape)) value = read_weights<T>(file_, name);
+        if (check_shape(name, shape)) value = io::read_tensor<T>(file_, name);
       } else if (tied && value && check_shape(name, shape) && !same_weights(file_, found, name)) {
         differing_.push_back(found + " and " + name);
       }
@@ -82,7 +74,7 @@ class WeightsReader {
     if (!file_.contains(name)) return Tensor<T, Cpu>(shape, T(0));
     use(name);
     if (!(file_.info(name).shape == shape) && !check_shape(name, {1, shape[0]})) return std::nullopt;
-    return read_weights<T>(file_, name).reshape(shape);
+    return io::read_tensor<T>(file_, name).reshape(shape);
   }
 
   /// Gives each tensor of `model` what find(name, shape) has for it, an optional. Throws FormatError with all that is wrong,
