@@ -62,7 +62,7 @@ def exact_sinusoids(positions):
     angles = torch.arange(rows, dtype=torch.float64)[:, None] * steps[None]
     table = torch.cat([torch.sin(angles), torch.cos(angles)], dim=1)
     used = slice(positions.padding_idx + 1, None)
-    assert (table[used] - positions.weights[used]).abs().max() < 1e-3  # these are rounded to the weights' type
+    assert (table[used] - positions.weights[used]).abs().max() < 5e-3  # these are rounded to the weights' type
     positions.weights = torch.nn.Buffer(table, persistent=False)
 
 

@@ -95,12 +95,12 @@ inline void check_architecture(const io::JsonObject& json, const std::vector<std
 inline void check_pretrained(const io::PretrainedConfig& config, const io::JsonObject& json) {
   const nn::StackOptions &encoder = config.model.encoder, &decoder = config.model.decoder;
   const auto check = [&](const char* key, token_t token, token_t least) {
-    if (token < (json.contains(key) ? 0 : least) || token >= decoder.vocabulary)
+    if (token < least || token >= decoder.vocabulary)
       throw FormatError(json.name(), ": ", key, " is ", token, ", outside the vocabulary of ", decoder.vocabulary);
   };
   check("eos_token_id", config.eos, 0);
   check("pad_token_id", config.pad, 0);
-  check("decoder_start_token_id", config.begin, -1);
+  check("decoder_start_token_id", config.begin, json.contains("decoder_start_token_id") ? 0 : -1);
   check("bos_token_id", config.bos, -1);
   try {
     nn::check(config.model);
