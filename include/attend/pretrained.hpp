@@ -9,9 +9,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "attend/io/folder.hpp"
 #include "attend/pretrained/bart_family.hpp"
+#include "attend/pretrained/export.hpp"
 #include "attend/pretrained/search.hpp"
 #include "attend/pretrained/t5_family.hpp"
 #include "attend/pretrained/weights.hpp"
@@ -105,6 +107,35 @@ class PretrainedFolder {
   std::string search_name_;
 };
 
+/// Writes what `save_pretrained` says; `more(staging)` writes other files.
+template <class T, Device D, class More>
+void save_pretrained_with(const std::filesystem::path& folder, const io::PretrainedModel<T, D>& m, const io::SaveOptions& options,
+                          More&& more) {
+  const bool t5 = is_t5_family(m.config.family);
+  check_value(t5 || bart_family(m.config.family), "save_pretrained", "the family is '", printable(m.config.family),
+              "', which it does not write");
+  const io::Json config = pretrained_config_json(m.model.options, m.config, m.search.force_end, options.stored);
+  std::vector<std::string> obstacles;
+  io::PretrainedConfig read;
+  try {
+    read = io::pretrained_config_from(config, "config.json");
+    obstacles = pretrained_obstacles(m.model.options, read.model);
+  } catch (const FormatError& error) {
+    obstacles.emplace_back(error.what());
+  }
+  for (auto& more_of_it : io::pretrained_search_obstacles(m.search)) obstacles.push_back(std::move(more_of_it));
+  std::string all;
+  for (const auto& obstacle : obstacles) all += (all.empty() ? "" : "; ") + obstacle;
+  check_value(obstacles.empty(), "save_pretrained", "this cannot be a model of the family ", m.config.family, ": ", all);
+  const auto write = [&](const std::filesystem::path& staging) {
+    io::write_json(staging / "config.json", config);
+    io::write_json(staging / "generation_config.json", io::to_json(m.search, read, {}));
+    write_pretrained_weights(staging / "model.safetensors", m.model, t5, options.stored);
+    more(staging);
+  };
+  io::write_folder_atomically(folder, write);
+}
+
 }  // namespace attend::detail
 
 namespace attend::io {
@@ -117,6 +148,26 @@ namespace attend::io {
 template <class T = float, Device D = Cpu>
 PretrainedModel<T, D> load_pretrained(const std::filesystem::path& folder) {
   return detail::PretrainedFolder(folder).load<T, D>();
+}
+
+/// Writes, all files or none, a folder that the `transformers` library and `load_pretrained` can open: `config.json`,
+/// `generation_config.json`, `model.safetensors`, with numbers stored as `options.stored`. `m.config` says the family and the
+/// marks, `m.model.options` all else.
+///
+/// Throws ValueError with all that the family or a `generation_config.json` cannot express, IoError; the folder is then as it
+/// was.
+template <class T, Device D>
+void save_pretrained(const std::filesystem::path& folder, const PretrainedModel<T, D>& m, const SaveOptions& options = {}) {
+  detail::save_pretrained_with(folder, m, options, [](const std::filesystem::path&) {});
+}
+
+/// The same with the files of the tokenizer, by `text::save_files`.
+template <class T, Device D, class Tokenizer>
+requires text::has_files<Tokenizer>
+void save_pretrained(const std::filesystem::path& folder, const PretrainedModel<T, D>& m, const Tokenizer& tokenizer,
+                     const SaveOptions& options = {}) {
+  detail::save_pretrained_with(folder, m, options,
+                               [&](const std::filesystem::path& staging) { text::save_files(tokenizer, staging); });
 }
 
 }  // namespace attend::io

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "attend/io/dtype.hpp"
 #include "attend/pretrained/config.hpp"
 
 /// `config.json` of a Marian model as the `transformers` library has it: what the model is built from.
@@ -87,8 +86,7 @@ inline Json to_json(const MarianConfig& config, DType stored) {
   json["num_hidden_layers"] = encoder.layers;
   json["encoder_attention_heads"] = encoder.heads, json["decoder_attention_heads"] = decoder.heads;
   json["encoder_ffn_dim"] = encoder.d_ff, json["decoder_ffn_dim"] = decoder.d_ff;
-  for (const auto& [value, name] : detail::activation_names)
-    if (value == encoder.activation && !json.contains("activation_function")) json["activation_function"] = name;
+  json["activation_function"] = detail::activation_name(encoder.activation);
   json["scale_embedding"] = encoder.scale_embedding;
   json["max_position_embeddings"] = std::max(encoder.max_length, decoder.max_length);
   json["dropout"] = encoder.dropout.residual;
@@ -103,10 +101,7 @@ inline Json to_json(const MarianConfig& config, DType stored) {
   json["pad_token_id"] = config.pad;
   json["decoder_start_token_id"] = config.begin;
   json["forced_eos_token_id"] = config.eos;
-  json["torch_dtype"] = stored == DType::f16    ? "float16"
-                        : stored == DType::bf16 ? "bfloat16"
-                        : stored == DType::f64  ? "float64"
-                                                : "float32";
+  json["torch_dtype"] = detail::torch_name_of(stored);
   return json;
 }
 

@@ -8,6 +8,7 @@
 
 #include "attend/core/types.hpp"
 #include "attend/io/config.hpp"
+#include "attend/io/dtype.hpp"
 #include "attend/io/json.hpp"
 #include "attend/nn/transformer_options.hpp"
 
@@ -60,6 +61,21 @@ inline Activation config_activation(const io::JsonObject& json, const char* key,
     expected += (expected.empty() ? "" : ", ") + std::string(name);
   }
   throw FormatError(json.name(), ": ", key, " is \"", printable(text), "\", expected one of ", expected);
+}
+
+/// What an activation is called.
+inline std::string activation_name(Activation activation) {
+  for (const auto& [value, name] : activation_names)
+    if (value == activation) return std::string(name);
+  throw ValueError("config.json: the activation ", name_of(activation), " has no name there");
+}
+
+/// What PyTorch calls a type of numbers.
+inline std::string torch_name_of(io::DType stored) {
+  return stored == io::DType::f16    ? "float16"
+         : stored == io::DType::bf16 ? "bfloat16"
+         : stored == io::DType::f64  ? "float64"
+                                     : "float32";
 }
 
 /// A number of a `transformers` configuration; if it is missing, `otherwise`, that library's default.

@@ -18,6 +18,8 @@ namespace attend::detail {
 inline constexpr index_t t5_longest = 1 << 14;
 
 inline bool is_t5_family(const std::string& name) { return name == "t5" || name == "mt5" || name == "umt5"; }
+/// What the names of its classes begin with.
+inline std::string t5_classes(const std::string& family) { return family == "t5" ? "T5" : family == "mt5" ? "MT5" : "UMT5"; }
 
 /// Reads the activation of the feed-forward: `relu`, or with a gate `gated-gelu`. Throws FormatError where
 /// other keys of the file disagree.
@@ -39,7 +41,7 @@ inline void read_t5_activation(const io::JsonObject& json, const char* otherwise
 /// beginning of its training alone (`initializer_factor`), and `n_positions`, which limits nothing. The head is tied to the
 /// embedding unless the file of weights has another: see load_t5. Throws FormatError if something makes no sense.
 inline io::PretrainedConfig t5_config(const io::JsonObject& json, const std::string& family) {
-  const std::string classes = family == "t5" ? "T5" : family == "mt5" ? "MT5" : "UMT5";
+  const std::string classes = t5_classes(family);
   check_architecture(json, {classes + "ForConditionalGeneration", classes + "Model"});
   const auto size = [&](const char* key, index_t otherwise) { return config_size(json, key, otherwise); };
   const bool first = family == "t5";
