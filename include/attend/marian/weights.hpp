@@ -53,7 +53,8 @@ struct OtherRows {
 };
 
 /// Where a stored table differs from the sinusoids; a table in half precision is compared to within its own precision.
-inline OtherRows other_positions(const io::SafetensorsFile& file, const std::string& name) {
+template <io::TensorSource File>
+OtherRows other_positions(const File& file, const std::string& name) {
   const auto table = io::read_tensor<float>(file, name);
   const index_t width = table.dim(1);
   const auto expected = sinusoid<float>(table.dim(0), width, 10000, SinusoidOrder::halves);
@@ -69,11 +70,10 @@ inline OtherRows other_positions(const io::SafetensorsFile& file, const std::str
 }
 
 /// Reads a Marian file for a model of these options. What does not fit is collected, to be said all at once.
-template <class T>
+template <class T, io::TensorSource File>
 class MarianReader {
  public:
-  MarianReader(const io::SafetensorsFile& file, const io::MarianConfig& config)
-      : file_(file), options_(config.model), begin_(config.begin) {
+  MarianReader(const File& file, const io::MarianConfig& config) : file_(file), options_(config.model), begin_(config.begin) {
     read_positions("encoder", options_.encoder, false);
     read_positions("decoder", options_.decoder, true);
   }
@@ -179,7 +179,7 @@ class MarianReader {
       embedding.data()[begin_ * width + i] = static_cast<T>((table.data()[i] - sinusoids.data()[i]) / scale);
   }
 
-  const io::SafetensorsFile& file_;
+  const File& file_;
   nn::ModelOptions options_;
   token_t begin_;
   bool begin_moved_ = false;
@@ -193,10 +193,10 @@ namespace attend::io {
 
 /// Builds the model of a Marian configuration with the weights of a file; it is in evaluation mode. `faults`, if any, is what
 /// else is known to be wrong. Throws FormatError with all that is missing, unexpected or of another shape.
-template <class T = float, Device D = Cpu>
-nn::Transformer<T, D> marian_model(const MarianConfig& config, const SafetensorsFile& file, const std::string& faults = {}) {
+template <class T = float, Device D = Cpu, TensorSource File>
+nn::Transformer<T, D> marian_model(const MarianConfig& config, const File& file, const std::string& faults = {}) {
   detail::check_memory("config.json", config.model, file);
-  detail::MarianReader<T> reader(file, config);
+  detail::MarianReader<T, File> reader(file, config);
   nn::Transformer<T, D> model(reader.options());
   reader.load(model, faults);
   nn::set_training(model, false);
