@@ -30,10 +30,15 @@ struct AddedToken {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// Throws ValueError for a token without content, or two of the same content and other numbers.
+  /// Throws ValueError for a token without content, of a number that is negative or huge, or two of one content and other
+  /// numbers.
   explicit AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const AddedToken& token = tokens_[i];
+      constexpr token_t most = 1 << 24;
+      if (token.token < 0 || token.token >= most)
+        throw ValueError("AddedTokens: '", detail::printable(token.content), "' has the number ", token.token, ", expected 0 to ",
+                         most - 1);
       if (token.content.empty()) throw ValueError("AddedTokens: token ", token.token, " has no content");
       const auto [there, is_new] = by_content_.emplace(token.content, i);
       if (!is_new && tokens_[there->second].token != token.token)

@@ -51,6 +51,10 @@ class PretrainedTokenizer {
     for (const AddedToken& added : parts.added.tokens()) size_ = std::max<index_t>(size_, added.token + 1);
     for (const token_t mark : {parts.bos, parts.eos, parts.pad, parts.unk})
       check_value(mark >= -1 && mark < size_, "PretrainedTokenizer", "a mark is ", mark, ", outside the vocabulary of ", size_);
+    for (const auto* marks : {&parts.prefix, &parts.suffix})
+      for (const token_t mark : *marks)
+        check_value(mark == PretrainedParts::source_language || (mark >= 0 && mark < size_), "PretrainedTokenizer",
+                    "sources have the mark ", mark, ", outside the vocabulary of ", size_);
     check_value(parts.eos >= 0, "PretrainedTokenizer", "there is no end mark");
     bos_ = parts.bos;
     parts_ = std::make_shared<const PretrainedParts>(std::move(parts));
@@ -88,9 +92,7 @@ class PretrainedTokenizer {
     for (const token_t token : tokens) {
       check_token("decode", token);
       const AddedToken* added = parts_->added.find(token);
-      if ((added != nullptr && added->special) || token == bos_ || token == parts_->eos || token == parts_->pad ||
-          token == parts_->unk)
-        continue;
+      if ((added != nullptr && added->special) || token == bos_ || token == parts_->eos || token == parts_->pad) continue;
       if (added != nullptr && !parts_->model->joins_added()) {
         if (!pieces.empty()) put(parts_->model->join(std::exchange(pieces, {})));
         put(added->content);

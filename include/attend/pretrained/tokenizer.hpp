@@ -18,6 +18,7 @@
 #include "attend/pretrained/language_codes.hpp"
 #include "attend/pretrained/pretrained_tokenizer.hpp"
 #include "attend/pretrained/sentencepiece_pieces.hpp"
+#include "attend/pretrained/tokenizer_json.hpp"
 #include "attend/pretrained/tokenizer_settings.hpp"
 #include "attend/text/any_tokenizer.hpp"
 #include "attend/text/sentencepiece.hpp"
@@ -101,13 +102,58 @@ class PretrainedTokenizerLoader {
           text::SentencePiecePieces::Numbers{.offset = 1, .unknown = parts_.unk, .plain = family_ != Family::mbart50});
     }
     // `normalized` says something of the tokenizers library's own normalization, which a SentencePiece model does not have.
-    std::vector<text::AddedToken> all = settings_.added();
-    for (auto& token : all) token.normalized = false;
-    for (const auto& token : added_)
-      if (std::none_of(all.begin(), all.end(),
-                       [&](const auto& a) { return a.content == token.content || a.token == token.token; }))
-        all.push_back(token);
-    added_ = std::move(all);
+    const std::vector<text::AddedToken> own = std::exchange(added_, settings_.added());
+    for (auto& token : added_) token.normalized = false;
+    for (const auto& token : own) add_missing(token);
+  }
+
+  void read_byte_level() {
+    files_ = {"vocab.json", "merges.txt"};
+    const auto path = folder_.file("vocab.json");
+    const io::Json json = io::read_json(path);
+    const auto merges = folder_.file("merges.txt");
+    parts_.model = byte_level_pieces(io::JsonObject(json, path.string()), io::read_file(merges), merges.string(),
+                                     settings_.get<bool>("add_prefix_space", false));
+    added_ = settings_.added();
+    mark(parts_.bos, "bos_token", "<s>", parts_.model->token(settings_.mark("bos_token", "<s>")));
+    mark(parts_.pad, "pad_token", "<pad>", parts_.model->token(settings_.mark("pad_token", "<pad>")));
+    mark(parts_.eos, "eos_token", "</s>", parts_.model->token(settings_.mark("eos_token", "</s>")));
+    mark(parts_.unk, "unk_token", "<unk>", parts_.model->token(settings_.mark("unk_token", "<unk>")));
+    if (parts_.bos < 0) throw FormatError("load: ", folder_.path().string(), ": the vocabulary has no <s>");
+    const std::string mask = settings_.mark("mask_token", "<mask>");
+    if (const token_t token = parts_.model->token(mask); token >= 0)
+      add_missing({.content = mask, .token = token, .special = true, .lstrip = true});
+    parts_.prefix = {parts_.bos}, parts_.suffix = {parts_.eos};
+  }
+
+  void read_json() {
+    files_ = {"tokenizer.json"};
+    const auto path = folder_.file("tokenizer.json");
+    TokenizerJson json = read_tokenizer_json(io::read_json(path), path.string());
+    parts_.model = std::move(json.model);
+    parts_.prefix = std::move(json.prefix), parts_.suffix = std::move(json.suffix);
+    added_ = std::move(json.added);
+    for (auto token : settings_.added()) {
+      token.normalized = false;  // else it would have had to be there when the model was made
+      add_missing(std::move(token));
+    }
+    const auto number_of = [&](const char* key) {
+      const std::string content = settings_.mark(key, "");
+      for (const auto& token : added_)
+        if (token.content == content) return token.token;
+      return content.empty() ? -1 : parts_.model->token(content);
+    };
+    parts_.bos = number_of("bos_token"), parts_.pad = number_of("pad_token"), parts_.unk = number_of("unk_token");
+    parts_.eos = number_of("eos_token");
+    if (parts_.eos < 0 && !parts_.suffix.empty()) parts_.eos = parts_.suffix.front();
+    if (parts_.eos < 0)
+      throw FormatError("load: ", folder_.path().string(), " does not say which token is the end mark (eos_token)");
+    if (parts_.suffix.empty()) parts_.suffix = {parts_.eos};
+  }
+
+  void add_missing(text::AddedToken token) {
+    const auto is_same = [&](const auto& a) { return a.content == token.content || a.token == token.token; };
+    if (std::none_of(added_.begin(), added_.end(), is_same)) added_.push_back(std::move(token));
   }
 
   /// A mark of the family, which has that number unless the files list it under another.
@@ -120,7 +166,7 @@ class PretrainedTokenizerLoader {
       if (std::string_view(key) == "pad_token" || std::string_view(key) == "bos_token") return;
       throw FormatError("load: ", folder_.path().string(), ": the vocabulary has no ", printable(content));
     }
-    added_.push_back({.content = content, .token = place, .special = true});
+    add_missing({.content = content, .token = place, .special = true});
   }
 
   void add_languages() {
@@ -141,8 +187,7 @@ class PretrainedTokenizerLoader {
     if (family_ == Family::nllb || family_ == Family::mbart50 || family_ == Family::m2m100 || family_ == Family::mbart) {
       if (after) parts_.suffix = {parts_.eos, language};
       else parts_.prefix = {language}, parts_.suffix = {parts_.eos};
-    } else if (family_ != Family::other) {
-      if (family_ == Family::bart) parts_.prefix = {parts_.bos};
+    } else if (family_ == Family::t5 && parts_.suffix.empty()) {
       parts_.suffix = {parts_.eos};
     }
   }
@@ -181,9 +226,19 @@ class PretrainedTokenizerLoader {
 
 namespace attend::text {
 
+/// The tokenizer of a folder of the `transformers` library, of the families NLLB-200, mBART, mBART-50, M2M-100, T5 (mT5, umT5,
+/// MADLAD-400) and BART, or any whose `tokenizer.json` has nothing but what these have. Which it is, `tokenizer_class` says in
+/// `tokenizer_config.json` or `config.json`, or else `model_type`.
+///
+/// A SentencePiece model counts before `tokenizer.json`, since models were trained with it. The languages are those of the files
+/// (`src_lang`, `tgt_lang`), for sources otherwise English; `with_languages` chooses others.
+///
+/// Throws IoError if files are missing, FormatError if one is not what it should be, or asks for what is not supported, by its
+/// name.
 inline PretrainedTokenizer load_pretrained_tokenizer(const io::FolderReader& folder) {
   return detail::PretrainedTokenizerLoader(folder).load();
 }
+/// The same.
 inline PretrainedTokenizer load_pretrained_tokenizer(const std::filesystem::path& folder) {
   return load_pretrained_tokenizer(io::FolderReader(folder));
 }
