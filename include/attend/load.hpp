@@ -15,19 +15,12 @@
 #include "attend/marian.hpp"
 #include "attend/marian/tokenizer.hpp"
 #include "attend/pretrained.hpp"
+#include "attend/pretrained/tokenizer.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/run_folder.hpp"
 #include "attend/translation_model.hpp"
 
 namespace attend {
-
-/// The tokenizer of a model folder, of whichever kind: `tokenizer.model`, otherwise the files of a Marian tokenizer. Throws
-/// IoError if the folder has none, FormatError if it is damaged.
-inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
-  const io::FolderReader reader(folder);
-  if (!reader.contains(text::tokenizer_file) && text::MarianTokenizer::is_in(reader)) return text::MarianTokenizer::load(folder);
-  return io::load_tokenizer<text::SentencePiece>(folder);
-}
 
 /// The `model_type` of a folder of the `transformers` library; empty if it is none. Throws FormatError if it is that of a family
 /// which this library does not read, or `config.json` is damaged.
@@ -55,6 +48,15 @@ inline bool is_pretrained_folder(const std::filesystem::path& folder) { return !
 
 namespace detail {
 
+/// The tokenizer of a folder whose targets begin as the configuration says.
+inline text::PretrainedTokenizer pretrained_tokenizer(const std::filesystem::path& folder, const io::PretrainedConfig& config) {
+  const auto tokenizer = text::load_pretrained_tokenizer(folder);
+  if (config.begin >= tokenizer.size())
+    throw FormatError("load: ", folder.string(), ": decoder_start_token_id is ", config.begin, ", outside the tokenizer's ",
+                      tokenizer.size(), " tokens");
+  return tokenizer.with_begin(config.begin);
+}
+
 /// Why a tokenizer does not go with a model; empty where it does.
 inline std::string tokenizer_faults(const text::AnyTokenizer& tokenizer, const io::PretrainedConfig& config) {
   std::vector<std::string> list;
@@ -75,6 +77,17 @@ inline std::string tokenizer_faults(const text::AnyTokenizer& tokenizer, const i
 
 }  // namespace detail
 
+/// The tokenizer of a model folder, of whichever kind: `tokenizer.model`, the files of a Marian tokenizer, or those of another
+/// one of the `transformers` library (see `text::load_pretrained_tokenizer`). Throws IoError if the folder has none, FormatError
+/// if it is damaged.
+inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
+  if (const auto family = pretrained_family(folder); !family.empty() && family != "marian")
+    return detail::pretrained_tokenizer(folder, detail::PretrainedFolder(folder).config());
+  const io::FolderReader reader(folder);
+  if (!reader.contains(text::tokenizer_file) && text::MarianTokenizer::is_in(reader)) return text::MarianTokenizer::load(folder);
+  return io::load_tokenizer<text::SentencePiece>(folder);
+}
+
 /// Model, tokenizer and search of a folder: one that `io::save` or training wrote, the folder of a training run (its `best/`,
 /// else its `last/`), or that of a model of the `transformers` library: Marian (see `io::load_marian`) or another of
 /// `io::pretrained_families` (see `io::load_pretrained`). The model is in evaluation mode. A folder of this library says nothing
@@ -86,7 +99,7 @@ TranslationModel<T, D> load(const std::filesystem::path& folder) {
     return io::load_marian<T, D>(folder);
   } else if (!family.empty()) {
     const detail::PretrainedFolder found(folder);
-    auto tokenizer = load_tokenizer(folder);
+    auto tokenizer = detail::pretrained_tokenizer(folder, found.config());
     auto loaded = found.load<T, D>(detail::tokenizer_faults(tokenizer, found.config()));
     return {.model = std::move(loaded.model), .tokenizer = std::move(tokenizer), .search = std::move(loaded.search)};
   }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/io/weight_files.hpp"
 #include "attend/marian/config.hpp"
 #include "attend/marian/export.hpp"
 #include "attend/marian/tokenizer.hpp"
@@ -141,9 +142,9 @@ bool embedding_is_zero(const nn::Transformer<T, D>& model, token_t token) {
 
 namespace attend::io {
 
-/// Reads a Marian folder: `config.json`, `model.safetensors` (float32, float16 or bfloat16, converted to `T`), the tokenizer's
-/// files (see `text::MarianTokenizer`), and, from `generation_config.json` or else from `config.json`, how it is to be searched.
-/// The model is in evaluation mode. Targets begin with the tokenizer's `bos()`, which is `decoder_start_token_id`.
+/// Reads a Marian folder: `config.json`, the weights (see `WeightFiles`; converted to `T`), the tokenizer's files (see
+/// `text::MarianTokenizer`), and, from `generation_config.json` or else from `config.json`, how it is to be searched. The model
+/// is in evaluation mode. Targets begin with the tokenizer's `bos()`, which is `decoder_start_token_id`.
 ///
 /// Throws IoError if a file is missing, FormatError if one is not what it should be; all that is missing, unexpected or of
 /// the wrong size stands in one message.
@@ -153,7 +154,7 @@ TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
   const auto config_path = reader.file("config.json");
   const Json config_json = read_json(config_path);
   const MarianConfig config = marian_config_from(config_json, config_path.string());
-  const auto file = detail::open_weights(reader);
+  const auto file = WeightFiles::open(reader);
   const auto tokenizer = text::MarianTokenizer::load(folder);
 
   std::string faults;

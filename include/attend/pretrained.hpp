@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attend/io/folder.hpp"
+#include "attend/io/weight_files.hpp"
 #include "attend/pretrained/bart_family.hpp"
 #include "attend/pretrained/export.hpp"
 #include "attend/pretrained/search.hpp"
@@ -88,7 +89,9 @@ class PretrainedFolder {
   /// The model, see io::pretrained_model.
   template <class T, Device D>
   [[nodiscard]] io::PretrainedModel<T, D> load(const std::string& faults = {}) const {
-    return {.model = io::pretrained_model<T, D>(config_, open_weights(reader_), faults), .config = config_, .search = search_};
+    return {.model = io::pretrained_model<T, D>(config_, io::WeightFiles::open(reader_), faults),
+            .config = config_,
+            .search = search_};
   }
 
  private:
@@ -140,7 +143,7 @@ void save_pretrained_with(const std::filesystem::path& folder, const io::Pretrai
 
 namespace attend::io {
 
-/// Reads `config.json`, `model.safetensors` (any floating-point type, converted to `T`) and, from `generation_config.json` or
+/// Reads `config.json`, the weights (see `WeightFiles`; converted to `T`) and, from `generation_config.json` or
 /// else from `config.json`, how the model is to be searched. The model is in evaluation mode.
 ///
 /// Throws IoError if a file is missing, FormatError if one is not what it should be; all that is missing, unexpected or of the

@@ -16,6 +16,7 @@
 #define ATTEND_FUZZ_TARGETS(X) \
   X(json)                      \
   X(safetensors)               \
+  X(torch_file)                \
   X(model_state)               \
   X(torch_model)               \
   X(config)                    \

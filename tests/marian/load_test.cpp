@@ -145,6 +145,29 @@ TEST_CASE("marian: a table of positions that is no sinusoids counts") {
   CHECK(model.options.decoder.positions == nn::PositionKind::sinusoidal_halves);
 }
 
+TEST_CASE("marian: weights in several files") {
+  const Copy copy("swish");
+  const marian::Expected expected("swish");
+  io::Json map;
+  {
+    const auto file = io::SafetensorsFile::open(copy.path / "model.safetensors");
+    io::SafetensorsWriter encoder, rest;
+    for (const auto& info : file.tensors()) {
+      const bool first = info.name.starts_with("model.encoder.");
+      io::add_tensor(first ? encoder : rest, info.name, io::read_tensor<float>(file, info.name));
+      map[info.name] = first ? "model-1.safetensors" : "model-2.safetensors";
+    }
+    encoder.write(copy.path / "model-1.safetensors");
+    rest.write(copy.path / "model-2.safetensors");
+  }
+  io::write_json(copy.path / "model.safetensors.index.json", {{"weight_map", map}});
+  const auto whole = logits(load(copy.path).model, expected);
+  std::filesystem::remove(copy.path / "model.safetensors");
+  CHECK(logits(load(copy.path).model, expected).values() == whole.values());
+  std::filesystem::remove(copy.path / "model-2.safetensors");
+  CHECK_THROWS_WITH(load(copy.path), ContainsSubstring("files that are missing: model-2.safetensors"));
+}
+
 TEST_CASE("marian: all that does not fit stands in one message") {
   const Copy copy("swish");
   copy.edit_weights([](const std::string& name, Tensor<float>& tensor) {
@@ -242,8 +265,8 @@ TEST_CASE("marian: files that are missing") {
   const Copy copy("relu_separate");
   std::filesystem::remove(copy.path / "target_vocab.json");
   CHECK_THROWS_WITH(io::load_marian(copy.path), ContainsSubstring("has no target_vocab.json"));
-  std::filesystem::rename(copy.path / "model.safetensors", copy.path / "pytorch_model.bin");
-  CHECK_THROWS_WITH(load(copy.path), ContainsSubstring("pytorch_model.bin") && ContainsSubstring("convert"));
+  std::filesystem::remove(copy.path / "model.safetensors");
+  CHECK_THROWS_WITH(load(copy.path), ContainsSubstring("has no weights, expected model.safetensors or pytorch_model.bin"));
   const Copy bare("swish");  // transformers needs neither of these
   std::filesystem::remove(bare.path / "tokenizer_config.json");
   std::filesystem::remove(bare.path / "generation_config.json");

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "attend/core/printable.hpp"
-#include "attend/io/folder.hpp"
 #include "attend/io/model.hpp"
-#include "attend/io/safetensors.hpp"
 #include "attend/io/state.hpp"
 #include "attend/io/tensors.hpp"
 #include "attend/nn/fields.hpp"
@@ -18,15 +16,6 @@
 
 /// The weights of a folder of the `transformers` library, by the names that its families give them.
 namespace attend::detail {
-
-/// The file of a folder's weights.
-inline io::SafetensorsFile open_weights(const io::FolderReader& folder) {
-  if (!folder.contains("model.safetensors") && folder.contains("pytorch_model.bin"))
-    throw IoError("read: ", folder.path().string(),
-                  " has its weights in pytorch_model.bin alone, expected model.safetensors: convert it by the transformers "
-                  "library's save_pretrained");
-  return io::SafetensorsFile::open(folder.file("model.safetensors"));
-}
 
 /// Whether two tensors of a file have the same shape and the same numbers.
 template <io::TensorSource File>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -161,6 +162,17 @@ inline std::string_view trim_end(std::string_view text) {
   std::size_t end = 0;
   for_each_word(text, [&](std::string_view word) { end = static_cast<std::size_t>(word.data() - text.data()) + word.size(); });
   return text.substr(0, end);
+}
+
+/// `text` without white space at its ends.
+inline std::string_view trim(std::string_view text) {
+  std::size_t begin = text.size(), end = 0;
+  for_each_word(text, [&](std::string_view word) {
+    const auto at = static_cast<std::size_t>(word.data() - text.data());
+    begin = std::min(begin, at);
+    end = at + word.size();
+  });
+  return end == 0 ? std::string_view() : text.substr(begin, end - begin);
 }
 
 /// `text` without white space at its ends, and with one plain space for each run of white space inside.

@@ -71,7 +71,7 @@ Results<Translation> alternatives(const TranslationSystem<Tokenizer, T, D>& syst
   std::vector<std::pair<double, token_t>> next;                // as the options have it
   std::vector<float> plain;                                    // as the model has it
   const auto add_given = [&](Translation& t, token_t token) {  // as a search does if a prefix leaves no choice
-    const bool certain = system.options.first >= 0 && t.token_log_probabilities.empty();
+    const bool certain = system.first >= 0 && t.token_log_probabilities.empty();
     t.token_log_probabilities.push_back(certain ? 0 : nth(plain, token));
     if (!system.options.distributions) return;
     t.distributions.emplace_back(plain.size(), -std::numeric_limits<float>::infinity());

@@ -50,13 +50,14 @@ class TargetReading {
                                           std::size_t before, bool scores, bool align) const {
     check_value(sources.size() == targets.size(), "score", targets.size(), " targets for ", sources.size(), " sources");
     const index_t vocabulary = system_.model.members().front().transformer().encoder.options.vocabulary;
+    const auto end = text::source_end(system_.tokenizer);
     std::vector<SourcePart> parts;
     Results<Translation> results;
     for (std::size_t i = 0; i < sources.size(); ++i) {
       text::check_utf8("score: source " + std::to_string(before + i + 1), sources[i]);
       text::check_utf8("score: target " + std::to_string(before + i + 1), targets[i]);
       parts.push_back({.text = sources[i], .tokens = system_.tokenizer.encode(sources[i]), .prefix = {}});
-      parts.back().tokens.push_back(system_.tokenizer.eos());
+      parts.back().tokens.insert(parts.back().tokens.end(), end.begin(), end.end());
       results.push_back({.text = targets[i],
                          .tokens = system_.begun(text::encode_target(system_.tokenizer, targets[i])),
                          .end_token = system_.tokenizer.eos()});
@@ -77,7 +78,7 @@ class TargetReading {
       for (std::size_t k = 0; k < batch.size(); ++k) {
         Translation& t = results[batch[k]];
         t.token_log_probabilities = std::move(forced[k].token_log_probabilities);
-        if (scores && system_.options.first >= 0) t.token_log_probabilities.front() = 0;  // as a search counts it
+        if (scores && system_.first >= 0) t.token_log_probabilities.front() = 0;  // as a search counts it
         for (const float value : t.token_log_probabilities) t.log_probability += static_cast<double>(value);
         t.score = system_.search_score(t);
         if (align) replace_or_align(*from[k], forced[k].attention, false, true, t);
@@ -107,7 +108,7 @@ class TargetReading {
   /// Replaces and aligns in one translation, whose tokens attended as `attention` [tokens, source] says.
   void replace_or_align(const SourcePart& part, const Tensor<float>& attention, bool replace, bool align,
                         Translation& translation) const {
-    const auto source_tokens = std::span(part.tokens).first(part.tokens.size() - 1);
+    const auto source_tokens = std::span(part.tokens).first(part.tokens.size() - text::source_end(system_.tokenizer).size());
     if (source_tokens.empty()) return;
     auto best = best_sources(attention, count_of(source_tokens));
     const auto source_pieces = [&](std::span<const token_t> tokens) {
@@ -123,8 +124,7 @@ class TargetReading {
       replace_unknown_words(part.text, text::unknown_token(system_.tokenizer), best, source_words, translation, names,
                             [&](std::span<const token_t> tokens) { return system_.tokenizer.decode(tokens); });
     if (!align) return;
-    if (system_.options.first >= 0 && !names.empty())
-      names.erase(names.begin()), best.erase(best.begin());  // no part of the text
+    if (system_.first >= 0 && !names.empty()) names.erase(names.begin()), best.erase(best.begin());  // no part of the text
     const auto target_words = text::piece_words(names, translation.text, [&](std::string_view word) {
       return system_.pieces(text::encode_target(system_.tokenizer, std::string(word)));
     });

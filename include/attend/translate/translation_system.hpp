@@ -29,12 +29,14 @@ struct TranslationSystem {
   Ensemble<TransformerModel<T, D>> model;
   Tokenizer tokenizer;
   TranslatorOptions options;
+  token_t first = -1;                             // that every translation begins with; -1: none
   std::vector<token_t> suppressed = {};           // tokens and
   std::vector<std::vector<token_t>> banned = {};  // sequences that may not come
 
   /// Throws ValueError for options out of range, and if models, tokenizer and options do not go together.
   TranslationSystem(const std::vector<nn::Transformer<T, D>>& models, Tokenizer with, const TranslatorOptions& o)
-      : model(make_model(models, o)), tokenizer(std::move(with)), options(o) {
+      : model(make_model(models, o)), tokenizer(std::move(with)), options(o), first(text::forced_begin(tokenizer)) {
+    if (first < 0) first = o.first;
     check_value(o.min_length <= model.longest(), "Translator", "min_length is ", o.min_length, ", the model gives at most ",
                 model.longest(), " tokens");
     if (o.sample)
@@ -66,7 +68,7 @@ struct TranslationSystem {
   }
   /// What a translation with this prefix begins with: the token that comes first, if there is one, and the prefix.
   [[nodiscard]] std::vector<token_t> begun(std::vector<token_t> prefix) const {
-    if (options.first >= 0) prefix.insert(prefix.begin(), options.first);
+    if (first >= 0) prefix.insert(prefix.begin(), first);
     return prefix;
   }
   /// Of a Translation or Hypothesis: what a beam search would rank it by, but for coverage.
@@ -87,7 +89,7 @@ struct TranslationSystem {
   /// numbers in the whole text.
   [[nodiscard]] Constraints constraints_of(std::span<const SourcePart* const> batch, std::size_t before) const {
     const auto& o = options;
-    Constraints c{.first = o.first,
+    Constraints c{.first = first,
                   .banned = banned,
                   .no_repeat_ngram = o.no_repeat_ngram,
                   .force_end = o.force_end,
@@ -177,7 +179,7 @@ struct TranslationSystem {
       suppressed.push_back(token);
     }
     for (const token_t token : o.end_tokens) check("end_tokens", token);
-    if (o.first >= 0) check("first", o.first);
+    if (first >= 0) check("first", first);
     check_value(o.unknown_penalty == 0 || text::unknown_token(tokenizer) >= 0, "Translator",
                 "unknown_penalty is given, and the tokenizer has no unknown token");
     for (const auto& sequence : o.banned) {
@@ -206,8 +208,9 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
   check_value(prefixes.empty() || prefixes.size() == sentences.size(), "Translator", prefixes.size(), " prefixes for ",
               sentences.size(), " sentences");
   const index_t positions = system.source_positions(), longest = system.model.longest();
-  const auto length = [&](std::string_view text) {  // the end token counted
-    return static_cast<index_t>(system.tokenizer.encode(std::string(text)).size()) + 1;
+  const auto end = text::source_end(system.tokenizer);
+  const auto length = [&](std::string_view text) {  // the end counted
+    return count_of(system.tokenizer.encode(std::string(text))) + count_of(end);
   };
   CutSentences cut;
   std::vector<SourcePart>& parts = cut.parts;
@@ -228,7 +231,7 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
                       .tokens = system.tokenizer.encode(std::string(text)),
                       .prefix = {}};
       if (part.tokens.empty()) continue;
-      part.tokens.push_back(system.tokenizer.eos());
+      part.tokens.insert(part.tokens.end(), end.begin(), end.end());
       const auto count = count_of(part.tokens);
       check_value(count <= positions, "Translator", name, " has ", count, " tokens, the model takes ", positions, "; split it");
       if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(system.tokenizer, prefixes[i]);

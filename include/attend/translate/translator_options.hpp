@@ -100,7 +100,8 @@ struct TranslatorOptions {
   bool renormalize = false;       ///< see Constraints::renormalize
   double repetition_penalty = 1;  ///< above 1: tokens that stand there already come less often; 1: none
   double unknown_penalty = 0;     ///< what the unknown token's log-probability is lowered by, where it may come
-  /// The token that every translation begins with, with log-probability 0, such as the mark of its language; -1: none. It stands
+  /// The token that every translation begins with, with log-probability 0, such as the mark of its language; -1: none. A
+  /// target language that the tokenizer was given comes before it. It stands
   /// among a translation's tokens, before those of a prefix. A sentence that is translated in parts has it in each.
   token_t first = -1;
   std::vector<token_t> end_tokens = {};           ///< other tokens that end a translation just as the tokenizer's end token
