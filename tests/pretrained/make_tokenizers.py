@@ -47,7 +47,7 @@ ODD = [
 
 
 def write(path, value):
-    path.write_text(json.dumps(value, ensure_ascii=True, indent=0, separators=(",", ":")) + "\n")
+    path.write_text(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
 def lines():
@@ -82,8 +82,12 @@ def expect(folder, tokenizer, source=None, target=None):
     write(folder / "expected.json", {"from": source, "to": target, "forced": forced, "size": len(tokenizer), "cases": cases})
 
 
+def compact(path):
+    write(path, json.loads(path.read_text()))
+
+
 def with_sentencepiece(out):
-    from transformers import AddedToken, M2M100Tokenizer, MBart50Tokenizer, MBartTokenizer, NllbTokenizer, T5Tokenizer
+    from transformers import AddedToken, M2M100Tokenizer, MBart50Tokenizer, MBartTokenizer, NllbTokenizer, NllbTokenizerFast, T5Tokenizer
 
     def make(name, cls, spm, source=None, target=None, training={}, vocabulary=False, **options):
         folder = out / name
@@ -112,7 +116,7 @@ def with_sentencepiece(out):
         if len(config["added_tokens_decoder"]) > 60 and name != "t5":  # as folders from before that list
             for key in ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"):
                 config.pop(key, None)
-        (folder / "tokenizer_config.json").write_text(json.dumps(config, ensure_ascii=True, indent=0, separators=(",", ":")) + "\n")
+        write(folder / "tokenizer_config.json", config)
         shutil.rmtree(with_config)
 
     bpe = {"model_type": "bpe", "vocab_size": 260}
@@ -126,15 +130,50 @@ def with_sentencepiece(out):
     make("m2m100", M2M100Tokenizer, "sentencepiece.bpe.model", "en", "fr", bpe, vocabulary=True,
          additional_special_tokens=[f"__{code}__" for code in codes])  # as special_tokens_map.json of the published models has them
     make("t5", T5Tokenizer, "spiece.model", training=unigram | marks)
+    fast = NllbTokenizerFast.from_pretrained(out / "nllb", from_slow=True)  # as the published models have it
+    fast.save_pretrained(out / "nllb_json")
+    compact(out / "nllb_json" / "tokenizer.json")  # which has all added tokens
+    write(out / "nllb_json" / "tokenizer_config.json", {"tokenizer_class": "NllbTokenizer", "eos_token": "</s>", "pad_token": "<pad>"})
+    for file in ("special_tokens_map.json", "sentencepiece.bpe.model"):
+        (out / "nllb_json" / file).unlink(missing_ok=True)
+    expect(out / "nllb_json", fast, "eng_Latn", "fra_Latn")
     make("madlad", T5Tokenizer, "spiece.model", extra_ids=0,
          training=unigram | marks | {"user_defined_symbols": ["<2en>", "<2de>"], "byte_fallback": True, "vocab_size": 500})  # fmt: skip
+
+
+def with_json(out):
+    """From the folders that `sentencepiece` made; and byte-level pieces of our own."""
+    import tokenizers
+    from transformers import AddedToken, BartTokenizer, MBart50Tokenizer, T5Tokenizer
+
+    def save(name, tokenizer, source=None, target=None):
+        folder = out / name
+        tokenizer.save_pretrained(folder)
+        tokenizer = type(tokenizer).from_pretrained(folder)
+        expect(folder, tokenizer, source, target)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            compact(folder / file)
+
+    save("mbart50_json", MBart50Tokenizer.from_pretrained(out / "mbart50"), "en_XX", "uk_UA")
+    save("t5_json", T5Tokenizer.from_pretrained(out / "t5"))
+    byte_level = tokenizers.ByteLevelBPETokenizer()
+    byte_level.train_from_iterator(text(1, 3000), vocab_size=500, min_frequency=2, show_progress=False,
+                                   special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])  # fmt: skip
+    bart = out / "bart"
+    bart.mkdir(exist_ok=True)
+    byte_level.save_model(str(bart))
+    compact(bart / "vocab.json")
+    write(bart / "tokenizer_config.json", {"tokenizer_class": "BartTokenizer"})
+    tokenizer = BartTokenizer.from_pretrained(bart, mask_token=AddedToken("<mask>", lstrip=True, special=True))  # as it was before 5
+    expect(bart, tokenizer)
+    save("bart_json", tokenizer)
 
 
 def main():
     out = pathlib.Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
     write(out / "lines.json", lines())
-    {"sentencepiece": with_sentencepiece}[sys.argv[1]](out)
+    {"sentencepiece": with_sentencepiece, "json": with_json}[sys.argv[1]](out)
 
 
 main()

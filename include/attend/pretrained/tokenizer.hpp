@@ -43,7 +43,13 @@ class PretrainedTokenizerLoader {
     parts_.clean_up = settings_.get<bool>("clean_up_tokenization_spaces", false);
     const bool has_pieces = !spm_.empty() && family_ != Family::other && family_ != Family::bart;
     if (has_pieces) read_sentencepiece();
-    else throw IoError("read: ", folder_.path().string(), " has no tokenizer that can be read");
+    else if (family_ == Family::bart && folder_.contains("vocab.json") && folder_.contains("merges.txt")) read_byte_level();
+    else if (folder_.contains("tokenizer.json")) read_json();
+    else
+      throw IoError(
+          "read: ", folder_.path().string(),
+          " has no tokenizer that can be read, expected sentencepiece.bpe.model or spiece.model (for M2M-100 vocab.json too), "
+          "vocab.json and merges.txt of BART, or tokenizer.json");
     add_languages();
     set_frame();
     keep_files();
