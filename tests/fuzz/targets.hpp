@@ -25,6 +25,8 @@
   X(schedule)                  \
   X(pending_folder)            \
   X(training_state)            \
+  X(pretrained_config)         \
+  X(pretrained_model)          \
   X(marian_config)             \
   X(generation_config)         \
   X(marian_tokenizer)          \

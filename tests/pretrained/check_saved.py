@@ -13,7 +13,8 @@ import transformers
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig
 
 transformers.logging.set_verbosity_error()
-ALIKE = {"silu": "swish", "gated-silu": "gated-swish"}
+ALIKE = {"silu": "swish", "gated-silu": "gated-swish", "gated-gelu_new": "gated-gelu", "gated-gelu_pytorch_tanh": "gated-gelu",
+         "gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new"}  # functions that have several names
 # LayerDrop this library does not have.
 FREE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "encoder_layerdrop", "decoder_layerdrop"}
 USUAL = {"early_stopping": False, "length_penalty": 1.0}  # what these mean where nothing is said

@@ -111,7 +111,7 @@ def searches(o):
         {"num_beams": 4, "max_length": 14, "num_return_sequences": 4, "length_penalty": 1.0},
         {"num_beams": 4, "max_length": 12, "num_return_sequences": 2, "length_penalty": 2.0, "early_stopping": True,
          "no_repeat_ngram_size": 3, "min_length": 6},
-        {"num_beams": 1, "max_length": 9, "no_repeat_ngram_size": 2, "bad_words_ids": [[5], [7, 9], [11, 4]]},
+        {"num_beams": 1, "max_length": 9, "no_repeat_ngram_size": 2, "bad_words_ids": [[o["pad"]], [5], [7, 9], [11, 4]]},
     ]
     # What the model's own configuration leaves out: another language, and none.
     some[2]["forced_bos_token_id"] = o["vocabulary"] - 2
@@ -211,7 +211,7 @@ def t5_sizes(r=None):
                     relative_attention_num_buckets=8, relative_attention_max_distance=12)
     return dict(d_model=r.choice([7, 8, 12, 16]), d_kv=r.randint(2, 6), d_ff=r.randint(5, 20), num_layers=r.randint(1, 3),
                 num_decoder_layers=r.randint(1, 3), num_heads=r.randint(1, 4), relative_attention_num_buckets=r.choice([4, 6, 8, 32]),
-                relative_attention_max_distance=r.choice([9, 20, 128]), layer_norm_epsilon=r.choice([1e-6, 1e-5, 1e-2]))
+                relative_attention_max_distance=r.choice([17, 20, 128]), layer_norm_epsilon=r.choice([1e-6, 1e-5, 1e-2]))
 
 
 def committed(out):

@@ -117,7 +117,7 @@ inline void check_pretrained(const io::PretrainedConfig& config, const io::JsonO
   check("eos_token_id", config.eos, 0);
   check("pad_token_id", config.pad, 0);
   check("decoder_start_token_id", config.begin, json.contains("decoder_start_token_id") ? 0 : -1);
-  check("bos_token_id", config.bos, -1);
+  check("bos_token_id", config.bos, config.family == "marian" ? -1 : 0);  // which has none
   try {
     nn::check(config.model);
   } catch (const ValueError& e) {

@@ -66,7 +66,7 @@ inline io::Json pretrained_config_json(const nn::ModelOptions& o, const io::Pret
   json["model_type"] = marks.family;
   json["is_encoder_decoder"] = true;
   json["eos_token_id"] = marks.eos, json["pad_token_id"] = marks.pad;
-  json["decoder_start_token_id"] = marks.begin;
+  if (marks.begin >= 0) json["decoder_start_token_id"] = marks.begin;
   if (marks.bos >= 0) json["bos_token_id"] = marks.bos;
   if (bart && bart->force_end) json["forced_eos_token_id"] = force_end ? io::Json(marks.eos) : io::Json();
   json["torch_dtype"] = torch_name_of(stored);
