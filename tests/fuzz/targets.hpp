@@ -29,6 +29,7 @@
   X(generation_config)         \
   X(marian_tokenizer)          \
   X(marian_model)              \
+  X(pretrained_tokenizer)      \
   X(sentencepiece)             \
   X(text)                      \
   X(corpus_tsv)                \

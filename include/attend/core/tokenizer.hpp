@@ -68,6 +68,13 @@ template <class T>
   else return {tokenizer.eos()};
 }
 
+/// Ends a source.
+template <class T>
+void add_source_end(const T& tokenizer, std::vector<token_t>& tokens) {
+  const std::vector<token_t> end = text::source_end(tokenizer);
+  tokens.insert(tokens.end(), end.begin(), end.end());
+}
+
 /// The names of the languages that a tokenizer has tokens for; none if languages are no concern of its own.
 template <class T>
 [[nodiscard]] std::vector<std::string> languages(const T& tokenizer) {

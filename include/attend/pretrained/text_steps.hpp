@@ -111,7 +111,7 @@ class TextStepsReader {
     for (std::size_t at = 0; at < text.size();) {
       const text::CodePoint point = text::code_point_at(text, at);
       const std::size_t next = at + static_cast<std::size_t>(point.length);
-      if (!is_white_space(point.value)) begin = std::min(begin, at), end = next;
+      if (!text::is_white_space(point.value)) begin = std::min(begin, at), end = next;
       at = next;
     }
     if (!left) begin = 0;
@@ -179,7 +179,7 @@ class TextStepsReader {
     for (std::size_t at = 0; at < text.size();) {
       const text::CodePoint point = text::code_point_at(text, at);
       const std::size_t next = at + static_cast<std::size_t>(point.length);
-      if (is_white_space(point.value)) {
+      if (text::is_white_space(point.value)) {
         if (at > begin) words.push_back(text.substr(begin, at - begin));
         begin = next;
       }

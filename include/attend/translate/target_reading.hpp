@@ -56,7 +56,7 @@ class TargetReading {
       text::check_utf8("score: source " + std::to_string(before + i + 1), sources[i]);
       text::check_utf8("score: target " + std::to_string(before + i + 1), targets[i]);
       parts.push_back({.text = sources[i], .tokens = system_.tokenizer.encode(sources[i]), .prefix = {}});
-      parts.back().tokens.push_back(system_.tokenizer.eos());
+      text::add_source_end(system_.tokenizer, parts.back().tokens);
       results.push_back({.text = targets[i],
                          .tokens = text::encode_target(system_.tokenizer, targets[i]),
                          .end_token = system_.tokenizer.eos()});
