@@ -189,4 +189,6 @@ TEST_CASE("pretrained tokenizer: languages reach training, and the ends of sourc
   expected.push_back(mbart.with_languages("en_XX", "ro_RO").forced_begin());
   REQUIRE(cut.parts.size() == 1);
   CHECK(cut.parts[0].tokens == expected);
+  CHECK(text::is_mark(nllb, nllb.encode("a").front()));
+  CHECK_FALSE(text::is_mark(nllb, nllb.encode("a").back()));
 }

@@ -61,6 +61,16 @@ class StepwisePieces final : public PieceModel {
   [[nodiscard]] index_t size() const override { return table().size(); }
   [[nodiscard]] std::string piece(token_t token) const override { return table().piece(token); }
   [[nodiscard]] token_t token(const std::string& piece) const override { return table().token(piece); }
+  [[nodiscard]] std::string shown(const std::string& piece) const override {
+    if (!steps_.byte_level) return piece;
+    std::string text = characters_as_bytes({piece});
+    // Bytes that are only a part of a character, and control characters, stay as they are written.
+    const auto is_odd = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
+    if (text.find("\uFFFD") != text.npos || std::any_of(text.begin(), text.end(), is_odd)) text = piece;
+    replace_all(text, " ", "\u2581");
+    replace_all(text, "\u0120", "\u2581");  // what stands for a space in such pieces
+    return text;
+  }
   [[nodiscard]] bool joins_added() const override { return true; }
 
  private:

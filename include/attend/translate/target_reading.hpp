@@ -111,7 +111,8 @@ class TargetReading {
     const auto best = best_sources(attention, count_of(source_tokens));
     const auto source_pieces = [&](std::span<const token_t> tokens) {
       std::vector<std::string> names;
-      for (const token_t token : tokens) names.push_back(text::piece(system_.tokenizer, token));
+      for (const token_t token : tokens)
+        names.push_back(text::is_mark(system_.tokenizer, token) ? std::string() : text::piece(system_.tokenizer, token));
       return names;
     };
     const auto source_words = text::piece_words(source_pieces(source_tokens), part.text, [&](std::string_view word) {
