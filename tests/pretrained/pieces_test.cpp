@@ -14,6 +14,7 @@
 #include "attend/pretrained/unigram.hpp"
 #include "attend/text/unicode_classes.hpp"
 #include "attend/train/batches.hpp"
+#include "attend/train/options.hpp"
 #include "attend/translate/translation_system.hpp"
 #include "catch.hpp"
 
@@ -189,6 +190,8 @@ TEST_CASE("pretrained tokenizer: languages reach training, and the ends of sourc
   expected.push_back(mbart.with_languages("en_XX", "ro_RO").forced_begin());
   REQUIRE(cut.parts.size() == 1);
   CHECK(cut.parts[0].tokens == expected);
+  CHECK_NOTHROW(train::check_fits(0, nllb.as<text::PretrainedTokenizer>()->with_begin(2), 5));
+  CHECK_THROWS_WITH(train::check_fits(0, mbart, 5), ContainsSubstring("ends sources with more than the end token"));
   CHECK(text::is_mark(nllb, nllb.encode("a").front()));
   CHECK_FALSE(text::is_mark(nllb, nllb.encode("a").back()));
 }

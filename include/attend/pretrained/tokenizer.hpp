@@ -13,9 +13,9 @@
 #include "attend/core/printable.hpp"
 #include "attend/io/file.hpp"
 #include "attend/io/folder.hpp"
-#include "attend/marian/vocabulary.hpp"
 #include "attend/pretrained/added_tokens.hpp"
 #include "attend/pretrained/language_codes.hpp"
+#include "attend/pretrained/piece_table.hpp"
 #include "attend/pretrained/pretrained_tokenizer.hpp"
 #include "attend/pretrained/sentencepiece_pieces.hpp"
 #include "attend/pretrained/tokenizer_json.hpp"
@@ -89,7 +89,9 @@ class PretrainedTokenizerLoader {
       }
     } else if (family_ == Family::m2m100) {
       files_.emplace_back("vocab.json");
-      auto vocabulary = text::MarianVocabulary::load(folder_.file("vocab.json"));
+      const auto path = folder_.file("vocab.json");
+      const io::Json json = io::read_json(path);
+      text::PieceTable vocabulary = piece_table(io::JsonObject(json, path.string()));
       mark(parts_.bos, "bos_token", "<s>", vocabulary.token("<s>"));
       mark(parts_.pad, "pad_token", "<pad>", vocabulary.token("<pad>"));
       mark(parts_.eos, "eos_token", "</s>", vocabulary.token("</s>"));

@@ -16,6 +16,7 @@
 #include "attend/pretrained/added_tokens.hpp"
 #include "attend/pretrained/bpe.hpp"
 #include "attend/pretrained/piece_model.hpp"
+#include "attend/pretrained/piece_table.hpp"
 #include "attend/pretrained/text_steps.hpp"
 #include "attend/pretrained/tokenizer_settings.hpp"
 #include "attend/pretrained/unigram.hpp"
@@ -96,13 +97,6 @@ struct TokenizerJson {
   std::vector<text::AddedToken> added;
   std::vector<token_t> prefix, suffix;  // what texts begin and end with
 };
-
-/// The pieces and numbers of an object.
-inline text::PieceTable piece_table(const io::JsonObject& json) {
-  std::vector<std::pair<std::string, token_t>> pieces;
-  for (const auto& item : json.json().items()) pieces.emplace_back(item.key(), json.get<token_t>(item.key()));
-  return text::PieceTable(std::move(pieces), json.name());
-}
 
 /// `a b`: two pieces to be merged.
 inline std::pair<std::string, std::string> merge_of(std::string_view line, const std::string& where) {
