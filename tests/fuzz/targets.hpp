@@ -31,6 +31,7 @@
   X(generation_config)         \
   X(marian_tokenizer)          \
   X(marian_model)              \
+  X(pretrained_tokenizer)      \
   X(sentencepiece)             \
   X(text)                      \
   X(corpus_tsv)                \

@@ -109,6 +109,9 @@ TEST_CASE("pretrained tokenizer: what is not UTF-8 or not a token is refused") {
   CHECK_THROWS_AS(bart.piece(-1), IndexError);
   CHECK_THROWS_AS(bart.with_begin(500), IndexError);
   CHECK(bart.encode("").empty());
+  CHECK(bart.piece(bart.token("Ġthe")) == "▁the");
+  CHECK(bart.piece(bart.token("Ã")) == "Ã");
+  CHECK(bart.piece(bart.eos()) == "</s>");
   CHECK(bart.decode(std::vector<token_t>{}).empty());
   // A byte that begins a character, and none that ends it.
   CHECK(bart.decode(std::vector<token_t>{bart.token("Ã")}) == "\uFFFD");

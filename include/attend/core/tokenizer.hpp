@@ -27,6 +27,7 @@ namespace attend::text {
 /// - `piece(token)`, `target_piece(token)`: what a token looks like;
 /// - `save_files(folder)`: writes what a later program needs to have it again; or `save(path)`, if that is one file;
 /// - `source_end()`: the tokens that a source ends with, if they are not the end mark alone;
+/// - `is_mark(token)`: whether a token that `encode` gives is a mark, such as that of a language, and no part of the text;
 /// - `languages()`, `with_languages(from, to)`, `forced_begin()`: the names of the languages that it has tokens for; the tokenizer
 ///   for sources and targets in two of them; and the token that says the target's, which translations begin with.
 /// Const member functions are called from several threads at once.
@@ -66,6 +67,20 @@ template <class T>
 [[nodiscard]] std::vector<token_t> source_end(const T& tokenizer) {
   if constexpr (requires { tokenizer.source_end(); }) return tokenizer.source_end();
   else return {tokenizer.eos()};
+}
+
+/// Whether a token of a source is a mark and no part of its text.
+template <class T>
+[[nodiscard]] bool is_mark(const T& tokenizer, token_t token) {
+  if constexpr (requires { tokenizer.is_mark(token); }) return tokenizer.is_mark(token);
+  else return token == tokenizer.eos();
+}
+
+/// Ends a source.
+template <class T>
+void add_source_end(const T& tokenizer, std::vector<token_t>& tokens) {
+  const std::vector<token_t> end = text::source_end(tokenizer);
+  tokens.insert(tokens.end(), end.begin(), end.end());
 }
 
 /// The names of the languages that a tokenizer has tokens for; none if languages are no concern of its own.

@@ -76,14 +76,22 @@ class AddedTokens {
         continue;
       }
       std::string_view before = text.substr(begin, at - begin);
-      if (found->lstrip) before = trim_end(before);
+      if (found->lstrip) {
+        std::size_t end = 0;
+        for (std::size_t next = 0; next < before.size();) {
+          const CodePoint point = code_point_at(before, next);
+          next += static_cast<std::size_t>(point.length);
+          if (!is_white_space(point.value)) end = next;
+        }
+        before = before.substr(0, end);
+      }
       if (!before.empty()) part(before);
       added(found->token);
       begin = at += found->content.size();
       if (found->rstrip)
         while (begin < text.size()) {
           const CodePoint point = code_point_at(text, begin);
-          if (!is_space(point.value)) break;
+          if (!is_white_space(point.value)) break;
           begin += static_cast<std::size_t>(point.length);
         }
       at = std::max(at, begin);

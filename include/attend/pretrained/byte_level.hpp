@@ -39,9 +39,6 @@ inline const std::array<int, 0x144>& character_bytes() {
   return table;
 }
 
-/// White space by Unicode's property of that name alone.
-inline bool is_white_space(char32_t c) { return text::is_space(c) && !(c >= 0x1C && c <= 0x1F); }
-
 }  // namespace attend::detail
 
 namespace attend::text {
@@ -80,7 +77,7 @@ inline std::vector<std::string_view> byte_level_words(std::string_view text) {
     length = static_cast<std::size_t>(point.length);
     if (is_letter(point.value)) return Kind::letter;
     if (is_number(point.value)) return Kind::number;
-    return attend::detail::is_white_space(point.value) ? Kind::space : Kind::other;
+    return is_white_space(point.value) ? Kind::space : Kind::other;
   };
   std::vector<std::string_view> words;
   for (std::size_t begin = 0; begin < text.size();) {

@@ -28,6 +28,8 @@ class PieceModel {
   [[nodiscard]] virtual std::string piece(token_t token) const = 0;
   /// The token of a piece; -1 if there is none.
   [[nodiscard]] virtual token_t token(const std::string& piece) const = 0;
+  /// A piece as people read it, with `▁` for a space.
+  [[nodiscard]] virtual std::string shown(const std::string& piece) const { return piece; }
   /// Whether `join` takes added tokens that are no marks too, and does not have them stand by themselves between spaces.
   [[nodiscard]] virtual bool joins_added() const { return false; }
 };

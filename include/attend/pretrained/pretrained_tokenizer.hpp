@@ -92,11 +92,11 @@ class PretrainedTokenizer {
     for (const token_t token : tokens) {
       check_token("decode", token);
       const AddedToken* added = parts_->added.find(token);
-      if ((added != nullptr && added->special) || token == bos_ || token == parts_->eos || token == parts_->pad) continue;
+      if (is_mark(token)) continue;
       if (added != nullptr && !parts_->model->joins_added()) {
         if (!pieces.empty()) put(parts_->model->join(std::exchange(pieces, {})));
         put(added->content);
-      } else if (std::string piece = this->piece(token); !piece.empty()) {
+      } else if (std::string piece = stored_piece(token); !piece.empty()) {
         pieces.push_back(std::move(piece));
       }
     }
@@ -112,13 +112,18 @@ class PretrainedTokenizer {
   [[nodiscard]] token_t pad() const { return parts_->pad; }
   [[nodiscard]] token_t unk() const { return parts_->unk; }
 
-  /// The piece of a token, as the files have it; empty for a number without one. Throws IndexError outside the vocabulary.
+  /// What a token looks like: its piece with `▁` for a space; empty for a number without one. Throws IndexError outside the
+  /// vocabulary.
   [[nodiscard]] std::string piece(token_t token) const {
     check_token("piece", token);
-    if (const AddedToken* added = parts_->added.find(token)) return added->content;
-    return token < parts_->model->size() ? parts_->model->piece(token) : std::string();
+    return parts_->added.find(token) != nullptr ? stored_piece(token) : parts_->model->shown(stored_piece(token));
   }
-  /// The token of a piece; -1 if there is none.
+  /// Whether a token is a mark, which decoding gives no text for.
+  [[nodiscard]] bool is_mark(token_t token) const {
+    const AddedToken* added = parts_->added.find(token);
+    return (added != nullptr && added->special) || token == bos_ || token == parts_->eos || token == parts_->pad;
+  }
+  /// The token of a piece, as the files have it; -1 if there is none.
   [[nodiscard]] token_t token(const std::string& piece) const {
     const AddedToken* added = parts_->added.find(piece);
     return added != nullptr ? added->token : parts_->model->token(piece);
@@ -174,6 +179,12 @@ class PretrainedTokenizer {
   }
 
  private:
+  /// The piece of a token as the files have it; empty for a number without one.
+  [[nodiscard]] std::string stored_piece(token_t token) const {
+    if (const AddedToken* added = parts_->added.find(token)) return added->content;
+    return token < parts_->model->size() ? parts_->model->piece(token) : std::string();
+  }
+
   void append(std::string_view text, std::vector<token_t>& tokens) const {
     constexpr std::size_t most = std::size_t{1} << 26;
     check_value(text.size() <= most, "PretrainedTokenizer::encode", "the text has ", text.size(), " bytes, expected at most ",

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "attend/marian/vocabulary.hpp"
 #include "attend/pretrained/piece_model.hpp"
+#include "attend/pretrained/piece_table.hpp"
 #include "attend/text/clean_up.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/text/utf8.hpp"
@@ -27,7 +27,7 @@ class SentencePiecePieces final : public PieceModel {
 
   SentencePiecePieces(SentencePiece model, Numbers numbers) : model_(std::move(model)), numbers_(numbers) {}
   /// With numbers from a vocabulary, as M2M-100 has them.
-  SentencePiecePieces(SentencePiece model, MarianVocabulary vocabulary, token_t unknown)
+  SentencePiecePieces(SentencePiece model, PieceTable vocabulary, token_t unknown)
       : model_(std::move(model)), numbers_{.unknown = unknown}, vocabulary_(std::move(vocabulary)) {}
 
   void encode(std::string_view part, bool, std::vector<token_t>& tokens) const override {
@@ -51,7 +51,7 @@ class SentencePiecePieces final : public PieceModel {
   }
   [[nodiscard]] index_t size() const override { return vocabulary_ ? vocabulary_->size() : model_.size() + numbers_.offset; }
   [[nodiscard]] std::string piece(token_t token) const override {
-    if (vocabulary_) return vocabulary_->has_piece(token) ? vocabulary_->piece(token) : std::string();
+    if (vocabulary_) return vocabulary_->piece(token);
     const token_t own = token - numbers_.offset;
     return own >= 0 && own < model_.size() ? model_.piece(own) : std::string();
   }
@@ -64,7 +64,7 @@ class SentencePiecePieces final : public PieceModel {
  private:
   SentencePiece model_;
   Numbers numbers_;
-  std::optional<MarianVocabulary> vocabulary_;
+  std::optional<PieceTable> vocabulary_;
 };
 
 }  // namespace attend::text

@@ -33,6 +33,7 @@ struct TextSteps {
   std::vector<std::function<void(std::string&)>> normalizers;
   std::vector<std::function<void(std::vector<TextPart>&)>> cutters;
   std::vector<std::function<void(std::vector<std::string>&)>> decoders;  ///< none: pieces are joined with spaces
+  bool byte_level = false;  ///< whether pieces are of characters that stand for bytes
 };
 
 }  // namespace attend::text
@@ -111,7 +112,7 @@ class TextStepsReader {
     for (std::size_t at = 0; at < text.size();) {
       const text::CodePoint point = text::code_point_at(text, at);
       const std::size_t next = at + static_cast<std::size_t>(point.length);
-      if (!is_white_space(point.value)) begin = std::min(begin, at), end = next;
+      if (!text::is_white_space(point.value)) begin = std::min(begin, at), end = next;
       at = next;
     }
     if (!left) begin = 0;
@@ -179,7 +180,7 @@ class TextStepsReader {
     for (std::size_t at = 0; at < text.size();) {
       const text::CodePoint point = text::code_point_at(text, at);
       const std::size_t next = at + static_cast<std::size_t>(point.length);
-      if (is_white_space(point.value)) {
+      if (text::is_white_space(point.value)) {
         if (at > begin) words.push_back(text.substr(begin, at - begin));
         begin = next;
       }
@@ -242,6 +243,7 @@ class TextStepsReader {
       list.push_back([metaspace](std::vector<std::string>& pieces) { metaspace.decode(pieces); });
     } else if (type == "ByteLevel") {
       list.push_back([](std::vector<std::string>& pieces) { pieces = {text::characters_as_bytes(pieces)}; });
+      steps_.byte_level = true;
     } else if (type == "Replace") {
       const auto replace = replacement(json);
       list.push_back([replace](std::vector<std::string>& pieces) { std::for_each(pieces.begin(), pieces.end(), replace); });

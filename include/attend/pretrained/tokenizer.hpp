@@ -13,9 +13,9 @@
 #include "attend/core/printable.hpp"
 #include "attend/io/file.hpp"
 #include "attend/io/folder.hpp"
-#include "attend/marian/vocabulary.hpp"
 #include "attend/pretrained/added_tokens.hpp"
 #include "attend/pretrained/language_codes.hpp"
+#include "attend/pretrained/piece_table.hpp"
 #include "attend/pretrained/pretrained_tokenizer.hpp"
 #include "attend/pretrained/sentencepiece_pieces.hpp"
 #include "attend/pretrained/tokenizer_json.hpp"
@@ -39,6 +39,15 @@ class PretrainedTokenizerLoader {
   }
 
   text::PretrainedTokenizer load() {
+    try {
+      return put_together();
+    } catch (const ValueError& error) {  // parts of the files that do not fit one another
+      throw FormatError("load: ", folder_.path().string(), ": ", error.what());
+    }
+  }
+
+ private:
+  text::PretrainedTokenizer put_together() {
     parts_.name = settings_.class_name().empty() ? "the tokenizer" : settings_.class_name();
     parts_.clean_up = settings_.get<bool>("clean_up_tokenization_spaces", false);
     const bool has_pieces = !spm_.empty() && family_ != Family::other && family_ != Family::bart;
@@ -53,11 +62,9 @@ class PretrainedTokenizerLoader {
     add_languages();
     set_frame();
     keep_files();
-    text::PretrainedTokenizer tokenizer(std::move(parts_));
-    return choose_languages(std::move(tokenizer));
+    return choose_languages(text::PretrainedTokenizer(std::move(parts_)));
   }
 
- private:
   void read_sentencepiece() {
     auto model = text::SentencePiece::load(folder_.file(spm_));
     files_ = {spm_};
@@ -82,7 +89,9 @@ class PretrainedTokenizerLoader {
       }
     } else if (family_ == Family::m2m100) {
       files_.emplace_back("vocab.json");
-      auto vocabulary = text::MarianVocabulary::load(folder_.file("vocab.json"));
+      const auto path = folder_.file("vocab.json");
+      const io::Json json = io::read_json(path);
+      text::PieceTable vocabulary = piece_table(io::JsonObject(json, path.string()));
       mark(parts_.bos, "bos_token", "<s>", vocabulary.token("<s>"));
       mark(parts_.pad, "pad_token", "<pad>", vocabulary.token("<pad>"));
       mark(parts_.eos, "eos_token", "</s>", vocabulary.token("</s>"));
@@ -179,11 +188,7 @@ class PretrainedTokenizerLoader {
     for (const auto& token : added_)
       if (const std::string name = language_of(family_, token.content); !name.empty() && token.special)
         parts_.languages.add(name, token.token);
-    try {
-      parts_.added = text::AddedTokens(added_);
-    } catch (const ValueError& error) {
-      throw FormatError("load: ", folder_.path().string(), ": ", error.what());
-    }
+    parts_.added = text::AddedTokens(added_);
   }
 
   /// What sources begin and end with.
@@ -191,6 +196,9 @@ class PretrainedTokenizerLoader {
     constexpr token_t language = text::PretrainedParts::source_language;
     const bool after = family_ == Family::mbart || (family_ == Family::nllb && settings_.get<bool>("legacy_behaviour", false));
     if (family_ == Family::nllb || family_ == Family::mbart50 || family_ == Family::m2m100 || family_ == Family::mbart) {
+      if (parts_.languages.names().empty())
+        throw FormatError("load: ", folder_.path().string(), ": the tokenizer is a ", printable(parts_.name),
+                          " and has no tokens of languages");
       if (after) parts_.suffix = {parts_.eos, language};
       else parts_.prefix = {language}, parts_.suffix = {parts_.eos};
     } else if (family_ == Family::t5 && parts_.suffix.empty()) {
@@ -212,11 +220,7 @@ class PretrainedTokenizerLoader {
     const auto has = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
     const auto from = settings_.get<std::string>("src_lang", has(usual) ? usual : names.front());
     const auto to = settings_.get<std::string>("tgt_lang", "");
-    try {
-      return to.empty() ? tokenizer.with_source_language(from) : tokenizer.with_languages(from, to);
-    } catch (const ValueError& error) {
-      throw FormatError("load: ", folder_.path().string(), ": ", error.what());
-    }
+    return to.empty() ? tokenizer.with_source_language(from) : tokenizer.with_languages(from, to);
   }
 
   const io::FolderReader& folder_;

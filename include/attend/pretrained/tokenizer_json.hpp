@@ -16,6 +16,7 @@
 #include "attend/pretrained/added_tokens.hpp"
 #include "attend/pretrained/bpe.hpp"
 #include "attend/pretrained/piece_model.hpp"
+#include "attend/pretrained/piece_table.hpp"
 #include "attend/pretrained/text_steps.hpp"
 #include "attend/pretrained/tokenizer_settings.hpp"
 #include "attend/pretrained/unigram.hpp"
@@ -61,6 +62,16 @@ class StepwisePieces final : public PieceModel {
   [[nodiscard]] index_t size() const override { return table().size(); }
   [[nodiscard]] std::string piece(token_t token) const override { return table().piece(token); }
   [[nodiscard]] token_t token(const std::string& piece) const override { return table().token(piece); }
+  [[nodiscard]] std::string shown(const std::string& piece) const override {
+    if (!steps_.byte_level) return piece;
+    std::string text = characters_as_bytes({piece});
+    // Bytes that are only a part of a character, and control characters, stay as they are written.
+    const auto is_odd = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
+    if (text.find("\uFFFD") != text.npos || std::any_of(text.begin(), text.end(), is_odd)) text = piece;
+    replace_all(text, " ", "\u2581");
+    replace_all(text, "\u0120", "\u2581");  // what stands for a space in such pieces
+    return text;
+  }
   [[nodiscard]] bool joins_added() const override { return true; }
 
  private:
@@ -86,13 +97,6 @@ struct TokenizerJson {
   std::vector<text::AddedToken> added;
   std::vector<token_t> prefix, suffix;  // what texts begin and end with
 };
-
-/// The pieces and numbers of an object.
-inline text::PieceTable piece_table(const io::JsonObject& json) {
-  std::vector<std::pair<std::string, token_t>> pieces;
-  for (const auto& item : json.json().items()) pieces.emplace_back(item.key(), json.get<token_t>(item.key()));
-  return text::PieceTable(std::move(pieces), json.name());
-}
 
 /// `a b`: two pieces to be merged.
 inline std::pair<std::string, std::string> merge_of(std::string_view line, const std::string& where) {

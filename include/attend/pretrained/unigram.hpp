@@ -11,6 +11,7 @@
 
 #include "attend/core/types.hpp"
 #include "attend/pretrained/bpe.hpp"
+#include "attend/pretrained/piece_table.hpp"
 #include "attend/text/utf8.hpp"
 
 namespace attend::text {

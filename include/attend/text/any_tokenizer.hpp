@@ -45,6 +45,8 @@ class AnyTokenizer {
 
   /// The tokens that a source ends with.
   [[nodiscard]] std::vector<token_t> source_end() const { return held_->source_end(); }
+  /// Whether a token of a source is a mark and no part of its text.
+  [[nodiscard]] bool is_mark(token_t token) const { return held_->is_mark(token); }
   /// The names of the languages that the tokenizer has tokens for; none if languages are no concern of its own.
   [[nodiscard]] std::vector<std::string> languages() const { return held_->languages(); }
   /// The tokenizer for sources and targets in these languages. Throws ValueError for one that it does not have.
@@ -83,6 +85,7 @@ class AnyTokenizer {
     [[nodiscard]] virtual std::string piece(token_t token) const = 0;
     [[nodiscard]] virtual std::string target_piece(token_t token) const = 0;
     [[nodiscard]] virtual std::vector<token_t> source_end() const = 0;
+    [[nodiscard]] virtual bool is_mark(token_t token) const = 0;
     [[nodiscard]] virtual std::vector<std::string> languages() const = 0;
     [[nodiscard]] virtual std::shared_ptr<const Interface> with_languages(const std::string& from,
                                                                           const std::string& to) const = 0;
@@ -110,6 +113,7 @@ class AnyTokenizer {
     [[nodiscard]] std::string piece(token_t token) const override { return text::piece(tokenizer, token); }
     [[nodiscard]] std::string target_piece(token_t token) const override { return text::target_piece(tokenizer, token); }
     [[nodiscard]] std::vector<token_t> source_end() const override { return text::source_end(tokenizer); }
+    [[nodiscard]] bool is_mark(token_t token) const override { return text::is_mark(tokenizer, token); }
     [[nodiscard]] std::vector<std::string> languages() const override { return text::languages(tokenizer); }
     [[nodiscard]] std::shared_ptr<const Interface> with_languages(const std::string& from, const std::string& to) const override {
       return std::make_shared<const Held<X>>(text::with_languages(tokenizer, from, to));

@@ -141,6 +141,9 @@ inline bool is_space(char32_t c) {
          c == 0x205F || c == 0x3000;
 }
 
+/// White space by Unicode's property alone.
+inline bool is_white_space(char32_t c) { return is_space(c) && !(c >= 0x1C && c <= 0x1F); }
+
 /// Calls `visit(std::string_view)` for each run of `text` that has no white space.
 template <class Visit>
 void for_each_word(std::string_view text, Visit&& visit) {

@@ -50,14 +50,13 @@ class TargetReading {
                                           std::size_t before, bool scores, bool align) const {
     check_value(sources.size() == targets.size(), "score", targets.size(), " targets for ", sources.size(), " sources");
     const index_t vocabulary = system_.model.members().front().transformer().encoder.options.vocabulary;
-    const auto end = text::source_end(system_.tokenizer);
     std::vector<SourcePart> parts;
     Results<Translation> results;
     for (std::size_t i = 0; i < sources.size(); ++i) {
       text::check_utf8("score: source " + std::to_string(before + i + 1), sources[i]);
       text::check_utf8("score: target " + std::to_string(before + i + 1), targets[i]);
       parts.push_back({.text = sources[i], .tokens = system_.tokenizer.encode(sources[i]), .prefix = {}});
-      parts.back().tokens.insert(parts.back().tokens.end(), end.begin(), end.end());
+      text::add_source_end(system_.tokenizer, parts.back().tokens);
       results.push_back({.text = targets[i],
                          .tokens = system_.begun(text::encode_target(system_.tokenizer, targets[i])),
                          .end_token = system_.tokenizer.eos()});
@@ -108,12 +107,13 @@ class TargetReading {
   /// Replaces and aligns in one translation, whose tokens attended as `attention` [tokens, source] says.
   void replace_or_align(const SourcePart& part, const Tensor<float>& attention, bool replace, bool align,
                         Translation& translation) const {
-    const auto source_tokens = std::span(part.tokens).first(part.tokens.size() - text::source_end(system_.tokenizer).size());
+    const auto source_tokens = std::span(part.tokens).first(part.tokens.size() - 1);
     if (source_tokens.empty()) return;
     auto best = best_sources(attention, count_of(source_tokens));
     const auto source_pieces = [&](std::span<const token_t> tokens) {
       std::vector<std::string> names;
-      for (const token_t token : tokens) names.push_back(text::piece(system_.tokenizer, token));
+      for (const token_t token : tokens)
+        names.push_back(text::is_mark(system_.tokenizer, token) ? std::string() : text::piece(system_.tokenizer, token));
       return names;
     };
     const auto source_words = text::piece_words(source_pieces(source_tokens), part.text, [&](std::string_view word) {

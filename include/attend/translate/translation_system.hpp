@@ -208,9 +208,9 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
   check_value(prefixes.empty() || prefixes.size() == sentences.size(), "Translator", prefixes.size(), " prefixes for ",
               sentences.size(), " sentences");
   const index_t positions = system.source_positions(), longest = system.model.longest();
-  const auto end = text::source_end(system.tokenizer);
-  const auto length = [&](std::string_view text) {  // the end counted
-    return count_of(system.tokenizer.encode(std::string(text))) + count_of(end);
+  const auto ends = text::source_end(system.tokenizer).size();
+  const auto length = [&](std::string_view text) {  // what ends it counted
+    return static_cast<index_t>(system.tokenizer.encode(std::string(text)).size() + ends);
   };
   CutSentences cut;
   std::vector<SourcePart>& parts = cut.parts;
@@ -231,7 +231,7 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
                       .tokens = system.tokenizer.encode(std::string(text)),
                       .prefix = {}};
       if (part.tokens.empty()) continue;
-      part.tokens.insert(part.tokens.end(), end.begin(), end.end());
+      text::add_source_end(system.tokenizer, part.tokens);
       const auto count = count_of(part.tokens);
       check_value(count <= positions, "Translator", name, " has ", count, " tokens, the model takes ", positions, "; split it");
       if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(system.tokenizer, prefixes[i]);
