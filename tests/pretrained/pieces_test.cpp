@@ -45,6 +45,7 @@ struct System {
   decode::TranslatorOptions options = {};
   Model model = {};
   [[nodiscard]] index_t source_positions() const { return 100; }
+  [[nodiscard]] std::vector<token_t> begun(std::vector<token_t> prefix) const { return prefix; }
 };
 
 text::AnyTokenizer load(const char* name) {
