@@ -2,6 +2,7 @@
 """Prints include/attend/text/unicode_classes.hpp: the classes of characters as the tokenizers library has them, found by asking it about
 every code point. usage: make_unicode_classes.py | clang-format > include/attend/text/unicode_classes.hpp"""
 import io
+import tempfile
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -28,11 +29,12 @@ def of_class(pattern):
 def joins():
     """Whether a character is of one cluster with a letter before it: a rule that turns that letter alone into another takes the
     whole cluster along."""
-    with open("/tmp/rules.tsv", "w") as f:
-        f.write("61\t58\n")
+    rules = tempfile.NamedTemporaryFile("w", suffix=".tsv")
+    rules.write("61\t58\n")
+    rules.flush()
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["b c d e f"] * 10), model_writer=model, vocab_size=20,
-                                             hard_vocab_limit=False, normalization_rule_tsv="/tmp/rules.tsv", minloglevel=2)  # fmt: skip
+                                             hard_vocab_limit=False, normalization_rule_tsv=rules.name, minloglevel=2)  # fmt: skip
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(model.getvalue())
     normalizer = normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
