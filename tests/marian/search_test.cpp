@@ -127,7 +127,9 @@ TEST_CASE("marian: the search of generation_config.json") {
 TEST_CASE("marian: every option of a generation_config.json") {
   const io::MarianConfig config{
       .model = nn::model_options({.vocabulary = 50, .d_model = 8, .heads = 2}), .eos = 0, .pad = 49, .begin = 49};
-  const auto read = [&](const char* json) { return io::pretrained_search_from(io::parse_json(json, "g.json"), "g.json", config); };
+  const auto read = [&](const char* json) {
+    return io::pretrained_search_from(io::parse_json(json, "g.json"), "g.json", config);
+  };
   const auto plain = read("{}");
   CHECK((plain.beam == 1 && plain.max_length == 0 && !plain.force_end && plain.keep_unfinished && plain.banned.empty()));
   CHECK(read(R"({"early_stopping": true})").stop == decode::Stop::first);
