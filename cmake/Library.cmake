@@ -98,7 +98,7 @@ if(ATTEND_TEXT)
   # The trailing "" stands for the headers above the floors.
   attend_library(
     attend
-    FLOORS train/ translate/ marian/ ""
+    FLOORS train/ translate/ pretrained/ marian/ ""
     LINK attend_text)
   list(APPEND ATTEND_LIBRARIES text attend)
 

@@ -14,6 +14,7 @@
 #include "attend/io/torch.hpp"
 #include "attend/load.hpp"
 #include "attend/marian.hpp"
+#include "attend/pretrained.hpp"
 #include "attend/text/bleu.hpp"
 #include "attend/text/chrf.hpp"
 #include "attend/text/corpus.hpp"

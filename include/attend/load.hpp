@@ -4,49 +4,105 @@
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
 #else
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "attend/io/model.hpp"
 #include "attend/marian.hpp"
 #include "attend/marian/tokenizer.hpp"
+#include "attend/pretrained.hpp"
+#include "attend/pretrained/tokenizer.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/run_folder.hpp"
 #include "attend/translation_model.hpp"
 
 namespace attend {
 
-/// The tokenizer of a model folder, of whichever kind: `tokenizer.model`, otherwise the files of a Marian tokenizer. Throws
-/// IoError if the folder has none, FormatError if it is damaged.
+/// The `model_type` of a folder of the `transformers` library; empty if it is none. Throws FormatError if it is that of a family
+/// which this library does not read, or `config.json` is damaged.
+inline std::string pretrained_family(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return {};
+  const io::FolderReader reader(folder);
+  if (!reader.contains("config.json")) return {};
+  const auto path = reader.file("config.json");
+  const io::Json json = io::read_json(path);
+  const io::JsonObject object(json, path.string());
+  if (!object.contains("model_type") || object.contains("format")) return {};
+  const std::string family = io::model_type(json);
+  std::string known;
+  for (const char* name : io::pretrained_families) {
+    if (family == name) return family;
+    known += std::string(name) + ", ";
+  }
+  throw FormatError(path.string(), ": model_type is ", detail::json_excerpt(json.at("model_type")), ", expected one of ", known,
+                    "or a model of this library");
+}
+
+/// Whether a folder holds a model of the `transformers` library. Throws as `pretrained_family`.
+inline bool is_pretrained_folder(const std::filesystem::path& folder) { return !pretrained_family(folder).empty(); }
+
+namespace detail {
+
+/// The tokenizer of a folder whose targets begin as the configuration says.
+inline text::PretrainedTokenizer pretrained_tokenizer(const std::filesystem::path& folder, const io::PretrainedConfig& config) {
+  const auto tokenizer = text::load_pretrained_tokenizer(folder);
+  if (config.begin >= tokenizer.size())
+    throw FormatError("load: ", folder.string(), ": decoder_start_token_id is ", config.begin, ", outside the tokenizer's ",
+                      tokenizer.size(), " tokens");
+  return tokenizer.with_begin(config.begin);
+}
+
+/// Why a tokenizer does not go with a model; empty where it does.
+inline std::string tokenizer_faults(const text::AnyTokenizer& tokenizer, const io::PretrainedConfig& config) {
+  std::vector<std::string> list;
+  const auto same = [&](const char* what, const char* key, token_t ours, token_t theirs) {
+    if (ours != theirs)
+      list.push_back(std::string("the ") + what + " token is " + std::to_string(ours) + " in the tokenizer and " +
+                     std::to_string(theirs) + " as " + key + " of config.json");
+  };
+  const index_t rows = config.model.decoder.vocabulary;
+  if (const index_t tokens = std::max(tokenizer.size(), tokenizer.target_size()); tokens > rows)
+    list.push_back("the tokenizer has " + std::to_string(tokens) + " tokens, config.json says " + std::to_string(rows));
+  same("end", "eos_token_id", tokenizer.eos(), config.eos);
+  same("begin", "decoder_start_token_id", tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eos(), config.begin);
+  std::string all;
+  for (const auto& fault : list) all += (all.empty() ? "" : "; ") + fault;
+  return all;
+}
+
+}  // namespace detail
+
+/// The tokenizer of a model folder, of whichever kind: `tokenizer.model`, the files of a Marian tokenizer, or those of another
+/// one of the `transformers` library (see `text::load_pretrained_tokenizer`). Throws IoError if the folder has none, FormatError
+/// if it is damaged.
 inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
+  if (const auto family = pretrained_family(folder); !family.empty() && family != "marian")
+    return detail::pretrained_tokenizer(folder, detail::PretrainedFolder(folder).config());
   const io::FolderReader reader(folder);
   if (!reader.contains(text::tokenizer_file) && text::MarianTokenizer::is_in(reader)) return text::MarianTokenizer::load(folder);
   return io::load_tokenizer<text::SentencePiece>(folder);
 }
 
-/// Whether a folder holds a Marian model of the `transformers` library. Throws FormatError if it holds another model of that
-/// library, or a damaged `config.json`.
-inline bool is_marian_folder(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) return false;
-  const io::FolderReader reader(folder);
-  if (!reader.contains("config.json")) return false;
-  const auto path = reader.file("config.json");
-  const io::Json json = io::read_json(path);
-  if (io::is_marian(json)) return true;
-  if (const io::JsonObject object(json, path.string()); object.contains("model_type") && !object.contains("format"))
-    throw FormatError(path.string(), ": model_type is ", detail::json_excerpt(json.at("model_type")),
-                      ", expected \"marian\" or a model of this library");
-  return false;
-}
-
 /// Model, tokenizer and search of a folder: one that `io::save` or training wrote, the folder of a training run (its `best/`,
-/// else its `last/`), or that of a Marian model (see `io::load_marian`). The model is in evaluation mode. A folder of this
-/// library says nothing about the search, which is then the default one.
-/// Throws IoError if a file is missing, FormatError if one is not what it should be.
+/// else its `last/`), or that of a model of the `transformers` library: Marian (see `io::load_marian`) or another of
+/// `io::pretrained_families` (see `io::load_pretrained`). The model is in evaluation mode. A folder of this library says nothing
+/// about the search, which is then the default one.
+/// Throws IoError if a file is missing, FormatError if one is not what it should be, or does not go with the others.
 template <class T = float, Device D = Cpu>
 TranslationModel<T, D> load(const std::filesystem::path& folder) {
-  if (is_marian_folder(folder)) return io::load_marian<T, D>(folder);
+  if (const auto family = pretrained_family(folder); family == "marian") {
+    return io::load_marian<T, D>(folder);
+  } else if (!family.empty()) {
+    const detail::PretrainedFolder found(folder);
+    auto tokenizer = detail::pretrained_tokenizer(folder, found.config());
+    auto loaded = found.load<T, D>(detail::tokenizer_faults(tokenizer, found.config()));
+    return {.model = std::move(loaded.model), .tokenizer = std::move(tokenizer), .search = std::move(loaded.search)};
+  }
   const auto found = train::model_folder(folder);
   const io::FolderReader reader(found);  // so that model and tokenizer belong together
   return {.model = io::load_model<T, D>(found), .tokenizer = load_tokenizer(found), .search = {}};

@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "attend/io/weight_files.hpp"
 #include "attend/marian/config.hpp"
 #include "attend/marian/export.hpp"
-#include "attend/marian/search.hpp"
 #include "attend/marian/tokenizer.hpp"
 #include "attend/marian/weights.hpp"
+#include "attend/pretrained/search.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/translation_model.hpp"
 
@@ -116,7 +117,7 @@ inline std::vector<std::string> marian_obstacles(const text::AnyTokenizer& token
 
 /// What about a search stands in the way, given the size of the vocabulary.
 inline std::vector<std::string> marian_obstacles(const decode::TranslatorOptions& search, index_t vocabulary) {
-  auto list = io::marian_search_obstacles(search);
+  auto list = io::pretrained_search_obstacles(search);
   const auto check = [&](const char* name, token_t token) {
     if (token < 0 || token >= vocabulary)
       list.push_back("the search's " + std::string(name) + " has the token " + std::to_string(token) +
@@ -126,6 +127,7 @@ inline std::vector<std::string> marian_obstacles(const decode::TranslatorOptions
     for (const token_t token : sequence) check("banned", token);
   for (const token_t token : search.suppressed) check("suppressed", token);
   for (const token_t token : search.end_tokens) check("end_tokens", token);
+  if (search.first >= 0) check("first", search.first);
   return list;
 }
 
@@ -140,9 +142,9 @@ bool embedding_is_zero(const nn::Transformer<T, D>& model, token_t token) {
 
 namespace attend::io {
 
-/// Reads a Marian folder: `config.json`, `model.safetensors` (float32, float16 or bfloat16, converted to `T`), the tokenizer's
-/// files (see `text::MarianTokenizer`), and, from `generation_config.json` or else from `config.json`, how it is to be searched.
-/// The model is in evaluation mode. Targets begin with the tokenizer's `bos()`, which is `decoder_start_token_id`.
+/// Reads a Marian folder: `config.json`, the weights (see `WeightFiles`; converted to `T`), the tokenizer's files (see
+/// `text::MarianTokenizer`), and, from `generation_config.json` or else from `config.json`, how it is to be searched. The model
+/// is in evaluation mode. Targets begin with the tokenizer's `bos()`, which is `decoder_start_token_id`.
 ///
 /// Throws IoError if a file is missing, FormatError if one is not what it should be; all that is missing, unexpected or of
 /// the wrong size stands in one message.
@@ -152,11 +154,7 @@ TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
   const auto config_path = reader.file("config.json");
   const Json config_json = read_json(config_path);
   const MarianConfig config = marian_config_from(config_json, config_path.string());
-  if (!reader.contains("model.safetensors") && reader.contains("pytorch_model.bin"))
-    throw IoError("read: ", folder.string(),
-                  " has its weights in pytorch_model.bin alone, expected model.safetensors: convert it by the transformers "
-                  "library's save_pretrained");
-  const auto file = SafetensorsFile::open(reader.file("model.safetensors"));
+  const auto file = WeightFiles::open(reader);
   const auto tokenizer = text::MarianTokenizer::load(folder);
 
   std::string faults;
@@ -179,9 +177,9 @@ TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
   decode::TranslatorOptions search;
   if (reader.contains("generation_config.json")) {
     const auto path = reader.file("generation_config.json");
-    search = marian_search_from(read_json(path), path.string(), config);
+    search = pretrained_search_from(read_json(path), path.string(), config);
   } else {
-    search = marian_search_from(config_json, config_path.string(), config);
+    search = pretrained_search_from(config_json, config_path.string(), config);
   }
   search.max_length = std::min<index_t>(search.max_length, config.model.decoder.max_length - 1);
   return {.model = std::move(model), .tokenizer = tokenizer.with_begin(config.begin), .search = std::move(search)};
@@ -229,6 +227,7 @@ void save_marian(const std::filesystem::path& folder, const nn::Transformer<T, D
       for (auto& sequence : search.banned) std::for_each(sequence.begin(), sequence.end(), renumber);
       std::for_each(search.suppressed.begin(), search.suppressed.end(), renumber);
       std::for_each(search.end_tokens.begin(), search.end_tokens.end(), renumber);
+      if (search.first >= 0) renumber(search.first);
     }
     write_json(staging / "generation_config.json", to_json(search, plan.layout.config, plan.never));
     plan.tokenizer.save_files(staging);

@@ -65,7 +65,10 @@ double ruled(const Options& o, const std::vector<double>& x, std::size_t sentenc
   const Constraints& c = o.constraints;
   const std::size_t length = tokens.size();
   const double value = x[static_cast<std::size_t>(token)];
-  if (!c.prefix.empty() && length < c.prefix[sentence].size()) return token == c.prefix[sentence][length] ? value : never;
+  const std::size_t first = c.first >= 0 ? 1 : 0;
+  if (length < first) return token == c.first ? 0 : never;
+  if (!c.prefix.empty() && length - first < c.prefix[sentence].size())
+    return token == c.prefix[sentence][length - first] ? value : never;
   const auto limit = static_cast<std::size_t>(o.max_length[static_cast<index_t>(sentence)]);
   if (length == limit && c.force_end) return token != o.eos ? never : c.score_forced_end ? value : 0;
   const double changed = changed_row(o, x, sentence, tokens)[static_cast<std::size_t>(token)];
@@ -122,6 +125,9 @@ std::vector<Constraints> kinds() {
   };
   return {
       {},
+      {.first = 4},
+      {.first = 1, .prefix = {{3, 3}, {}}, .no_repeat_ngram = 1, .force_end = true, .repetition_penalty = 1.7},
+      {.first = 3, .allowed = {{4}, {}}, .edit = later},
       {.prefix = {{3, 3, 1}, {}}},
       {.prefix = {{4}, {0, 3, 4, 3}}},
       {.allowed = {{3}, {}}},
@@ -388,6 +394,12 @@ TEST_CASE("searches refuse constraints that make no sense", "[constraints]") {
   REQUIRE_THROWS_AS(run({.prefix = {{}, {3, 5}}}), IndexError);
   REQUIRE_THROWS_WITH(run({.prefix = {{3, 3, 3}, {3, 3, 3}}}), "greedy: prefix 1 has 3 tokens, max_length is 2");
   REQUIRE_THROWS_WITH(run({.prefix = {{3, 2}, {}}}), "greedy: prefix 0 holds the end token");
+  REQUIRE_THROWS_WITH(run({.first = -2}), "greedy: first is -2, expected a token, or -1 for none");
+  REQUIRE_THROWS_WITH(run({.first = 5}), "greedy: first is 5, outside the vocabulary of 5");
+  REQUIRE_THROWS_AS(run({.first = 5}), IndexError);
+  REQUIRE_THROWS_WITH(run({.first = 2}), "greedy: first is the end token 2");
+  REQUIRE_THROWS_WITH(run({.first = 1, .prefix = {{}, {3, 3}}}),
+                      "greedy: prefix 1 has 2 tokens, max_length is 2, of which first is one");
   REQUIRE_THROWS_WITH(run({.allowed = {{3}, {4}, {3}}}), "greedy: allowed has 3 lists for 2 sentences");
   REQUIRE_THROWS_WITH(run({.allowed = {{3, -1}, {}}}), "greedy: a token of allowed 0 is -1, outside the vocabulary of 5");
   REQUIRE_THROWS_WITH(run({.banned = {{3}, {}}}), "greedy: banned sequence 1 is empty");

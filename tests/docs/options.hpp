@@ -134,8 +134,8 @@ inline std::vector<OptionStruct> read_options(const std::filesystem::path& inclu
 inline std::vector<OptionStruct> read_all_options(const std::filesystem::path& root) {
   const std::filesystem::path include = root / "include";
   const std::vector<std::string> floors{
-      "core", "kernels", "autograd", "cpu",       "ops",    "nn",     "optim", "decode",
-      "io",   "text",    "train",    "translate", "marian", "attend", "cuda"};  // attend: above the floors
+      "core", "kernels", "autograd", "cpu",       "ops",        "nn",     "optim",  "decode",
+      "io",   "text",    "train",    "translate", "pretrained", "marian", "attend", "cuda"};  // attend: above the floors
   std::vector<std::filesystem::path> headers;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(include))
     if (entry.path().extension() == ".hpp") headers.push_back(entry.path().lexically_relative(include));

@@ -16,6 +16,7 @@
 #define ATTEND_FUZZ_TARGETS(X) \
   X(json)                      \
   X(safetensors)               \
+  X(torch_file)                \
   X(model_state)               \
   X(torch_model)               \
   X(config)                    \
@@ -24,10 +25,13 @@
   X(schedule)                  \
   X(pending_folder)            \
   X(training_state)            \
+  X(pretrained_config)         \
+  X(pretrained_model)          \
   X(marian_config)             \
   X(generation_config)         \
   X(marian_tokenizer)          \
   X(marian_model)              \
+  X(pretrained_tokenizer)      \
   X(sentencepiece)             \
   X(text)                      \
   X(corpus_tsv)                \

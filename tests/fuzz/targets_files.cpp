@@ -1,4 +1,5 @@
-// Targets of files that need no model: JSON, safetensors, shortlists, files of pairs, a folder whose replacement was interrupted.
+// Targets of files that need no model: JSON, safetensors, what torch.save writes, shortlists, files of pairs, a folder whose
+// replacement was interrupted.
 
 #include <algorithm>
 #include <cmath>
@@ -17,10 +18,12 @@
 #include "attend/io/json.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
+#include "attend/io/torch_file.hpp"
 #include "attend/optim/schedule.hpp"
 #include "attend/train/pair_file.hpp"
 #include "attend/translate/shortlist.hpp"
 #include "input.hpp"
+#include "io/torch_bytes.hpp"
 
 using namespace attend;
 namespace fs = std::filesystem;
@@ -146,6 +149,40 @@ std::vector<std::string> safetensors_seeds() {
   const fs::path path = scratch() / "seed.safetensors";
   writer.write(path);
   return {io::read_file(path)};
+}
+
+// An archive, or else a pickle: a fuzzer that has to find its way through an archive's numbers seldom gets to the pickle.
+int torch_file(Bytes bytes) {
+  const bool is_archive = text_of(bytes).starts_with("PK");
+  const std::string archive = is_archive ? std::string(text_of(bytes)) : torch_archive(text_of(bytes));
+  answers<FormatError, IoError>([&] {
+    const auto file = io::TorchFile::open(put(scratch() / "input.bin", archive));
+    for (const auto& tensor : file.tensors()) {
+      expect(&file.info(tensor.name) == &tensor, "a tensor is found by its name");
+      const auto count = static_cast<std::size_t>(tensor.shape.size());
+      expect(count <= archive.size(), "a tensor has no more numbers than the file");
+      std::vector<double> doubles(count);
+      std::vector<float> floats(count);
+      file.read_as(tensor.name, std::span<double>(doubles));
+      file.read_as(tensor.name, std::span<float>(floats));
+      for (std::size_t i = 0; i < count && tensor.dtype != io::DType::i64; ++i)
+        expect(std::isnan(doubles[i]) ? std::isnan(floats[i]) : static_cast<float>(doubles[i]) == floats[i],
+               "a number is the same as float and as double, rounded");
+    }
+  });
+  if (!is_archive)
+    answers<FormatError>([&] {
+      for (const auto& tensor : io::parse_pickle(text_of(bytes), "input: "))
+        expect(static_cast<std::uint64_t>(tensor.shape.size()) <= tensor.storage_size, "a tensor is no larger than its storage");
+    });
+  return 0;
+}
+std::vector<std::string> torch_file_seeds() {
+  using namespace std::string_literals;
+  const std::string one_number =  // {'x': a tensor of one float, of a storage of one}
+      "\x80\x02}X\1\0\0\0xctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"s
+      "0X\3\0\0\0cpuK\1tQK\0K\1\x85K\1\x85\x89}tRs."s;
+  return {one_number, torch_archive("\x80\x02}.")};
 }
 
 int shortlist(Bytes bytes) {

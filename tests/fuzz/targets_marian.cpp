@@ -99,13 +99,13 @@ std::optional<io::MarianConfig> config_of(Bytes bytes) {
 
 void check_search(const io::Json& json, const io::MarianConfig& config) {
   answers<FormatError>([&] {
-    const auto search = io::marian_search_from(json, "generation_config.json", config);
+    const auto search = io::pretrained_search_from(json, "generation_config.json", config);
     answers<>([&] {
       decode::detail::check_translator(search);
       // Lengths that the model does not have are cut where they are written.
       if (search.min_length + 3 > config.model.encoder.max_length) return;
       const io::Json written = io::to_json(search, config, {});
-      expect(io::to_json(io::marian_search_from(written, "again", config), config, {}) == written,
+      expect(io::to_json(io::pretrained_search_from(written, "again", config), config, {}) == written,
              "a search that is written and read is the same");
     });
   });

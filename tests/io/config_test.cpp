@@ -183,6 +183,7 @@ TEST_CASE("config: options that older programs would read past make a version th
       [](nn::ModelOptions& m) { m.decoder.bias = false; },
       [](nn::ModelOptions& m) { m.encoder.attention_scale = 1; },
       [](nn::ModelOptions& m) { m.encoder.norm_embedding = true; },
+      [](nn::ModelOptions& m) { m.decoder.dropout.output = 0.1; },
       [](nn::ModelOptions& m) { m.scale_head = true; }};
   for (const auto change : newer) CHECK(version(change) == 4);
 }

@@ -34,7 +34,7 @@ void run(char** arguments) {
   const auto lines = lines_of(arguments[3]);
   const index_t beam = std::stoi(arguments[6]);
   const auto m = load(from);
-  const bool marian = is_marian_folder(from);
+  const bool marian = pretrained_family(from) == "marian";
   io::SaveMarianOptions options;
   if (marian) options.search = m.search;
   options.search.beam = beam;

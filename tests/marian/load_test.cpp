@@ -145,6 +145,29 @@ TEST_CASE("marian: a table of positions that is no sinusoids counts") {
   CHECK(model.options.decoder.positions == nn::PositionKind::sinusoidal_halves);
 }
 
+TEST_CASE("marian: weights in several files") {
+  const Copy copy("swish");
+  const marian::Expected expected("swish");
+  io::Json map;
+  {
+    const auto file = io::SafetensorsFile::open(copy.path / "model.safetensors");
+    io::SafetensorsWriter encoder, rest;
+    for (const auto& info : file.tensors()) {
+      const bool first = info.name.starts_with("model.encoder.");
+      io::add_tensor(first ? encoder : rest, info.name, io::read_tensor<float>(file, info.name));
+      map[info.name] = first ? "model-1.safetensors" : "model-2.safetensors";
+    }
+    encoder.write(copy.path / "model-1.safetensors");
+    rest.write(copy.path / "model-2.safetensors");
+  }
+  io::write_json(copy.path / "model.safetensors.index.json", {{"weight_map", map}});
+  const auto whole = logits(load(copy.path).model, expected);
+  std::filesystem::remove(copy.path / "model.safetensors");
+  CHECK(logits(load(copy.path).model, expected).values() == whole.values());
+  std::filesystem::remove(copy.path / "model-2.safetensors");
+  CHECK_THROWS_WITH(load(copy.path), ContainsSubstring("files that are missing: model-2.safetensors"));
+}
+
 TEST_CASE("marian: all that does not fit stands in one message") {
   const Copy copy("swish");
   copy.edit_weights([](const std::string& name, Tensor<float>& tensor) {
@@ -196,7 +219,8 @@ TEST_CASE("marian: configurations of other models, and broken ones") {
   refused("generation_config.json", "decoder_start_token_id", 5, "not that of config.json, 83");
   refused("generation_config.json", "suppress_tokens", {7, 0}, "the end token");
   refused("generation_config.json", "suppress_tokens", {5000}, "outside the vocabulary");
-  refused("generation_config.json", "forced_bos_token_id", 4, "does not have");
+  refused("generation_config.json", "forced_bos_token_id", 5000, "outside the vocabulary");
+  refused("generation_config.json", "forced_bos_token_id", 0, "an end token");
   refused("generation_config.json", "forced_eos_token_id", 4, "eos_token_id");
   refused("generation_config.json", "bad_words_ids", {{4, 5000}}, "outside the vocabulary");
   refused("generation_config.json", "early_stopping", "sometimes", "never");
@@ -209,8 +233,10 @@ TEST_CASE("marian: configurations of other models, and broken ones") {
   refused("vocab.json", "▁far", 16'000'000, "expected 0");  // half a gigabyte
 
   const Copy other("swish");
-  other.edit("config.json", [](io::Json& json) { json["model_type"] = "t5"; });
-  CHECK_THROWS_WITH(load(other.path), ContainsSubstring("\"t5\", expected \"marian\" or a model of this library"));
+  other.edit("config.json", [](io::Json& json) { json["model_type"] = "pegasus"; });
+  CHECK_THROWS_WITH(load(other.path),
+                    ContainsSubstring("\"pegasus\", expected one of bart, m2m_100, marian, mbart, mt5, t5, umt5, or "
+                                      "a model of this library"));
 
   const Copy gap("swish");
   gap.edit("vocab.json", [](io::Json& json) {
@@ -239,8 +265,8 @@ TEST_CASE("marian: files that are missing") {
   const Copy copy("relu_separate");
   std::filesystem::remove(copy.path / "target_vocab.json");
   CHECK_THROWS_WITH(io::load_marian(copy.path), ContainsSubstring("has no target_vocab.json"));
-  std::filesystem::rename(copy.path / "model.safetensors", copy.path / "pytorch_model.bin");
-  CHECK_THROWS_WITH(load(copy.path), ContainsSubstring("pytorch_model.bin") && ContainsSubstring("convert"));
+  std::filesystem::remove(copy.path / "model.safetensors");
+  CHECK_THROWS_WITH(load(copy.path), ContainsSubstring("has no weights, expected model.safetensors or pytorch_model.bin"));
   const Copy bare("swish");  // transformers needs neither of these
   std::filesystem::remove(bare.path / "tokenizer_config.json");
   std::filesystem::remove(bare.path / "generation_config.json");

@@ -64,7 +64,7 @@ TEST_CASE("marian: greedy and beam search give the tokens and scores of transfor
   for (int i = 0; expected.file().metadata().contains("search." + std::to_string(i)); ++i) {
     const std::string key = "search." + std::to_string(i), options = expected.file().metadata().at(key);
     INFO(name << " " << options);
-    const auto o = io::marian_search_from(io::parse_json(options, key), key, config);
+    const auto o = io::pretrained_search_from(io::parse_json(options, key), key, config);
     const auto wanted = expected.sequences(key);
     const auto found = search(m, expected, o);
     const auto scores = o.beam > 1 ? expected.file().read<float>(key + ".scores") : std::vector<float>();
@@ -127,7 +127,9 @@ TEST_CASE("marian: the search of generation_config.json") {
 TEST_CASE("marian: every option of a generation_config.json") {
   const io::MarianConfig config{
       .model = nn::model_options({.vocabulary = 50, .d_model = 8, .heads = 2}), .eos = 0, .pad = 49, .begin = 49};
-  const auto read = [&](const char* json) { return io::marian_search_from(io::parse_json(json, "g.json"), "g.json", config); };
+  const auto read = [&](const char* json) {
+    return io::pretrained_search_from(io::parse_json(json, "g.json"), "g.json", config);
+  };
   const auto plain = read("{}");
   CHECK((plain.beam == 1 && plain.max_length == 0 && !plain.force_end && plain.keep_unfinished && plain.banned.empty()));
   CHECK(read(R"({"early_stopping": true})").stop == decode::Stop::first);
@@ -163,8 +165,8 @@ TEST_CASE("marian: every option of a generation_config.json") {
   for (const char* json : {R"({"do_sample": true, "min_p": 0.05, "eos_token_id": [0, 9]})",
                            R"({"num_beams": 2, "repetition_penalty": 1.3, "eos_token_id": [0, 9]})"}) {
     const auto search = read(json);
-    CHECK(io::marian_search_obstacles(search).empty());
-    const auto again = io::marian_search_from(io::to_json(search, config, {}), "g.json", config);
+    CHECK(io::pretrained_search_obstacles(search).empty());
+    const auto again = io::pretrained_search_from(io::to_json(search, config, {}), "g.json", config);
     CHECK((again.min_p == search.min_p && again.repetition_penalty == search.repetition_penalty));
     CHECK(again.end_tokens == search.end_tokens);
   }
@@ -177,7 +179,7 @@ TEST_CASE("marian: every option of a generation_config.json") {
                                 .unknown_penalty = 1};
   own.edit = [](index_t, std::span<const token_t>, std::span<float>) {};
   own.allowed_next = [](index_t, std::span<const token_t>) { return std::vector<token_t>{}; };
-  CHECK(io::marian_search_obstacles(own).size() == 6);
+  CHECK(io::pretrained_search_obstacles(own).size() == 6);
   CHECK_THROWS_AS(read(R"({"do_sample": true, "num_beams": 4})"), FormatError);
   CHECK_THROWS_AS(read(R"({"do_sample": true, "typical_p": 0.5})"), FormatError);
   CHECK(read(R"({"typical_p": 0.5})").beam == 1);  // of sampling alone

@@ -15,13 +15,15 @@ inline std::vector<attend::nn::DropoutRates> dropout_places() {
           {.residual = 0.3},
           {.norm = 0.3},
           {.block = 0.3},
+          {.output = 0.3},
           {.embedding = 0.1,
            .attention = 0.15,
            .activation = 0.2,
            .feed_forward = 0.25,
            .residual = 0.3,
            .norm = 0.35,
-           .block = 0.4}};
+           .block = 0.4,
+           .output = 0.45}};
 }
 
 }  // namespace test

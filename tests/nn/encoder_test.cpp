@@ -44,7 +44,7 @@ Var<double> by_hand(const nn::Encoder<double>& encoder, const nn::DropoutRates& 
     });
     x = dropout(x, p.block);
   }
-  return encoder.layer_norm ? (*encoder.layer_norm)(x) : x;
+  return dropout(encoder.layer_norm ? (*encoder.layer_norm)(x) : x, p.output);
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ TEST_CASE("Encoder: names and counts") {
   CHECK(test::names(nn::Encoder<float>(options))[1] == "embed_positions.weight");
 }
 
-TEST_CASE("Encoder: set_training reaches each of the seven places") {
+TEST_CASE("Encoder: set_training reaches each of the eight places") {
   auto options = small();
   options.dropout = dropout_places().back();
   nn::Encoder<double> encoder(options);
@@ -154,8 +154,8 @@ TEST_CASE("Encoder: set_training reaches each of the seven places") {
       ++places;
     }
   });
-  CHECK(places == 1 + 2 * (1 + 1 + 1 + 1 + 2 * 2));  // embedding; in each layer attention, activation, feed-forward, block and
-                                                     // residual and norm around both sublayers
+  // Embedding and output; in each layer attention, activation, feed-forward, block, and residual and norm around both sublayers.
+  CHECK(places == 2 + 2 * (1 + 1 + 1 + 1 + 2 * 2));
   const nn::EvaluationScope evaluation(encoder);
   CHECK_FALSE(nn::is_training(encoder));
 }

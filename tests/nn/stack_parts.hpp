@@ -38,6 +38,7 @@ inline std::vector<StackPart> stack_parts() {
        }},
       {"no biases of linear layers", [](O& o) { o.bias = false; }},
       {"learned positions with an offset", [](O& o) { o.positions = PositionKind::learned, o.position.offset = 2; }},
+      {"sinusoids with an offset", [](O& o) { o.position.offset = 2; }},
       {"half as many heads of keys and values", [](O& o) { o.kv_heads = o.heads / 2; }},
       {"one head of keys and values, rotary positions, gate, root mean square norms, no biases",
        [](O& o) {

@@ -104,7 +104,8 @@ TEST_CASE("stack parts: what does not go together is refused by name") {
   refuses([](auto& o) { o.position.rotary_fraction = 0.5; }, "rotary_fraction is 0.5, and positions are not rotary");
   refuses([](auto& o) { o.positions = PositionKind::rotary, o.position.rotary_fraction = 0; }, "rotary_fraction is 0");
   refuses([](auto& o) { o.positions = PositionKind::rotary, o.position.rotary_fraction = 1.5; }, "rotary_fraction is 1.5");
-  refuses([](auto& o) { o.positions = PositionKind::rotary, o.position.offset = 2; }, "only learned positions have one");
+  refuses([](auto& o) { o.positions = PositionKind::rotary, o.position.offset = 2; },
+          "only positions that are added to embeddings have one");
   refuses([](auto& o) { o.positions = PositionKind::relative, o.position.buckets = 1; }, "position.buckets is 1, expected 2");
   refuses([](auto& o) { o.positions = PositionKind::relative, o.position.buckets = 3, o.causal = 0; },
           "there are 3 buckets of distances, expected at least 4");

@@ -68,6 +68,52 @@ TEST_CASE("Translator: suppressed tokens, banned words, n-grams and lengths are 
   for (const token_t token : known[0][0].tokens) CHECK(token >= 4);
 }
 
+TEST_CASE("Translator: every translation begins with the token that comes first, which its prefix follows") {
+  const token_t mark = 1;  // SpacedLetters gives it no text
+  for (const bool sample : {false, true})
+    for (const index_t beam : {1, 3}) {
+      decode::TranslatorOptions options{.n_best = beam, .first = mark, .alignments = true, .distributions = true};
+      options.sample = sample;
+      if (!sample) options.beam = beam;
+      const auto t = translator(options);
+      const Strings prefixes{"a c", "", "", "c c", "", "b"};
+      for (const auto& given : {Strings(), prefixes}) {
+        const auto all = t.translate(sentences, 0, given);
+        for (std::size_t i = 0; i < sentences.size(); ++i) {
+          const Strings own = given.empty() ? Strings() : Strings{given[i]};
+          check_same({all[i]}, t.translate(Strings{sentences[i]}, i, own));
+          if (sentences[i].empty()) continue;
+          for (const auto& translation : all[i]) {
+            REQUIRE(translation.tokens.front() == mark);
+            CHECK(translation.token_log_probabilities.front() == 0);
+            CHECK(translation.distributions.front()[mark] == 0);
+            if (!given.empty()) CHECK(translation.text.substr(0, given[i].size()) == given[i]);
+            for (const auto& link : translation.alignment) CHECK(2 * link.target < count_of(translation.text));
+            if (!translation.finished || std::count(translation.tokens.begin(), translation.tokens.end(), mark) > 1) continue;
+            const auto rated = t.score(Strings{sentences[i]}, Strings{translation.text}).front();
+            CHECK(rated.tokens == translation.tokens);
+            CHECK(rated.log_probability == Approx(translation.log_probability).epsilon(1e-4));
+            CHECK(rated.alignment == translation.alignment);
+          }
+        }
+      }
+    }
+  const auto with = [](decode::TranslatorOptions options) { return options.first = mark, translator(options); };
+  const auto ways = with({}).alternatives("c a f e", "a", 3);
+  REQUIRE(ways.size() == 3);
+  for (const auto& way : ways) {
+    CHECK((way.tokens[0] == mark && way.tokens[1] == 4 && way.token_log_probabilities[0] == 0));
+    CHECK(way.log_probability == Approx(with({}).score(Strings{"c a f e"}, Strings{way.text}).front().log_probability));
+  }
+  decode::TranslatorOptions few;
+  few.shortlist = [](std::span<const token_t>) { return Tokens{4, 6, 8, 9}; };
+  CHECK(with(few).translate(Strings{"c a f e"}).front().front().tokens.front() == mark);
+  CHECK(with({.max_length = 1}).translate(Strings{"c a f e"}).front().front().tokens == Tokens{mark});
+  CHECK_THROWS_WITH(translator({.first = 99}), "Translator: first has token 99, outside the vocabulary of 12");
+  CHECK_THROWS_AS(translator({.first = -2}), ValueError);
+  CHECK_THROWS_AS(translator({.first = 2})("a b"), ValueError);
+}
+
 TEST_CASE("Translator: a translation begins with its prefix, whatever stands beside it") {
   const Strings prefixes{"a c", "a", "", "c c", "a b c d e f g h a b c d e f g h", ""};
   for (const bool sample : {false, true})

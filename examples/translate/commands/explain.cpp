@@ -62,7 +62,7 @@ class Explainer {
     data.given = flags_.given;
     source_ = tokenizer_.encode(flags_.sentence);
     check_value(!source_.empty(), "explain", "the sentence is empty");
-    source_.push_back(tokenizer_.eos());
+    text::add_source_end(tokenizer_, source_);
     check_length("the sentence", source_, model_->sizes().encoder.max_length);
     for (const token_t id : source_) data.source_pieces.push_back(piece(id, false));
     show_unknown(data.source_pieces, flags_.sentence);

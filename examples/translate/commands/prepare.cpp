@@ -177,7 +177,7 @@ std::string lines_of(const std::vector<text::SentencePair>& pairs) {
 
 text::AnyTokenizer first_tokenizer(const PrepareCommand& flags, const Sample& sample) {
   if (!flags.model.empty())
-    return load_tokenizer(is_marian_folder(flags.model) ? fs::path(flags.model) : train::model_folder(flags.model));
+    return load_tokenizer(is_pretrained_folder(flags.model) ? fs::path(flags.model) : train::model_folder(flags.model));
   std::fprintf(stderr, "prepare: learning subwords\n");
   const index_t vocabulary = flags.vocabulary > 0 ? flags.vocabulary : train::recipe(sample.seen()).vocabulary;
   return text::SentencePiece::train(sample.corpus(), {.vocabulary = vocabulary});

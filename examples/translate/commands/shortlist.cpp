@@ -27,7 +27,7 @@ struct ShortlistCommand {
 };
 
 text::AnyTokenizer tokenizer_of(const std::string& folder) {
-  return load_tokenizer(is_marian_folder(folder) ? std::filesystem::path(folder) : train::model_folder(folder));
+  return load_tokenizer(is_pretrained_folder(folder) ? std::filesystem::path(folder) : train::model_folder(folder));
 }
 
 void learn_shortlist(const ShortlistCommand& flags) {

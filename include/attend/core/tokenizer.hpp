@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
 
 namespace attend::text {
@@ -23,7 +25,11 @@ namespace attend::text {
 ///   and `piece` are then of the sources; `decode` and all marks but padding are of the targets;
 /// - `unk()`: the mark for what has no token;
 /// - `piece(token)`, `target_piece(token)`: what a token looks like;
-/// - `save_files(folder)`: writes what a later program needs to have it again; or `save(path)`, if that is one file.
+/// - `save_files(folder)`: writes what a later program needs to have it again; or `save(path)`, if that is one file;
+/// - `source_end()`: the tokens that a source ends with, if they are not the end mark alone;
+/// - `is_mark(token)`: whether a token that `encode` gives is a mark, such as that of a language, and no part of the text;
+/// - `languages()`, `with_languages(from, to)`, `forced_begin()`: the names of the languages that it has tokens for; the tokenizer
+///   for sources and targets in two of them; and the token that says the target's, which translations begin with.
 /// Const member functions are called from several threads at once.
 template <class T>
 concept Tokenizer = requires(const T& tokenizer, const std::string& text, std::span<const token_t> tokens) {
@@ -53,6 +59,50 @@ template <class T>
 template <class T>
 [[nodiscard]] token_t unknown_token(const T& tokenizer) {
   if constexpr (requires { tokenizer.unk(); }) return tokenizer.unk();
+  else return -1;
+}
+
+/// The tokens that a source ends with.
+template <class T>
+[[nodiscard]] std::vector<token_t> source_end(const T& tokenizer) {
+  if constexpr (requires { tokenizer.source_end(); }) return tokenizer.source_end();
+  else return {tokenizer.eos()};
+}
+
+/// Whether a token of a source is a mark and no part of its text.
+template <class T>
+[[nodiscard]] bool is_mark(const T& tokenizer, token_t token) {
+  if constexpr (requires { tokenizer.is_mark(token); }) return tokenizer.is_mark(token);
+  else return token == tokenizer.eos();
+}
+
+/// Ends a source.
+template <class T>
+void add_source_end(const T& tokenizer, std::vector<token_t>& tokens) {
+  const std::vector<token_t> end = text::source_end(tokenizer);
+  tokens.insert(tokens.end(), end.begin(), end.end());
+}
+
+/// The names of the languages that a tokenizer has tokens for; none if languages are no concern of its own.
+template <class T>
+[[nodiscard]] std::vector<std::string> languages(const T& tokenizer) {
+  if constexpr (requires { tokenizer.languages(); }) return tokenizer.languages();
+  else return {};
+}
+
+/// The tokenizer for sources and targets in these languages. Throws ValueError for one that it does not have.
+template <class T>
+[[nodiscard]] T with_languages(const T& tokenizer, const std::string& from, const std::string& to) {
+  if constexpr (requires { tokenizer.with_languages(from, to); }) return tokenizer.with_languages(from, to);
+  else
+    throw ValueError("with_languages: the tokenizer has no languages to choose from, asked for '", detail::printable(from),
+                     "' and '", detail::printable(to), "'");
+}
+
+/// The token that translations begin with, since it says their language; -1 if there is none.
+template <class T>
+[[nodiscard]] token_t forced_begin(const T& tokenizer) {
+  if constexpr (requires { tokenizer.forced_begin(); }) return tokenizer.forced_begin();
   else return -1;
 }
 

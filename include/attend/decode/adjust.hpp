@@ -82,7 +82,7 @@ class Adjust {
 
  private:
   static kernels::Entries entries(const StepRules::Lists& at) { return {count_of(at.rows), at.rows.data(), at.tokens.data()}; }
-  /// The values of rows that only one token may follow: the model's for a token of a prefix or a scored end, 0 for any other end.
+  /// The values of rows that only one token may follow: the model's for a token of a prefix or a scored end, otherwise 0.
   /// Puts all of these rows into `rules_.forced`.
   template <class PrefixOf>
   Tensor<T, D> take_forced(const Tensor<T, D>& x, PrefixOf& prefix_of) {
@@ -94,7 +94,7 @@ class Adjust {
     const auto of_prefix = count_of(one.rows);
     append(rules_.scored_ends);
     const auto taken = count_of(one.rows);
-    append(rules_.ended);
+    append(rules_.certain);
     if (one.rows.empty()) return {};
     const Tensor<T, D> values({count_of(one.rows)}, T(0));
     if (taken > 0) take_entries(D{}, {taken, one.rows.data(), one.tokens.data()}, vocabulary_, x.data(), values.data());

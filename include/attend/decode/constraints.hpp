@@ -21,12 +21,20 @@ void check_constraints(const char* search, const Options& options, index_t vocab
       for (const token_t token : lists[s])
         check_token(search, ("a token of " + std::string(name) + " " + std::to_string(s)).c_str(), token, vocabulary);
   };
+  check_value(c.first >= -1, search, "first is ", c.first, ", expected a token, or -1 for none");
+  if (c.first >= 0) {
+    check_token(search, "first", c.first, vocabulary);
+    check_value(!is_end(options, c.first), search, "first is the end token ", c.first);
+    for (index_t s = 0; s < sentences; ++s)
+      check_value(options.max_length[s] >= 1, search, "first is ", c.first, ", and max_length is 0");
+  }
   check_lists("prefix", c.prefix);
   check_lists("allowed", c.allowed);
   for (std::size_t s = 0; s < c.prefix.size(); ++s) {
     const auto& prefix = c.prefix[s];
-    const index_t most = options.max_length[s];
-    check_value(count_of(prefix) <= most, search, "prefix ", s, " has ", prefix.size(), " tokens, max_length is ", most);
+    const index_t most = options.max_length[s] - (c.first >= 0 ? 1 : 0);
+    check_value(count_of(prefix) <= most, search, "prefix ", s, " has ", prefix.size(), " tokens, max_length is ",
+                options.max_length[s], (c.first >= 0 ? ", of which first is one" : ""));
     check_value(std::none_of(prefix.begin(), prefix.end(), [&](token_t t) { return is_end(options, t); }), search, "prefix ", s,
                 " holds the end token");
   }
@@ -45,8 +53,8 @@ struct StepRules {
     std::vector<token_t> tokens;
     void add(index_t row, token_t token) { rows.push_back(row), tokens.push_back(token); }
   };
-  Lists forced, ended;               ///< forced: the only token that may come; ended: the end token, which must come
-  Lists scored_ends;                 ///< the same, with the model's log-probability
+  Lists forced, certain;             ///< the only token that may come, with the model's log-probability, with 0
+  Lists scored_ends;                 ///< the end token, which must come, with the model's log-probability
   Lists banned, repeated;            ///< banned: may not come; repeated: stands in the hypothesis already
   std::vector<index_t> kept, lists;  ///< the rows that keep only the tokens of a list, and which list
   /// The rows that only these tokens may follow: `length` tokens from `begin` on.
@@ -56,7 +64,7 @@ struct StepRules {
   } next;
 
   void clear() {
-    for (Lists* list : {&forced, &ended, &scored_ends, &banned, &repeated}) list->rows.clear(), list->tokens.clear();
+    for (Lists* list : {&forced, &certain, &scored_ends, &banned, &repeated}) list->rows.clear(), list->tokens.clear();
     kept.clear(), lists.clear();
     next.rows.clear(), next.begins.clear(), next.lengths.clear(), next.tokens.clear();
   }
@@ -65,15 +73,22 @@ struct StepRules {
 /// True if the constraints may rule out something for one row and not for another.
 inline bool by_row(const Constraints& c) {
   const auto longer = [](const std::vector<token_t>& sequence) { return sequence.size() > 1; };
-  return !c.prefix.empty() || !c.allowed.empty() || c.no_repeat_ngram > 0 || c.force_end || c.repetition_penalty != 1 ||
-         c.allowed_next || std::any_of(c.banned.begin(), c.banned.end(), longer);
+  return c.first >= 0 || !c.prefix.empty() || !c.allowed.empty() || c.no_repeat_ngram > 0 || c.force_end ||
+         c.repetition_penalty != 1 || c.allowed_next || std::any_of(c.banned.begin(), c.banned.end(), longer);
+}
+
+/// The token of a sentence's prefix that must come after `length` others; null if none must.
+inline const token_t* prefix_token(const Constraints& c, index_t sentence, std::size_t length) {
+  const std::size_t before = c.first >= 0 ? 1 : 0;
+  if (c.prefix.empty() || length < before || length - before >= nth(c.prefix, sentence).size()) return nullptr;
+  return &nth(c.prefix, sentence)[length - before];
 }
 
 /// Whether only one token may come after `length` others.
 template <class Options>
 bool is_forced(const Options& options, index_t sentence, std::size_t length) {
   const Constraints& c = options.constraints;
-  return (!c.prefix.empty() && length < nth(c.prefix, sentence).size()) ||
+  return (c.first >= 0 && length == 0) || prefix_token(c, sentence, length) != nullptr ||
          (c.force_end && static_cast<index_t>(length) == options.max_length[sentence]);
 }
 
@@ -83,8 +98,9 @@ void add_rules(const Options& options, index_t row, index_t sentence, std::span<
   const Constraints& c = options.constraints;
   const auto s = static_cast<std::size_t>(sentence);
   const std::size_t length = tokens.size();
-  if (!c.prefix.empty() && length < c.prefix[s].size()) return rules.forced.add(row, c.prefix[s][length]);
-  if (is_forced(options, sentence, length)) return (c.score_forced_end ? rules.scored_ends : rules.ended).add(row, options.eos);
+  if (const token_t* const next = prefix_token(c, sentence, length)) return rules.forced.add(row, *next);
+  if (c.first >= 0 && length == 0) return rules.certain.add(row, c.first);
+  if (is_forced(options, sentence, length)) return (c.score_forced_end ? rules.scored_ends : rules.certain).add(row, options.eos);
   if (!c.allowed.empty() && !c.allowed[s].empty()) rules.kept.push_back(row), rules.lists.push_back(sentence);
   const auto ends_with = [&](std::span<const token_t> some) {
     return std::equal(some.begin(), some.end(), tokens.end() - some.size());

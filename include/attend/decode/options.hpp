@@ -60,6 +60,9 @@ using EditLogProbabilities =
 /// These apply in this order: a shortlist, the penalties, `edit`, all that is ruled out, `renormalize`. The log-probabilities and
 /// the score of a hypothesis are those after that.
 struct Constraints {
+  /// The first token of every hypothesis, with log-probability 0 (`forced_bos_token_id` of transformers), such as the mark of the
+  /// language that a model is to translate into; -1: none. It counts as one of the hypothesis's tokens, and a prefix follows it.
+  token_t first = -1;
   /// What each sentence's hypotheses begin with; empty, or empty for one sentence: nothing. It may neither hold the end token nor
   /// be longer than max_length, and overrides all that is ruled out. Its log-probabilities are the model's own.
   std::vector<std::vector<token_t>> prefix = {};

@@ -63,7 +63,8 @@ inline double least_parameters(const nn::ModelOptions& o) {
 /// A damaged configuration must not make loading ask for far more memory than the weights it came with have. One that is wrong
 /// by less goes on to the message that lists which tensors do not fit. Sinusoids are in no file: what they may take is a quarter
 /// of a gigabyte in float, and more in large models. Throws FormatError.
-inline void check_memory(const std::string& config, const nn::ModelOptions& o, const io::SafetensorsFile& file) {
+template <io::TensorSource File>
+void check_memory(const std::string& config, const nn::ModelOptions& o, const File& file) {
   double stored = 0;
   for (const auto& t : file.tensors()) stored += static_cast<double>(t.shape.size());
   const double least = least_parameters(o);

@@ -18,6 +18,7 @@
 #include "attend/io/dtype.hpp"
 #include "attend/io/file.hpp"
 #include "attend/io/mapped_file.hpp"
+#include "attend/io/read_numbers.hpp"
 #include "attend/io/safetensors_header.hpp"
 
 /// Reading safetensors files: eight bytes that give the header's length, the header, the tensors' bytes.
@@ -58,24 +59,7 @@ class SafetensorsFile {
     const TensorInfo& tensor = info(name);
     if (count_of(out) != tensor.shape.size())
       throw ShapeError(where_, quoted(tensor), " has shape ", tensor.shape.text(), ", expected ", out.size(), " elements");
-    if (!can_decode<T>(tensor.dtype))
-      throw FormatError(where_, quoted(tensor), " has the dtype ", dtype_name(tensor.dtype), ", expected ",
-                        (std::same_as<T, bool> ? "BOOL" : "integers"));
-    if constexpr (!std::same_as<T, bool>)
-      if (tensor.dtype == dtype_of<T>()) return file_.read_at(data_begin_ + tensor.begin, std::as_writable_bytes(out));
-    const std::size_t each = dtype_bytes(tensor.dtype);
-    std::array<std::byte, 1 << 15> buffer;
-    std::size_t offset = data_begin_ + tensor.begin;
-    for (std::size_t done = 0; done < out.size();) {
-      const std::span<T> part = out.subspan(done, std::min(buffer.size() / each, out.size() - done));
-      file_.read_at(offset, std::span(buffer).first(part.size() * each));
-      const auto converted = static_cast<std::size_t>(decode<T>(tensor.dtype, buffer.data(), part));
-      done += converted;
-      if (converted < part.size())
-        throw FormatError(where_, quoted(tensor), " has at ", done, " a number that does not fit into ",
-                          dtype_name(dtype_of<T>()));
-      offset += part.size() * each;
-    }
+    detail::read_numbers(file_, data_begin_ + tensor.begin, tensor.dtype, out, [&] { return where_ + quoted(tensor); });
   }
 
   /// The same into a vector, whose size the tensor decides.
@@ -128,11 +112,7 @@ class SafetensorsFile {
     header_ = parse_safetensors_header(text, size - data_begin_, where_);
   }
 
-  [[nodiscard]] const TensorInfo* find(std::string_view name) const {
-    const auto found = std::lower_bound(header_.tensors.begin(), header_.tensors.end(), name,
-                                        [](const TensorInfo& tensor, std::string_view wanted) { return tensor.name < wanted; });
-    return found == header_.tensors.end() || found->name != name ? nullptr : &*found;
-  }
+  [[nodiscard]] const TensorInfo* find(std::string_view name) const { return find_tensor(header_.tensors, name); }
 
   static std::string quoted(const TensorInfo& tensor) { return "tensor '" + detail::printable(tensor.name) + "'"; }
 

@@ -31,6 +31,13 @@ struct TensorInfo {
   std::size_t begin = 0, end = 0;  ///< where its bytes lie, counted from the end of the header
 };
 
+/// The tensor of that name, or a null pointer. `tensors` are in the order of their names.
+inline const TensorInfo* find_tensor(std::span<const TensorInfo> tensors, std::string_view name) {
+  const auto found = std::lower_bound(tensors.begin(), tensors.end(), name,
+                                      [](const TensorInfo& tensor, std::string_view wanted) { return tensor.name < wanted; });
+  return found == tensors.end() || found->name != name ? nullptr : &*found;
+}
+
 /// What a header says.
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;              ///< in the order of their names

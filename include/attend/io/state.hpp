@@ -56,14 +56,6 @@ bool unpack(const Tensor<T>& packed, const PackedRows& how, char part, index_t h
   return true;
 }
 
-inline void list_names(std::string& message, const char* what, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  message += std::string(message.empty() ? "" : "; ") + what + " ";
-  constexpr std::size_t shown = 8;
-  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i) message += (i ? ", " : "") + names[i];
-  if (names.size() > shown) message += " and " + std::to_string(names.size() - shown) + " more";
-}
-
 }  // namespace attend::detail
 
 namespace attend::io {
@@ -90,8 +82,8 @@ struct LoadOptions {
 ///                                    return name == "lm_head.weight" ? "out.weight" : "transformer." + io::torch_name(name);
 ///                                  },
 ///                                  .ignored = {"*.num_batches_tracked"}});
-template <class M>
-void load_state(const M& model, const SafetensorsFile& file, const LoadOptions& options = {}) {
+template <class M, TensorSource File>
+void load_state(const M& model, const File& file, const LoadOptions& options = {}) {
   using T = typename M::value_type;
   using D = typename M::device_type;
   const auto all = nn::named_tensors(model);

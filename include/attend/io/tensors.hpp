@@ -1,6 +1,8 @@
 #pragma once
 
 #include <concepts>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,21 +19,31 @@
 
 namespace attend::io {
 
+/// What tensors are read from by their names: a `SafetensorsFile`, a `TorchFile`, or the `WeightFiles` of a folder.
+template <class File>
+concept TensorSource = requires(const File& file, std::string_view name, std::span<float> out) {
+  { file.path() } -> std::convertible_to<std::filesystem::path>;
+  { file.tensors() } -> std::convertible_to<std::span<const TensorInfo>>;
+  { file.contains(name) } -> std::same_as<bool>;
+  { file.info(name) } -> std::convertible_to<const TensorInfo&>;
+  file.read_as(name, out);
+};
+
 /// The tensor of that name as `T`, in the file's shape; see `SafetensorsFile::read_as` for what is converted to what.
 /// Throws FormatError, IoError.
-template <Storable T>
-[[nodiscard]] Tensor<T> read_tensor(const SafetensorsFile& file, std::string_view name) {
+template <Storable T, TensorSource File>
+[[nodiscard]] Tensor<T> read_tensor(const File& file, std::string_view name) {
   const Tensor<T> tensor(file.info(name).shape);
   file.read_as(name, tensor.span());
   return tensor;
 }
 
 /// Reads the tensor of that name into the elements of `out`. Throws the same, and ShapeError if the shapes differ.
-template <Storable T>
-void read_tensor_into(const SafetensorsFile& file, std::string_view name, const Tensor<T>& out) {
+template <Storable T, TensorSource File>
+void read_tensor_into(const File& file, std::string_view name, const Tensor<T>& out) {
   const Shape& shape = file.info(name).shape;
   if (!(shape == out.shape()))
-    throw ShapeError("safetensors: ", file.path().string(), ": tensor '", name, "' has shape ", shape.text(), ", expected ",
+    throw ShapeError("load: ", file.path().string(), ": tensor '", name, "' has shape ", shape.text(), ", expected ",
                      out.shape().text());
   file.read_as(name, out.span());
 }

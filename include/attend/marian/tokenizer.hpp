@@ -14,6 +14,7 @@
 #include "attend/io/folder.hpp"
 #include "attend/io/json.hpp"
 #include "attend/marian/vocabulary.hpp"
+#include "attend/text/clean_up.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/text/utf8.hpp"
 
@@ -85,7 +86,7 @@ class MarianTokenizer {
     std::string text = target_.join(pieces);
     replace_all(text, "\u2581", " ");  // of pieces that the model does not know
     text = trim(text);
-    return marks_.clean_up ? clean_up(std::move(text)) : text;
+    return marks_.clean_up ? clean_up_spaces(std::move(text)) : text;
   }
 
   /// Tokens of sources are 0 to size() - 1, those of targets 0 to target_size() - 1.
@@ -146,28 +147,6 @@ class MarianTokenizer {
     if (!code.empty()) add(std::string(code));
     for (const std::string& piece : model.pieces(text.substr(code.size()))) add(piece);
     return list;
-  }
-
-  static std::string_view trim(std::string_view text) {
-    std::size_t begin = text.size(), end = 0;
-    for_each_word(text, [&](std::string_view word) {
-      const auto at = static_cast<std::size_t>(word.data() - text.data());
-      begin = std::min(begin, at);
-      end = at + word.size();
-    });
-    return end == 0 ? std::string_view() : text.substr(begin, end - begin);
-  }
-
-  static void replace_all(std::string& text, std::string_view from, std::string_view to) {
-    for (std::size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
-  }
-
-  /// As `clean_up_tokenization_spaces` of `transformers` does it.
-  static std::string clean_up(std::string text) {
-    for (const std::string_view after : {".", "?", "!", ",", "' ", "n't", "'m", "'s", "'ve", "'re"}) {
-      replace_all(text, " " + std::string(after), after == "' " ? "'" : after);
-    }
-    return text;
   }
 
   SentencePiece source_, target_;

@@ -4,19 +4,11 @@
 #include <cmath>
 #include <optional>
 #include <string>
-#include <unordered_set>
-#include <utility>
-#include <vector>
 
-#include "attend/core/printable.hpp"
-#include "attend/io/model.hpp"
-#include "attend/io/safetensors.hpp"
-#include "attend/io/state.hpp"
-#include "attend/io/tensors.hpp"
 #include "attend/marian/config.hpp"
-#include "attend/nn/fields.hpp"
-#include "attend/nn/transformer.hpp"
 #include "attend/ops/positions.hpp"
+#include "attend/pretrained/bart_family.hpp"
+#include "attend/pretrained/weights.hpp"
 
 /// The weights of a Marian model as the `transformers` library stores them.
 ///
@@ -30,20 +22,6 @@ namespace attend::detail {
 /// its logit is not what it was, and this keeps it from taking part. Within the range of half-precision numbers.
 inline constexpr float hidden_logit = -1e4f;
 
-/// What a file calls a parameter of a Transformer, the likeliest name first.
-inline std::vector<std::string> marian_names(const std::string& name, const nn::ModelOptions& o) {
-  if (name == "lm_head.bias") return {"final_logits_bias"};
-  if (name == "lm_head.weight") return {name};
-  std::vector<std::string> list{"model." + name};
-  const bool encoder = name == "encoder.embed_tokens.weight", decoder = name == "decoder.embed_tokens.weight";
-  if (!encoder && !decoder) return list;
-  if (o.share_embeddings)
-    list = {"model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
-  else list.emplace_back("model.shared.weight");
-  if (o.tie_head && (decoder || o.share_embeddings)) list.emplace_back("lm_head.weight");
-  return list;
-}
-
 /// What a file calls a stack's table of positions.
 inline std::string marian_table(const char* stack) { return std::string("model.") + stack + ".embed_positions.weight"; }
 
@@ -53,7 +31,8 @@ struct OtherRows {
 };
 
 /// Where a stored table differs from the sinusoids; a table in half precision is compared to within its own precision.
-inline OtherRows other_positions(const io::SafetensorsFile& file, const std::string& name) {
+template <io::TensorSource File>
+OtherRows other_positions(const File& file, const std::string& name) {
   const auto table = io::read_tensor<float>(file, name);
   const index_t width = table.dim(1);
   const auto expected = sinusoid<float>(table.dim(0), width, 10000, SinusoidOrder::halves);
@@ -68,12 +47,12 @@ inline OtherRows other_positions(const io::SafetensorsFile& file, const std::str
   return rows;
 }
 
-/// Reads a Marian file for a model of these options. What does not fit is collected, to be said all at once.
-template <class T>
+/// Reads a Marian file for a model of these options.
+template <class T, io::TensorSource File>
 class MarianReader {
  public:
-  MarianReader(const io::SafetensorsFile& file, const io::MarianConfig& config)
-      : file_(file), options_(config.model), begin_(config.begin) {
+  MarianReader(const File& file, const io::MarianConfig& config)
+      : weights_(file), file_(file), options_(config.model), begin_(config.begin) {
     read_positions("encoder", options_.encoder, false);
     read_positions("decoder", options_.decoder, true);
   }
@@ -84,28 +63,15 @@ class MarianReader {
   /// Gives `model`, built from `options()`, its weights. Throws FormatError with all that is wrong, `faults` first.
   template <Device D>
   void load(const nn::Transformer<T, D>& model, std::string faults) {
-    std::vector<std::pair<Tensor<T, Cpu>, Tensor<T, D>>> loaded;
-    for (const auto& t : nn::state(model)) {
-      const auto value = find(t.name, t.value.shape());
-      if (value) loaded.emplace_back(*value, t.value);
-    }
-    std::vector<std::string> unexpected;
-    for (const auto& info : file_.tensors())
-      if (!used_.contains(info.name)) unexpected.push_back(printable(info.name));
-    list_names(faults, "missing", missing_);
-    list_names(faults, "unexpected", unexpected);
-    list_names(faults, "mis-shaped:", shapes_);
-    list_names(faults, "tied in config.json, but not the same:", differing_);
-    if (!faults.empty()) throw FormatError("load: ", file_.path().string(), " does not fit the model: ", faults);
-    for (const auto& [from, to] : loaded) to.assign(from);
+    weights_.load(model, std::move(faults), [&](const std::string& name, const Shape& shape) { return find(name, shape); });
   }
 
  private:
   void read_positions(const char* stack, nn::StackOptions& o, bool decoder) {
     const std::string name = marian_table(stack);
     if (!file_.contains(name)) return;
-    used_.insert(name);
-    if (!check_shape(name, {o.max_length, o.d_model})) return;
+    weights_.use(name);
+    if (!weights_.check_shape(name, {o.max_length, o.d_model})) return;
     const OtherRows rows = other_positions(file_, name);
     if (rows.last < rows.first) return;
     begin_moved_ = decoder && rows.last == 0 && is_begin_moved();
@@ -120,7 +86,7 @@ class MarianReader {
       const auto row = table.rows(begin_, 1);
       return std::all_of(row.data(), row.data() + row.size(), [](float x) { return x == 0; });
     };
-    for (const auto& name : marian_names("decoder.embed_tokens.weight", options_))
+    for (const auto& name : bart_names("decoder.embed_tokens.weight", options_))
       if (file_.contains(name)) {
         if (!row_is_zero(name)) return false;
         break;
@@ -131,42 +97,12 @@ class MarianReader {
     return begin_ < bias.size() && bias.data()[begin_] <= hidden_logit / 2;
   }
 
-  bool check_shape(const std::string& name, const Shape& expected) {
-    const Shape shape = file_.info(name).shape;
-    if (!(shape == expected)) shapes_.push_back(name + " has shape " + shape.text() + ", expected " + expected.text());
-    return shape == expected;
-  }
-
   /// The file's values of a parameter; nothing if there are none that fit.
   std::optional<Tensor<T, Cpu>> find(const std::string& name, const Shape& shape) {
-    if (name == "lm_head.bias") return find_bias(shape);
-    std::optional<Tensor<T, Cpu>> value;
-    std::string found;
-    for (const auto& candidate : marian_names(name, options_)) {
-      if (!file_.contains(candidate)) continue;
-      used_.insert(candidate);
-      if (found.empty()) {
-        found = candidate;
-        if (check_shape(candidate, shape)) value = io::read_tensor<T>(file_, candidate);
-      } else if (options_.tie_head && value && check_shape(candidate, shape)) {
-        const auto other = io::read_tensor<T>(file_, candidate);
-        if (!std::equal(other.data(), other.data() + other.size(), value->data()))
-          differing_.push_back(found + " and " + candidate);
-      }
-    }
-    if (found.empty()) missing_.push_back(marian_names(name, options_).front());
+    auto value = find_bart(weights_, options_, name, shape);
     const char* embedding = options_.share_embeddings ? "encoder.embed_tokens.weight" : "decoder.embed_tokens.weight";
     if (value && begin_moved_ && name == embedding) restore_begin(*value);
     return value;
-  }
-
-  /// `final_logits_bias`, [1, vocabulary]; zeros if there is none.
-  std::optional<Tensor<T, Cpu>> find_bias(const Shape& shape) {
-    const std::string name = "final_logits_bias";
-    if (!file_.contains(name)) return Tensor<T, Cpu>(shape, T(0));
-    used_.insert(name);
-    if (!(file_.info(name).shape == shape) && !check_shape(name, {1, shape[0]})) return std::nullopt;
-    return io::read_tensor<T>(file_, name).reshape(shape);
   }
 
   /// Brings the begin token's embedding back from row 0 of the decoder's positions.
@@ -179,12 +115,11 @@ class MarianReader {
       embedding.data()[begin_ * width + i] = static_cast<T>((table.data()[i] - sinusoids.data()[i]) / scale);
   }
 
-  const io::SafetensorsFile& file_;
+  WeightsReader<T, File> weights_;
+  const File& file_;
   nn::ModelOptions options_;
   token_t begin_;
   bool begin_moved_ = false;
-  std::unordered_set<std::string> used_;
-  std::vector<std::string> missing_, shapes_, differing_;
 };
 
 }  // namespace attend::detail
@@ -193,10 +128,10 @@ namespace attend::io {
 
 /// Builds the model of a Marian configuration with the weights of a file; it is in evaluation mode. `faults`, if any, is what
 /// else is known to be wrong. Throws FormatError with all that is missing, unexpected or of another shape.
-template <class T = float, Device D = Cpu>
-nn::Transformer<T, D> marian_model(const MarianConfig& config, const SafetensorsFile& file, const std::string& faults = {}) {
+template <class T = float, Device D = Cpu, TensorSource File>
+nn::Transformer<T, D> marian_model(const MarianConfig& config, const File& file, const std::string& faults = {}) {
   detail::check_memory("config.json", config.model, file);
-  detail::MarianReader<T> reader(file, config);
+  detail::MarianReader<T, File> reader(file, config);
   nn::Transformer<T, D> model(reader.options());
   reader.load(model, faults);
   nn::set_training(model, false);

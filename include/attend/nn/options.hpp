@@ -31,6 +31,7 @@ struct DropoutRates {
   double residual = 0;      ///< on each sublayer before it is added
   double norm = 0;          ///< on each norm's output
   double block = 0;         ///< on each block's output
+  double output = 0;        ///< on what a stack gives, after its last norm, as T5 has it
 
   template <class F>
   static void fields(F&& field) {
@@ -41,6 +42,7 @@ struct DropoutRates {
     field("residual", &DropoutRates::residual, less_than_1());
     field("norm", &DropoutRates::norm, less_than_1());
     field("block", &DropoutRates::block, less_than_1());
+    field("output", &DropoutRates::output, less_than_1(), IfAbsent{0.0}, Since{4});
   }
 };
 

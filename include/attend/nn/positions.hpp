@@ -49,7 +49,7 @@ constexpr auto names_of(PositionKind) {
 
 /// What positions are besides their kind.
 struct PositionOptions {
-  index_t offset = 0;          ///< rows of a learned table before that of place 0, as BART has 2; its length is that much more
+  index_t offset = 0;          ///< rows of a table before that of place 0, as BART and M2M-100 have 2; it is that much longer
   double rotary_fraction = 1;  ///< of a head's width, how many columns rotary positions turn, the first ones
 
   index_t buckets = 32;        ///< of the distances of relative positions; where a token sees those behind it too, half for these
@@ -89,8 +89,8 @@ struct AttentionPositionOptions {
 
 /// Throws ValueError, which begins with `stack`, where they do not fit together.
 inline void check(const AttentionPositionOptions& o, const char* stack) {
-  check_value(o.more.offset == 0 || o.kind == PositionKind::learned, stack, "position.offset is ", o.more.offset,
-              ", and only learned positions have one");
+  check_value(o.more.offset == 0 || is_added(o.kind), stack, "position.offset is ", o.more.offset,
+              ", and only positions that are added to embeddings have one");
   check_value(o.more.rotary_fraction == 1 || is_rotary(o.kind), stack, "position.rotary_fraction is ", o.more.rotary_fraction,
               ", and positions are not rotary");
   check_value(!is_rotary(o.kind) || o.turned() > 0, stack, "rotary positions turn ", o.more.rotary_fraction, " of ", o.d_k,
@@ -120,10 +120,9 @@ struct Positions {
     check_value(max_length > 0, "Positions", "max_length ", max_length, " is not positive");
     length = max_length;
     if (!is_added(kind)) return;
-    check_value(offset == 0 || kind == PositionKind::learned, "Positions", "offset ", offset, " is of learned positions alone");
     if (kind != PositionKind::learned) {
       const auto order = kind == PositionKind::sinusoidal ? SinusoidOrder::interleaved : SinusoidOrder::halves;
-      table = Var<T, D>(sinusoid<T>(max_length, width, base, order).template to<D>());
+      table = Var<T, D>(sinusoid<T>(offset + max_length, width, base, order).template to<D>());
     } else {
       table = constant_parameter<T, D>({offset + max_length, width}, 0);
       normal(table.value(), 0.02);

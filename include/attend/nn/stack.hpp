@@ -145,13 +145,14 @@ struct Stack {
   Positions<T, D> positions;
   std::vector<Block<T, D>> layers;
   std::optional<Norm<T, D>> layernorm_embedding, layer_norm;
-  Dropout embedding_dropout;
+  Dropout embedding_dropout, output_dropout;
 
   /// Throws ValueError, which begins with the kind's name, where the options do not fit together.
   Stack(const StackOptions& o, StackKind kind)
       : options((check(o, kind, name(kind)), resolved(o, kind))),
         positions(o.positions, o.max_length, o.d_model, o.position_base, o.position),
         embedding_dropout(make_dropout("embedding dropout", o.dropout.embedding)),
+        output_dropout(make_dropout("output dropout", o.dropout.output)),
         name_(name(kind)) {
     if (o.vocabulary > 0) embed_tokens.emplace(o.vocabulary, o.d_model, EmbeddingOptions{.scaled = o.scale_embedding});
     layers.reserve(o.layers);
@@ -177,7 +178,7 @@ struct Stack {
   template <class Reading>
   Var<T, D> read(const Var<T, D>& x, const Reading& reading) const {
     const auto stream = read_layers(x, reading, count_of(layers));
-    return layer_norm ? stream.normed(*layer_norm) : stream.value();
+    return apply(output_dropout, layer_norm ? stream.normed(*layer_norm) : stream.value());
   }
   /// What the first `count` layers leave.
   template <class Reading>
@@ -195,6 +196,7 @@ struct Stack {
     field("layers", layers);
     field("layer_norm", layer_norm);
     field("embedding_dropout", embedding_dropout);
+    field("output_dropout", output_dropout);
   }
 
  private:

@@ -43,6 +43,19 @@ class AnyTokenizer {
   [[nodiscard]] std::string piece(token_t token) const { return held_->piece(token); }
   [[nodiscard]] std::string target_piece(token_t token) const { return held_->target_piece(token); }
 
+  /// The tokens that a source ends with.
+  [[nodiscard]] std::vector<token_t> source_end() const { return held_->source_end(); }
+  /// Whether a token of a source is a mark and no part of its text.
+  [[nodiscard]] bool is_mark(token_t token) const { return held_->is_mark(token); }
+  /// The names of the languages that the tokenizer has tokens for; none if languages are no concern of its own.
+  [[nodiscard]] std::vector<std::string> languages() const { return held_->languages(); }
+  /// The tokenizer for sources and targets in these languages. Throws ValueError for one that it does not have.
+  [[nodiscard]] AnyTokenizer with_languages(const std::string& from, const std::string& to) const {
+    return AnyTokenizer(held_->with_languages(from, to));
+  }
+  /// The token that translations begin with, since it says their language; -1 if there is none.
+  [[nodiscard]] token_t forced_begin() const { return held_->forced_begin(); }
+
   /// Writes the files that `load` needs to restore it. Throws IoError.
   void save_files(const std::filesystem::path& folder) const { held_->save_files(folder); }
 
@@ -71,6 +84,12 @@ class AnyTokenizer {
     [[nodiscard]] virtual token_t unk() const = 0;
     [[nodiscard]] virtual std::string piece(token_t token) const = 0;
     [[nodiscard]] virtual std::string target_piece(token_t token) const = 0;
+    [[nodiscard]] virtual std::vector<token_t> source_end() const = 0;
+    [[nodiscard]] virtual bool is_mark(token_t token) const = 0;
+    [[nodiscard]] virtual std::vector<std::string> languages() const = 0;
+    [[nodiscard]] virtual std::shared_ptr<const Interface> with_languages(const std::string& from,
+                                                                          const std::string& to) const = 0;
+    [[nodiscard]] virtual token_t forced_begin() const = 0;
     virtual void save_files(const std::filesystem::path& folder) const = 0;
   };
 
@@ -93,8 +112,17 @@ class AnyTokenizer {
     [[nodiscard]] token_t unk() const override { return unknown_token(tokenizer); }
     [[nodiscard]] std::string piece(token_t token) const override { return text::piece(tokenizer, token); }
     [[nodiscard]] std::string target_piece(token_t token) const override { return text::target_piece(tokenizer, token); }
+    [[nodiscard]] std::vector<token_t> source_end() const override { return text::source_end(tokenizer); }
+    [[nodiscard]] bool is_mark(token_t token) const override { return text::is_mark(tokenizer, token); }
+    [[nodiscard]] std::vector<std::string> languages() const override { return text::languages(tokenizer); }
+    [[nodiscard]] std::shared_ptr<const Interface> with_languages(const std::string& from, const std::string& to) const override {
+      return std::make_shared<const Held<X>>(text::with_languages(tokenizer, from, to));
+    }
+    [[nodiscard]] token_t forced_begin() const override { return text::forced_begin(tokenizer); }
     void save_files(const std::filesystem::path& folder) const override { text::save_files(tokenizer, folder); }
   };
+
+  explicit AnyTokenizer(std::shared_ptr<const Interface> held) : held_(std::move(held)) {}
 
   std::shared_ptr<const Interface> held_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -140,6 +141,9 @@ inline bool is_space(char32_t c) {
          c == 0x205F || c == 0x3000;
 }
 
+/// White space by Unicode's property alone.
+inline bool is_white_space(char32_t c) { return is_space(c) && !(c >= 0x1C && c <= 0x1F); }
+
 /// Calls `visit(std::string_view)` for each run of `text` that has no white space.
 template <class Visit>
 void for_each_word(std::string_view text, Visit&& visit) {
@@ -161,6 +165,17 @@ inline std::string_view trim_end(std::string_view text) {
   std::size_t end = 0;
   for_each_word(text, [&](std::string_view word) { end = static_cast<std::size_t>(word.data() - text.data()) + word.size(); });
   return text.substr(0, end);
+}
+
+/// `text` without white space at its ends.
+inline std::string_view trim(std::string_view text) {
+  std::size_t begin = text.size(), end = 0;
+  for_each_word(text, [&](std::string_view word) {
+    const auto at = static_cast<std::size_t>(word.data() - text.data());
+    begin = std::min(begin, at);
+    end = at + word.size();
+  });
+  return end == 0 ? std::string_view() : text.substr(begin, end - begin);
 }
 
 /// `text` without white space at its ends, and with one plain space for each run of white space inside.

@@ -90,11 +90,17 @@ class EncodedPairs {
   std::optional<Elsewhere> elsewhere_;
 };
 
-/// All pairs of a corpus through a tokenizer; targets by its `encode_target` if it has one.
+/// All pairs of a corpus through a tokenizer; targets by its `encode_target` if it has one, after the token of their language if
+/// it has that.
 template <class Corpus, class Tokenizer>
 EncodedPairs encode_pairs(const Corpus& corpus, const Tokenizer& tokenizer) {
   EncodedPairs pairs;
-  for (const auto& pair : corpus) pairs.add(tokenizer.encode(pair.source), text::encode_target(tokenizer, pair.target));
+  const token_t language = text::forced_begin(tokenizer);
+  for (const auto& pair : corpus) {
+    auto target = text::encode_target(tokenizer, pair.target);
+    if (language >= 0) target.insert(target.begin(), language);
+    pairs.add(tokenizer.encode(pair.source), target);
+  }
   return pairs;
 }
 

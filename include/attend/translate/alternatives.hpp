@@ -18,8 +18,8 @@
 /// The ways in which a translation may go on after a prefix.
 namespace attend::decode::detail {
 
-/// Changes the model's log-probabilities [1, vocabulary] of what follows `part.prefix` as a search for translations with these
-/// phrases would, except for the forced end: the question is what may follow without it.
+/// Changes the model's log-probabilities [1, vocabulary] of what follows the beginning of `part` as a search for translations
+/// with these phrases would, except for the forced end: the question is what may follow without it.
 template <class Tokenizer, class T, Device D>
 void adjust_next(const TranslationSystem<Tokenizer, T, D>& system, const SourcePart& part, std::size_t before,
                  const std::vector<std::vector<token_t>>& required, const Tensor<Wide<T>, D>& x) {
@@ -34,8 +34,9 @@ void adjust_next(const TranslationSystem<Tokenizer, T, D>& system, const SourceP
   if (system.options.shortlist) rules.constraints.allowed = {system.allowed_in(part, required)};
   check_constraints("alternatives", rules, system.model.vocabulary(), 1);
   Adjust<Wide<T>, D, GreedyOptions> adjust("alternatives", rules, system.model.vocabulary());
-  adjust(count_of(part.prefix), x, [&](index_t, std::vector<token_t>& tokens) {
-    tokens = part.prefix;
+  const auto given = system.begun(part.prefix);
+  adjust(count_of(given), x, [&](index_t, std::vector<token_t>& tokens) {
+    tokens = given;
     return index_t{0};
   });
 }
@@ -55,32 +56,34 @@ Results<Translation> alternatives(const TranslationSystem<Tokenizer, T, D>& syst
     const auto& others = system.options.end_tokens;
     return token == system.tokenizer.eos() || std::find(others.begin(), others.end(), token) != others.end();
   };
-  const bool full = count_of(part.prefix) >= system.model.longest();  // then only an end may follow
+  const auto given = system.begun(part.prefix);
+  const bool full = count_of(given) >= system.model.longest();  // then only an end may follow
   const auto phrases = system.required_in(part);
   const RequiredPhrases required(phrases);
   auto met = required.begin();
-  for (const token_t token : part.prefix) required.follow(met, token);
+  for (const token_t token : given) required.follow(met, token);
   const bool may_end = required.met(met) == required.tokens();
 
   // The model step by step to the end of the prefix.
-  Translation ended{.tokens = part.prefix};  // if the end token follows right there
+  Translation ended{.tokens = given};  // if the end token follows right there
   const auto [source, segments] = end_to_end(std::span(&part.tokens, 1), -1, -1);
   auto state = system.model.begin(source.template to<D>(), segments);
   std::vector<std::pair<double, token_t>> next;                // as the options have it
   std::vector<float> plain;                                    // as the model has it
   const auto add_given = [&](Translation& t, token_t token) {  // as a search does if a prefix leaves no choice
-    t.token_log_probabilities.push_back(nth(plain, token));
+    const bool certain = system.first >= 0 && t.token_log_probabilities.empty();
+    t.token_log_probabilities.push_back(certain ? 0 : nth(plain, token));
     if (!system.options.distributions) return;
     t.distributions.emplace_back(plain.size(), -std::numeric_limits<float>::infinity());
-    nth(t.distributions.back(), token) = nth(plain, token);
+    nth(t.distributions.back(), token) = t.token_log_probabilities.back();
   };
-  for (std::size_t i = 0; i <= part.prefix.size(); ++i) {
-    const token_t token = i == 0 ? system.begin_token() : part.prefix[i - 1];
+  for (std::size_t i = 0; i <= given.size(); ++i) {
+    const token_t token = i == 0 ? system.begin_token() : given[i - 1];
     const auto x = system.model.step(state, std::span(&token, 1));  // [1, vocabulary]
     if (!system.options.sample) sharpen(x, system.options.temperature);
     plain = std::move(rows_of(x).front());
-    if (i < part.prefix.size()) {
-      add_given(ended, part.prefix[i]);
+    if (i < given.size()) {
+      add_given(ended, given[i]);
       continue;
     }
     adjust_next(system, part, before, phrases, x);

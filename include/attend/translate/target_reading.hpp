@@ -56,9 +56,9 @@ class TargetReading {
       text::check_utf8("score: source " + std::to_string(before + i + 1), sources[i]);
       text::check_utf8("score: target " + std::to_string(before + i + 1), targets[i]);
       parts.push_back({.text = sources[i], .tokens = system_.tokenizer.encode(sources[i]), .prefix = {}});
-      parts.back().tokens.push_back(system_.tokenizer.eos());
+      text::add_source_end(system_.tokenizer, parts.back().tokens);
       results.push_back({.text = targets[i],
-                         .tokens = text::encode_target(system_.tokenizer, targets[i]),
+                         .tokens = system_.begun(text::encode_target(system_.tokenizer, targets[i])),
                          .end_token = system_.tokenizer.eos()});
       check_forced("source", before + i, parts.back().tokens, 0, system_.source_positions(), vocabulary);
       check_forced("target", before + i, results.back().tokens, 1, system_.model.longest() + 1, system_.model.vocabulary());
@@ -77,6 +77,7 @@ class TargetReading {
       for (std::size_t k = 0; k < batch.size(); ++k) {
         Translation& t = results[batch[k]];
         t.token_log_probabilities = std::move(forced[k].token_log_probabilities);
+        if (scores && system_.first >= 0) t.token_log_probabilities.front() = 0;  // as a search counts it
         for (const float value : t.token_log_probabilities) t.log_probability += static_cast<double>(value);
         t.score = system_.search_score(t);
         if (align) replace_or_align(*from[k], forced[k].attention, false, true, t);
@@ -108,10 +109,11 @@ class TargetReading {
                         Translation& translation) const {
     const auto source_tokens = std::span(part.tokens).first(part.tokens.size() - 1);
     if (source_tokens.empty()) return;
-    const auto best = best_sources(attention, count_of(source_tokens));
+    auto best = best_sources(attention, count_of(source_tokens));
     const auto source_pieces = [&](std::span<const token_t> tokens) {
       std::vector<std::string> names;
-      for (const token_t token : tokens) names.push_back(text::piece(system_.tokenizer, token));
+      for (const token_t token : tokens)
+        names.push_back(text::is_mark(system_.tokenizer, token) ? std::string() : text::piece(system_.tokenizer, token));
       return names;
     };
     const auto source_words = text::piece_words(source_pieces(source_tokens), part.text, [&](std::string_view word) {
@@ -122,6 +124,7 @@ class TargetReading {
       replace_unknown_words(part.text, text::unknown_token(system_.tokenizer), best, source_words, translation, names,
                             [&](std::span<const token_t> tokens) { return system_.tokenizer.decode(tokens); });
     if (!align) return;
+    if (system_.first >= 0 && !names.empty()) names.erase(names.begin()), best.erase(best.begin());  // no part of the text
     const auto target_words = text::piece_words(names, translation.text, [&](std::string_view word) {
       return system_.pieces(text::encode_target(system_.tokenizer, std::string(word)));
     });

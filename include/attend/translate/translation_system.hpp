@@ -29,12 +29,14 @@ struct TranslationSystem {
   Ensemble<TransformerModel<T, D>> model;
   Tokenizer tokenizer;
   TranslatorOptions options;
+  token_t first = -1;                             // that every translation begins with; -1: none
   std::vector<token_t> suppressed = {};           // tokens and
   std::vector<std::vector<token_t>> banned = {};  // sequences that may not come
 
   /// Throws ValueError for options out of range, and if models, tokenizer and options do not go together.
   TranslationSystem(const std::vector<nn::Transformer<T, D>>& models, Tokenizer with, const TranslatorOptions& o)
-      : model(make_model(models, o)), tokenizer(std::move(with)), options(o) {
+      : model(make_model(models, o)), tokenizer(std::move(with)), options(o), first(text::forced_begin(tokenizer)) {
+    if (first < 0) first = o.first;
     check_value(o.min_length <= model.longest(), "Translator", "min_length is ", o.min_length, ", the model gives at most ",
                 model.longest(), " tokens");
     if (o.sample)
@@ -62,7 +64,12 @@ struct TranslationSystem {
     const index_t most = options.max_length > 0 ? options.max_length : model.longest();
     const bool shorter = options.max_length == 0 && by_source < static_cast<double>(most);  // the ratio may be infinite
     const index_t wanted = shorter ? static_cast<index_t>(by_source) : std::min(most, model.longest());
-    return std::max({options.min_length, wanted, count_of(part.prefix)});
+    return std::max({options.min_length, wanted, count_of(begun(part.prefix))});
+  }
+  /// What a translation with this prefix begins with: the token that comes first, if there is one, and the prefix.
+  [[nodiscard]] std::vector<token_t> begun(std::vector<token_t> prefix) const {
+    if (first >= 0) prefix.insert(prefix.begin(), first);
+    return prefix;
   }
   /// Of a Translation or Hypothesis: what a beam search would rank it by, but for coverage.
   template <class Rated>
@@ -82,7 +89,8 @@ struct TranslationSystem {
   /// numbers in the whole text.
   [[nodiscard]] Constraints constraints_of(std::span<const SourcePart* const> batch, std::size_t before) const {
     const auto& o = options;
-    Constraints c{.banned = banned,
+    Constraints c{.first = first,
+                  .banned = banned,
                   .no_repeat_ngram = o.no_repeat_ngram,
                   .force_end = o.force_end,
                   .score_forced_end = o.score_forced_end,
@@ -171,6 +179,7 @@ struct TranslationSystem {
       suppressed.push_back(token);
     }
     for (const token_t token : o.end_tokens) check("end_tokens", token);
+    if (first >= 0) check("first", first);
     check_value(o.unknown_penalty == 0 || text::unknown_token(tokenizer) >= 0, "Translator",
                 "unknown_penalty is given, and the tokenizer has no unknown token");
     for (const auto& sequence : o.banned) {
@@ -199,8 +208,9 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
   check_value(prefixes.empty() || prefixes.size() == sentences.size(), "Translator", prefixes.size(), " prefixes for ",
               sentences.size(), " sentences");
   const index_t positions = system.source_positions(), longest = system.model.longest();
-  const auto length = [&](std::string_view text) {  // the end token counted
-    return static_cast<index_t>(system.tokenizer.encode(std::string(text)).size()) + 1;
+  const auto ends = text::source_end(system.tokenizer).size();
+  const auto length = [&](std::string_view text) {  // what ends it counted
+    return static_cast<index_t>(system.tokenizer.encode(std::string(text)).size() + ends);
   };
   CutSentences cut;
   std::vector<SourcePart>& parts = cut.parts;
@@ -221,12 +231,12 @@ CutSentences cut_sentences(const System& system, std::span<const std::string> se
                       .tokens = system.tokenizer.encode(std::string(text)),
                       .prefix = {}};
       if (part.tokens.empty()) continue;
-      part.tokens.push_back(system.tokenizer.eos());
+      text::add_source_end(system.tokenizer, part.tokens);
       const auto count = count_of(part.tokens);
       check_value(count <= positions, "Translator", name, " has ", count, " tokens, the model takes ", positions, "; split it");
       if (!prefixes.empty() && part.part == 0) part.prefix = text::encode_target(system.tokenizer, prefixes[i]);
-      check_value(count_of(part.prefix) <= longest, "Translator", "the prefix of ", name, " has ", part.prefix.size(),
-                  " tokens, the model gives at most ", longest);
+      check_value(count_of(system.begun(part.prefix)) <= longest, "Translator", "the prefix of ", name, " has ",
+                  part.prefix.size(), " tokens, the model gives at most ", longest);
       parts.push_back(std::move(part));
     }
     cut.counts.push_back(parts.size() - first);

@@ -94,17 +94,21 @@ struct TranslatorOptions {
   Precision precision = Precision::full;
   /// Gets all that the beam search of the latest batch looked at: for one sentence at a time, and one thread.
   BeamTrace* trace = nullptr;
-  double coverage_penalty = 0;           ///< of beam search: strength of GNMT's; 0: none. See BeamOptions::coverage
-  bool keep_unfinished = false;          ///< of beam search: see BeamOptions::keep_unfinished
-  index_t no_repeat_ngram = 0;           ///< no n tokens in a row come twice in a translation; 0: they may
-  bool force_end = false;                ///< at the length limit the end token follows, with log-probability 0
-  bool score_forced_end = false;         ///< with force_end: with the model's own log-probability
-  bool renormalize = false;              ///< see Constraints::renormalize
-  double repetition_penalty = 1;         ///< above 1: tokens that stand there already come less often; 1: none
-  double unknown_penalty = 0;            ///< subtracted from the unknown token's log-probability; not with `Unknown::suppress`
-  std::vector<token_t> end_tokens = {};  ///< other tokens that end a translation just as the tokenizer's end token
-  bool suppress_marks = true;            ///< the tokens for begin and padding never come
-  std::vector<token_t> suppressed = {};  ///< other tokens that never come
+  double coverage_penalty = 0;    ///< of beam search: strength of GNMT's; 0: none. See BeamOptions::coverage
+  bool keep_unfinished = false;   ///< of beam search: see BeamOptions::keep_unfinished
+  index_t no_repeat_ngram = 0;    ///< no n tokens in a row come twice in a translation; 0: they may
+  bool force_end = false;         ///< at the length limit the end token follows, with log-probability 0
+  bool score_forced_end = false;  ///< with force_end: with the model's own log-probability
+  bool renormalize = false;       ///< see Constraints::renormalize
+  double repetition_penalty = 1;  ///< above 1: tokens that stand there already come less often; 1: none
+  double unknown_penalty = 0;     ///< subtracted from the unknown token's log-probability; not with `Unknown::suppress`
+  /// The token that every translation begins with, with log-probability 0, such as the mark of its language; -1: none. A
+  /// target language that the tokenizer was given comes in its place. It stands
+  /// among a translation's tokens, before those of a prefix. A sentence that is translated in parts has it in each.
+  token_t first = -1;
+  std::vector<token_t> end_tokens = {};           ///< other tokens that end a translation just as the tokenizer's end token
+  bool suppress_marks = true;                     ///< the tokens for begin and padding never come
+  std::vector<token_t> suppressed = {};           ///< other tokens that never come
   std::vector<std::vector<token_t>> banned = {};  ///< sequences of tokens that never come
   /// The same as text, as the tokenizer splits it: words, phrases. Another way to split the same word is not covered, and a
   /// longer word may begin with the same tokens.
@@ -153,6 +157,7 @@ struct TranslatorOptions {
           Flag{"Above 1, tokens that a translation has already come less often; 1: no penalty"});
     field("unknown_penalty", &O::unknown_penalty, at_least(0),
           Flag{"What the log-probability of the unknown token is lowered by, where --unknown lets it come"});
+    field("first", &O::first, at_least(-1));
     field("force_end", &O::force_end, Flag{"At the length limit the end follows, whatever the model says"});
     field("score_forced_end", &O::score_forced_end,
           Flag{"With --force-end: it counts as the model rates it there, not as certain"});

@@ -7,17 +7,17 @@
 
 #include "attend/core/error.hpp"
 #include "attend/io/json.hpp"
-#include "attend/marian/config.hpp"
+#include "attend/pretrained/config.hpp"
 #include "attend/translate/translator_options.hpp"
 
-/// `generation_config.json`: how a Marian model is to be searched.
+/// `generation_config.json`: how a model of the `transformers` library is to be searched.
 ///
 /// Its lengths count the begin token and the end token; lengths in this library count neither. What has no counterpart here and
 /// would change a translation is refused, not ignored.
 namespace attend::detail {
 
 /// Throws FormatError if an option that this library does not have would change what comes out.
-inline void check_marian_generation(const io::JsonObject& json) {
+inline void check_generation(const io::JsonObject& json) {
   const auto refuse = [&](const std::string& key, const std::string& why) {
     throw FormatError(json.name(), ": ", key, " is ", json_excerpt(json.json().at(key)), ", ", why);
   };
@@ -30,8 +30,8 @@ inline void check_marian_generation(const io::JsonObject& json) {
     refuse("repetition_penalty", "and there is no beam search: it is then one on logits, here it is one on log-probabilities");
   if (json.get<bool>("token_healing", false)) refuse("token_healing", lacks);
   for (const char* key :
-       {"forced_bos_token_id", "exponential_decay_length_penalty", "begin_suppress_tokens", "sequence_bias", "constraints",
-        "force_words_ids", "stop_strings", "max_time", "watermarking_config", "dola_layers", "forced_decoder_ids"})
+       {"exponential_decay_length_penalty", "begin_suppress_tokens", "sequence_bias", "constraints", "force_words_ids",
+        "stop_strings", "max_time", "watermarking_config", "dola_layers", "forced_decoder_ids"})
     if (json.contains(key) && !(json.json().at(key).is_array() && json.json().at(key).empty())) refuse(key, lacks);
   if (!json.get<bool>("do_sample", false)) return;
   for (const auto& [key, neutral] :
@@ -41,7 +41,7 @@ inline void check_marian_generation(const io::JsonObject& json) {
 }
 
 /// The end tokens of `eos_token_id` besides that of `config.json`, which must be one of them.
-inline std::vector<token_t> marian_other_ends(const io::JsonObject& json, token_t eos, index_t vocabulary) {
+inline std::vector<token_t> other_ends(const io::JsonObject& json, token_t eos, index_t vocabulary) {
   if (!json.contains("eos_token_id")) return {};
   auto ends = json.json().at("eos_token_id").is_array() ? json.get<std::vector<token_t>>("eos_token_id")
                                                         : std::vector<token_t>{json.get<token_t>("eos_token_id")};
@@ -53,8 +53,8 @@ inline std::vector<token_t> marian_other_ends(const io::JsonObject& json, token_
 }
 
 /// The lists of `bad_words_ids` without those of an end token alone, which is never bad, and `suppress_tokens` as lists of one.
-inline std::vector<std::vector<token_t>> marian_bad_words(const io::JsonObject& json, token_t eos,
-                                                          const std::vector<token_t>& other_ends, index_t vocabulary) {
+inline std::vector<std::vector<token_t>> bad_words(const io::JsonObject& json, token_t eos,
+                                                   const std::vector<token_t>& other_ends, index_t vocabulary) {
   const auto check = [&](const std::string& key, token_t token) {
     if (token < 0 || token >= vocabulary)
       throw FormatError(json.name(), ": ", key, " has the token ", token, ", outside the vocabulary of ", vocabulary);
@@ -74,7 +74,7 @@ inline std::vector<std::vector<token_t>> marian_bad_words(const io::JsonObject& 
   return lists;
 }
 
-inline decode::Stop marian_stop(const io::JsonObject& json) {
+inline decode::Stop stop_of(const io::JsonObject& json) {
   if (!json.contains("early_stopping")) return decode::Stop::present_length;
   const io::Json& value = json.json().at("early_stopping");
   if (value.is_boolean()) return value.get<bool>() ? decode::Stop::first : decode::Stop::present_length;
@@ -90,9 +90,10 @@ namespace attend::io {
 /// `name` is what messages call it. Keys that are missing have the defaults of `transformers`, but for the length: without
 /// `max_length` and `max_new_tokens` it would stop at 20 tokens, and here translations may be as long as usual. Throws
 /// FormatError for what makes no sense, and for what would change a translation and does not exist here.
-inline decode::TranslatorOptions marian_search_from(const Json& json, const std::string& name, const MarianConfig& config) {
+inline decode::TranslatorOptions pretrained_search_from(const Json& json, const std::string& name,
+                                                        const PretrainedConfig& config) {
   const JsonObject object(json, name);
-  detail::check_marian_generation(object);
+  detail::check_generation(object);
   const auto count = [&](const char* key, index_t least, index_t otherwise, index_t most = index_t{1} << 28) {
     const index_t n = object.get<index_t>(key, otherwise);
     if (n < least || n > most) throw FormatError(name, ": ", key, " is ", n, ", expected ", least, " to ", most);
@@ -103,7 +104,7 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
                               .n_best = count("num_return_sequences", 1, 1, most_beams),
                               .length_penalty = object.get<double>("length_penalty", 1.0),
                               .normalization = decode::LengthNormalization::marian,
-                              .stop = detail::marian_stop(object),
+                              .stop = detail::stop_of(object),
                               .sample = object.get<bool>("do_sample", false)};
   if (o.n_best > std::max<index_t>(o.beam, 1) && !o.sample)
     throw FormatError(name, ": num_return_sequences is ", o.n_best, ", num_beams ", o.beam);
@@ -120,14 +121,21 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
     throw FormatError(name, ": num_beam_groups is ", o.beam_groups, ", num_beams ", o.beam, " and diversity_penalty ",
                       o.diversity_penalty, ", which do not go together");
 
-  o.end_tokens = detail::marian_other_ends(object, config.eos, config.model.decoder.vocabulary);
-  if (detail::marian_mark(object, "decoder_start_token_id", config.begin) != config.begin)
+  o.end_tokens = detail::other_ends(object, config.eos, config.model.decoder.vocabulary);
+  if (detail::config_mark(object, "decoder_start_token_id", config.begin) != config.begin)
     throw FormatError(name, ": decoder_start_token_id is not that of config.json, ", config.begin);
   const bool has_forced = object.contains("forced_eos_token_id");
-  if (has_forced && detail::marian_mark(object, "forced_eos_token_id", config.eos) != config.eos)
+  if (has_forced && detail::config_mark(object, "forced_eos_token_id", config.eos) != config.eos)
     throw FormatError(name, ": forced_eos_token_id is not eos_token_id, ", config.eos);
-  o.force_end = has_forced || is_marian(json);  // in config.json it is there unless it is said not to be
-  if (is_marian(json) && json.contains("forced_eos_token_id") && json.at("forced_eos_token_id").is_null()) o.force_end = false;
+  // A config.json that says nothing of it has the default of its family.
+  o.force_end = has_forced || (object.contains("model_type") && !json.contains("forced_eos_token_id") && config.force_end);
+  if (o.first = detail::config_mark(object, "forced_bos_token_id", -1); object.contains("forced_bos_token_id")) {
+    if (o.first < 0 || o.first >= config.model.decoder.vocabulary)
+      throw FormatError(name, ": forced_bos_token_id is ", o.first, ", outside the vocabulary of ",
+                        config.model.decoder.vocabulary);
+    if (o.first == config.eos || std::find(o.end_tokens.begin(), o.end_tokens.end(), o.first) != o.end_tokens.end())
+      throw FormatError(name, ": forced_bos_token_id is ", o.first, ", an end token");
+  }
 
   // The begin token is counted; of a forced end, the end token is one that cannot be any other.
   const index_t ends = o.force_end ? 2 : 1;
@@ -140,7 +148,7 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
   if (o.max_length > 0 && o.min_length > o.max_length) throw FormatError(name, ": the least length is greater than the greatest");
   o.no_repeat_ngram = count("no_repeat_ngram_size", 0, 0);
   o.renormalize = object.get<bool>("renormalize_logits", false);
-  o.banned = detail::marian_bad_words(object, config.eos, o.end_tokens, config.model.decoder.vocabulary);
+  o.banned = detail::bad_words(object, config.eos, o.end_tokens, config.model.decoder.vocabulary);
   o.keep_unfinished = !o.force_end;                              // at the limit all that live compete with what has ended
   o.suppress_marks = false, o.unknown = decode::Unknown::allow;  // bad_words_ids says what may not come
   try {
@@ -151,9 +159,9 @@ inline decode::TranslatorOptions marian_search_from(const Json& json, const std:
   return o;
 }
 
-/// The same the other way round, for a search that `marian_search_obstacles` finds nothing against; `never`: tokens that may not
-/// come, besides `search.banned`.
-inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig& config, const std::vector<token_t>& never) {
+/// The same the other way round, for a search that `pretrained_search_obstacles` finds nothing against; `never`: tokens that may
+/// not come, besides `search.banned`.
+inline Json to_json(const decode::TranslatorOptions& search, const PretrainedConfig& config, const std::vector<token_t>& never) {
   Json json;
   json["num_beams"] = search.sample ? index_t{1} : static_cast<index_t>(search.beam);
   if (search.n_best > 1) json["num_return_sequences"] = search.n_best;
@@ -182,7 +190,7 @@ inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig&
     json["diversity_penalty"] = search.diversity_penalty;
   }
   const index_t longest = std::max(config.model.encoder.max_length, config.model.decoder.max_length);
-  const bool forced = search.force_end || !search.keep_unfinished;  // as marian_search_from tells them apart
+  const bool forced = search.force_end || !search.keep_unfinished;  // as pretrained_search_from tells them apart
   json["max_length"] = search.max_length > 0 ? std::min(search.max_length + (forced ? 2 : 1), longest) : longest;
   if (search.min_length > 0) json["min_length"] = search.min_length + 1;
   if (search.no_repeat_ngram > 0) json["no_repeat_ngram_size"] = search.no_repeat_ngram;
@@ -201,13 +209,14 @@ inline Json to_json(const decode::TranslatorOptions& search, const MarianConfig&
     json["eos_token_id"] = ends;
   }
   if (forced) json["forced_eos_token_id"] = config.eos;
+  if (search.first >= 0) json["forced_bos_token_id"] = search.first;
   json["pad_token_id"] = config.pad;
   json["decoder_start_token_id"] = config.begin;
   return json;
 }
 
 /// Why a search cannot be written as `generation_config.json`; empty if it can.
-inline std::vector<std::string> marian_search_obstacles(const decode::TranslatorOptions& search) {
+inline std::vector<std::string> pretrained_search_obstacles(const decode::TranslatorOptions& search) {
   std::vector<std::string> list;
   if (search.normalization == decode::LengthNormalization::google && search.length_penalty != 0)
     list.emplace_back("the search's length penalty is Google's, expected Marian's");

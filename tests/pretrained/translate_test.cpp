@@ -1,0 +1,69 @@
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "attend/core/random.hpp"
+#include "attend/load.hpp"
+#include "attend/translate/translator.hpp"
+#include "pretrained_data.hpp"
+#include "temporary_folder.hpp"
+
+using namespace attend;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Writes a folder with a random model of a family and one of the tokenizers of tokenizers/.
+void make(const std::filesystem::path& folder, const char* family, const char* tokenizer, io::Json more = {}) {
+  const auto text = text::load_pretrained_tokenizer(pretrained::data() / ".." / "tokenizers" / tokenizer);
+  io::Json json{{"model_type", family}, {"vocab_size", text.size()}, {"d_model", 8}, {"max_position_embeddings", 40}};
+  for (const char* key : {"encoder_layers", "decoder_layers", "num_layers"}) json[key] = 1;
+  for (const char* key : {"encoder_attention_heads", "decoder_attention_heads", "num_heads", "d_kv"}) json[key] = 2;
+  for (const char* key : {"encoder_ffn_dim", "decoder_ffn_dim", "d_ff"}) json[key] = 6;
+  json["eos_token_id"] = text.eos(), json["pad_token_id"] = text.pad(), json["decoder_start_token_id"] = text.eos();
+  if (!more.is_null()) json.update(more);
+  const auto config = io::pretrained_config_from(json, "config.json");
+  attend::seed(3);
+  const auto search = io::pretrained_search_from(io::parse_json(R"({"num_beams": 2, "max_length": 9})", "g"), "g", config);
+  io::save_pretrained(folder, io::PretrainedModel<float>{nn::Transformer<float>(config.model), config, search}, text);
+}
+
+}  // namespace
+
+TEST_CASE("pretrained: a folder with its tokenizer translates, and begins with the language of the target") {
+  const TemporaryFolder folder;
+  make(folder / "nllb", "m2m_100", "nllb");
+  const auto m = load(folder / "nllb");
+  CHECK((m.search.beam == 2 && m.tokenizer.bos() == m.tokenizer.eos()));
+  const auto names = m.tokenizer.languages();
+  REQUIRE(names.size() >= 2);
+  for (const auto& to : {names.front(), names.back()}) {
+    const auto tokenizer = m.tokenizer.with_languages(names.front(), to);
+    const decode::Translator translate(m.model, tokenizer, m.search);
+    const auto one = translate.translate(std::vector<std::string>{"the green house"}).front().front();
+    REQUIRE_FALSE(one.tokens.empty());
+    CHECK(one.tokens.front() == tokenizer.forced_begin());
+    CHECK(one.text.find(to) == std::string::npos);
+  }
+  auto search = m.search;
+  search.first = 5;  // where the tokenizer knows no target's language
+  const auto one = decode::Translator(m.model, load_tokenizer(folder / "nllb"), search)
+                       .translate(std::vector<std::string>{"the green house"})
+                       .front()
+                       .front();
+  CHECK(one.tokens.front() == (m.tokenizer.forced_begin() >= 0 ? m.tokenizer.forced_begin() : 5));
+
+  make(folder / "t5", "t5", "t5", {{"decoder_start_token_id", 0}});
+  const auto t5 = load(folder / "t5");
+  CHECK((t5.tokenizer.bos() == 0 && t5.tokenizer.eos() == 1));
+  CHECK_FALSE(decode::Translator(t5.model, t5.tokenizer, t5.search)("the green house") == "the green house");
+}
+
+TEST_CASE("pretrained: a tokenizer that does not go with its model is refused") {
+  const TemporaryFolder folder;
+  make(folder / "small", "m2m_100", "nllb", {{"vocab_size", 20}});
+  CHECK_THROWS_AS(load(folder / "small"), FormatError);
+  CHECK_THROWS_WITH(load(folder / "small"), ContainsSubstring("tokens, config.json says 20"));
+  make(folder / "end", "m2m_100", "nllb", {{"eos_token_id", 5}});
+  CHECK_THROWS_WITH(load(folder / "end"), ContainsSubstring("the end token is 2 in the tokenizer and 5 as eos_token_id"));
+}
