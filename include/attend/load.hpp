@@ -85,6 +85,8 @@ inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
     return detail::pretrained_tokenizer(folder, detail::PretrainedFolder(folder).config());
   const io::FolderReader reader(folder);
   if (!reader.contains(text::tokenizer_file) && text::MarianTokenizer::is_in(reader)) return text::MarianTokenizer::load(folder);
+  if (!reader.contains(text::tokenizer_file) && reader.contains("tokenizer_config.json"))  // of a model that was trained on
+    return text::load_pretrained_tokenizer(reader);
   return io::load_tokenizer<text::SentencePiece>(folder);
 }
 

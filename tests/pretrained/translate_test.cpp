@@ -53,6 +53,14 @@ TEST_CASE("pretrained: a folder with its tokenizer translates, and begins with t
                        .front();
   CHECK(one.tokens.front() == (m.tokenizer.forced_begin() >= 0 ? m.tokenizer.forced_begin() : 5));
 
+  // Saved as a model of this library, as training does.
+  const auto chosen = m.tokenizer.with_languages(names.front(), names.back());
+  io::save(folder / "own", m.model, chosen);
+  const auto own = load(folder / "own");
+  CHECK(own.tokenizer.bos() == m.tokenizer.bos());
+  CHECK(decode::Translator(own.model, own.tokenizer, m.search)("the green house") ==
+        decode::Translator(m.model, chosen, m.search)("the green house"));
+
   make(folder / "t5", "t5", "t5", {{"decoder_start_token_id", 0}});
   const auto t5 = load(folder / "t5");
   CHECK((t5.tokenizer.bos() == 0 && t5.tokenizer.eos() == 1));

@@ -71,6 +71,7 @@ std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags&
                        ", and an ensemble needs the same");
     models.push_back(std::move(next.model));
   }
+  if (!flags.to.empty()) first.tokenizer = first.tokenizer.with_languages(flags.from, flags.to);
   auto options = search.over(std::move(first.search));
   options.precision = flags.place.decoding();
   if (!flags.shortlist.empty()) options.shortlist = load_shortlist(flags.shortlist, first.tokenizer);

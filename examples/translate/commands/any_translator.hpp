@@ -32,16 +32,23 @@ class AnyTranslator {
 struct ModelsFlags {
   std::vector<std::string> folders;
   std::string shortlist;
+  std::string from, to;  // languages
   Place place;
 
   void add_to(CLI::App& app) {
-    app.add_option("--model", folders,
-                   "Folder of a model, of a Marian model of Hugging Face, or the --out of a training, whose best model it then "
-                   "is. Given again: an ensemble")
+    app.add_option(
+           "--model", folders,
+           "Folder of a model, of a translation model of Hugging Face, or the --out of a training, whose best model it then "
+           "is. Given again: an ensemble")
         ->type_name("FOLDER")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false)
         ->required();
+    auto* source =
+        app.add_option("--from", from, "Language of the lines, for a model of many, as its tokenizer calls it: eng_Latn")
+            ->type_name("NAME");
+    auto* target = app.add_option("--to", to, "Language to translate into, likewise")->type_name("NAME")->needs(source);
+    source->needs(target);
     place.add_to(app, true);
   }
 };

@@ -28,7 +28,8 @@ namespace attend::text {
 /// - `save_files(folder)`: writes what a later program needs to have it again; or `save(path)`, if that is one file;
 /// - `source_end()`: the tokens that a source ends with, if they are not the end mark alone;
 /// - `is_mark(token)`: whether a token that `encode` gives is a mark, such as that of a language, and no part of the text;
-/// - `languages()`, `with_languages(from, to)`, `forced_begin()`: the names of the languages that it has tokens for; the tokenizer
+/// - `languages()`, `with_languages(from, to)`, `forced_begin()`: the names of the languages that it has tokens for; the
+/// tokenizer
 ///   for sources and targets in two of them; and the token that says the target's, which translations begin with.
 /// Const member functions are called from several threads at once.
 template <class T>

@@ -164,18 +164,19 @@ class PretrainedTokenizer {
     return other;
   }
 
-  /// Writes the files that it was read from, with the languages that were chosen since. Throws IoError.
+  /// Writes the files that it was read from, with the languages and the begin token that were chosen since, and its class where
+  /// only the model's `config.json` said it. Throws IoError.
   void save_files(const std::filesystem::path& folder) const {
+    io::Json settings = io::Json::object();
     for (const auto& [name, contents] : parts_->files) {
-      if (name != "tokenizer_config.json" || (from_.empty() && to_.empty())) {
-        io::write_file_atomically(folder / name, std::string_view(contents));
-        continue;
-      }
-      io::Json json = io::parse_json(contents, name);
-      if (!from_.empty()) json["src_lang"] = from_;
-      if (!to_.empty()) json["tgt_lang"] = to_;
-      io::write_json(folder / name, json);
+      if (name == "tokenizer_config.json") settings = io::parse_json(contents, name);
+      else io::write_file_atomically(folder / name, std::string_view(contents));
     }
+    if (!from_.empty()) settings["src_lang"] = from_;
+    if (!to_.empty()) settings["tgt_lang"] = to_;
+    if (bos_ != parts_->bos) settings["decoder_start_token"] = stored_piece(bos_);
+    if (!settings.contains("tokenizer_class")) settings["tokenizer_class"] = parts_->name;
+    io::write_json(folder / "tokenizer_config.json", settings);
   }
 
  private:

@@ -48,7 +48,7 @@ class PretrainedTokenizerLoader {
 
  private:
   text::PretrainedTokenizer put_together() {
-    parts_.name = settings_.class_name().empty() ? "the tokenizer" : settings_.class_name();
+    parts_.name = settings_.class_name().empty() ? usual_class() : settings_.class_name();
     parts_.clean_up = settings_.get<bool>("clean_up_tokenization_spaces", false);
     const bool has_pieces = !spm_.empty() && family_ != Family::other && family_ != Family::bart;
     if (has_pieces) read_sentencepiece();
@@ -62,7 +62,34 @@ class PretrainedTokenizerLoader {
     add_languages();
     set_frame();
     keep_files();
-    return choose_languages(text::PretrainedTokenizer(std::move(parts_)));
+    const auto tokenizer = choose_languages(text::PretrainedTokenizer(std::move(parts_)));
+    const auto begin = settings_.mark("decoder_start_token", "");
+    if (begin.empty()) return tokenizer;
+    const token_t token = tokenizer.token(begin);
+    if (token < 0)
+      throw FormatError("load: ", folder_.path().string(), ": decoder_start_token is ", printable(begin), ", which is no token");
+    return tokenizer.with_begin(token);
+  }
+
+  /// A class of the family, for where none is named.
+  [[nodiscard]] const char* usual_class() const {
+    switch (family_) {
+      case Family::nllb:
+        return "NllbTokenizer";
+      case Family::mbart:
+        return "MBartTokenizer";
+      case Family::mbart50:
+        return "MBart50Tokenizer";
+      case Family::m2m100:
+        return "M2M100Tokenizer";
+      case Family::t5:
+        return "T5Tokenizer";
+      case Family::bart:
+        return "BartTokenizer";
+      case Family::other:
+        break;
+    }
+    return "PreTrainedTokenizer";
   }
 
   void read_sentencepiece() {

@@ -102,9 +102,9 @@ struct TranslatorOptions {
   bool renormalize = false;       ///< see Constraints::renormalize
   double repetition_penalty = 1;  ///< above 1: tokens that stand there already come less often; 1: none
   double unknown_penalty = 0;     ///< subtracted from the unknown token's log-probability; not with `Unknown::suppress`
-  /// The token that every translation begins with, with log-probability 0, such as the mark of its language; -1: none. A
-  /// target language that the tokenizer was given comes in its place. It stands
-  /// among a translation's tokens, before those of a prefix. A sentence that is translated in parts has it in each.
+  /// The token that every translation begins with, with log-probability 0, such as the mark of its language; -1: none. If the
+  /// tokenizer was given a target language, that language's token comes in its place. It stands among a translation's tokens,
+  /// before those of a prefix. A sentence that is translated in parts has it in each.
   token_t first = -1;
   std::vector<token_t> end_tokens = {};           ///< other tokens that end a translation just as the tokenizer's end token
   bool suppress_marks = true;                     ///< the tokens for begin and padding never come
