@@ -57,8 +57,8 @@ struct CharacterRange {{
   char32_t first, last;
 }};
 """)
-for name, comment, found in (("letters", "Letters: the categories Lu, Ll, Lt, Lm and Lo.", ranges(of_class(r"\p{L}"))),
-                             ("numbers", "Numbers: the categories Nd, Nl and No.", ranges(of_class(r"\p{N}"))),
+for name, comment, found in (("letter_ranges", "Letters: the categories Lu, Ll, Lt, Lm and Lo.", ranges(of_class(r"\p{L}"))),
+                             ("number_ranges", "Numbers: the categories Nd, Nl and No.", ranges(of_class(r"\p{N}"))),
                              ("joining", "What goes on a cluster: the properties Extend and SpacingMark, and U+200D.", ranges(joins()))):  # fmt: skip
     print(f"/// {comment}\ninline constexpr std::array<CharacterRange, {len(found)}> {name} = {{{{")
     print(", ".join(f"{{0x{a:X}, 0x{b:X}}}" for a, b in found) + "}};\n")
@@ -76,12 +76,12 @@ namespace attend::text {
 /// Whether a character is a letter: of the general category L.
 constexpr bool is_letter(char32_t c) {
   if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return detail::is_within(detail::letters, c);
+  return detail::is_within(detail::letter_ranges, c);
 }
 /// Whether a character is a number, a digit or another: of the general category N.
 constexpr bool is_number(char32_t c) {
   if (c < 0x80) return c >= '0' && c <= '9';
-  return detail::is_within(detail::numbers, c);
+  return detail::is_within(detail::number_ranges, c);
 }
 /// Whether a character goes on the cluster of the one before it, as accents do (grapheme clusters: Unicode Standard Annex 29).
 constexpr bool joins_cluster(char32_t c) { return c >= 0x300 && detail::is_within(detail::joining, c); }

@@ -15,7 +15,7 @@ struct CharacterRange {
 };
 
 /// Letters: the categories Lu, Ll, Lt, Lm and Lo.
-inline constexpr std::array<CharacterRange, 677> letters = {
+inline constexpr std::array<CharacterRange, 677> letter_ranges = {
     {{0x41, 0x5A},       {0x61, 0x7A},       {0xAA, 0xAA},       {0xB5, 0xB5},       {0xBA, 0xBA},       {0xC0, 0xD6},
      {0xD8, 0xF6},       {0xF8, 0x2C1},      {0x2C6, 0x2D1},     {0x2E0, 0x2E4},     {0x2EC, 0x2EC},     {0x2EE, 0x2EE},
      {0x370, 0x374},     {0x376, 0x377},     {0x37A, 0x37D},     {0x37F, 0x37F},     {0x386, 0x386},     {0x388, 0x38A},
@@ -131,7 +131,7 @@ inline constexpr std::array<CharacterRange, 677> letters = {
      {0x2CEB0, 0x2EBE0}, {0x2EBF0, 0x2EE5D}, {0x2F800, 0x2FA1D}, {0x30000, 0x3134A}, {0x31350, 0x323AF}}};
 
 /// Numbers: the categories Nd, Nl and No.
-inline constexpr std::array<CharacterRange, 144> numbers = {
+inline constexpr std::array<CharacterRange, 144> number_ranges = {
     {{0x30, 0x39},       {0xB2, 0xB3},       {0xB9, 0xB9},       {0xBC, 0xBE},       {0x660, 0x669},     {0x6F0, 0x6F9},
      {0x7C0, 0x7C9},     {0x966, 0x96F},     {0x9E6, 0x9EF},     {0x9F4, 0x9F9},     {0xA66, 0xA6F},     {0xAE6, 0xAEF},
      {0xB66, 0xB6F},     {0xB72, 0xB77},     {0xBE6, 0xBF2},     {0xC66, 0xC6F},     {0xC78, 0xC7E},     {0xCE6, 0xCEF},
@@ -230,12 +230,12 @@ namespace attend::text {
 /// Whether a character is a letter: of the general category L.
 constexpr bool is_letter(char32_t c) {
   if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return detail::is_within(detail::letters, c);
+  return detail::is_within(detail::letter_ranges, c);
 }
 /// Whether a character is a number, a digit or another: of the general category N.
 constexpr bool is_number(char32_t c) {
   if (c < 0x80) return c >= '0' && c <= '9';
-  return detail::is_within(detail::numbers, c);
+  return detail::is_within(detail::number_ranges, c);
 }
 /// Whether a character goes on the cluster of the one before it, as accents do (grapheme clusters: Unicode Standard Annex 29).
 constexpr bool joins_cluster(char32_t c) { return c >= 0x300 && detail::is_within(detail::joining, c); }
