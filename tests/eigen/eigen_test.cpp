@@ -7,6 +7,7 @@ using namespace attend;
 
 namespace {
 
+/// x^T x, [n, d] -> [d, d].
 Var<double> covariance(const Var<double>& x) {
   const auto m = eigen::matrix(x.value());
   return record(eigen::tensor(m.transpose() * m), {x}, [x](const Tensor<double>& dy) {
