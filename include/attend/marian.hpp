@@ -233,7 +233,9 @@ void save_marian(const std::filesystem::path& folder, const nn::Transformer<T, D
     plan.tokenizer.save_files(staging);
     detail::MarianWriter<T, D>(model, plan.layout, options.stored).write(staging / "model.safetensors");
   };
-  write_folder_atomically(folder, write, {.remove = {text::tokenizer_file}});  // of another kind of tokenizer, if there is one
+  write_folder_atomically(
+      folder, write,
+      {.remove = {text::tokenizer_files.begin(), text::tokenizer_files.end()}});  // of another kind of tokenizer, if there is one
 }
 
 }  // namespace attend::io

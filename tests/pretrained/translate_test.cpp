@@ -61,6 +61,13 @@ TEST_CASE("pretrained: a folder with its tokenizer translates, and begins with t
   CHECK(decode::Translator(own.model, own.tokenizer, m.search)("the green house") ==
         decode::Translator(m.model, chosen, m.search)("the green house"));
 
+  // Another tokenizer in its place leaves none of its files behind.
+  const auto pieces = text::load_pretrained_tokenizer(pretrained::data() / ".." / "tokenizers" / "t5");
+  io::save(folder / "own",
+           nn::Transformer<float>({.vocabulary = pieces.size(), .d_model = 8, .heads = 2, .d_ff = 6, .layers = 1}), pieces);
+  CHECK(load(folder / "own").tokenizer.encode("the green house") == pieces.encode("the green house"));
+  CHECK_FALSE(std::filesystem::exists(folder / "own/sentencepiece.bpe.model"));
+
   make(folder / "t5", "t5", "t5", {{"decoder_start_token_id", 0}});
   const auto t5 = load(folder / "t5");
   CHECK((t5.tokenizer.bos() == 0 && t5.tokenizer.eos() == 1));

@@ -16,7 +16,8 @@ using namespace attend;
 /// Whether two tokenizers give the same tokens the same meaning.
 bool are_alike(const text::AnyTokenizer& a, const text::AnyTokenizer& b) {
   if (a.size() != b.size() || a.target_size() != b.target_size() || a.bos() != b.bos() || a.eos() != b.eos() ||
-      a.pad() != b.pad() || a.unk() != b.unk())
+      a.pad() != b.pad() || a.unk() != b.unk() || a.forced_begin() != b.forced_begin() || a.source_end() != b.source_end() ||
+      a.encode("a") != b.encode("a"))
     return false;
   for (token_t t = 0; t < static_cast<token_t>(a.size()); ++t)
     if (a.piece(t) != b.piece(t)) return false;
@@ -62,16 +63,21 @@ class TranslatorOn final : public AnyTranslator {
 template <class T, Device D>
 std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags& search,
                                     const std::function<void(decode::TranslatorOptions&)>& adjust) {
+  const auto in_languages = [&](const text::AnyTokenizer& tokenizer, const std::string& folder) {
+    if (flags.to.empty()) return tokenizer;
+    check_value(!tokenizer.languages().empty(), "--to", "the tokenizer of ", folder, " has no languages to choose from");
+    return tokenizer.with_languages(flags.from, flags.to);
+  };
   auto first = load<T, D>(flags.folders.front());
+  first.tokenizer = in_languages(first.tokenizer, flags.folders.front());
   std::vector<nn::Transformer<T, D>> models{first.model};
   for (std::size_t m = 1; m < flags.folders.size(); ++m) {
     auto next = load<T, D>(flags.folders[m]);
-    if (!are_alike(first.tokenizer, next.tokenizer))
+    if (!are_alike(first.tokenizer, in_languages(next.tokenizer, flags.folders[m])))
       throw ValueError("--model ", flags.folders[m], " has another tokenizer than ", flags.folders.front(),
                        ", and an ensemble needs the same");
     models.push_back(std::move(next.model));
   }
-  if (!flags.to.empty()) first.tokenizer = first.tokenizer.with_languages(flags.from, flags.to);
   auto options = search.over(std::move(first.search));
   options.precision = flags.place.decoding();
   if (!flags.shortlist.empty()) options.shortlist = load_shortlist(flags.shortlist, first.tokenizer);

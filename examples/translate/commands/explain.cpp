@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/tokenizer.hpp"
 #include "attend/decode/beam.hpp"
 #include "attend/decode/beam_trace.hpp"
 #include "attend/translate/translator_options.hpp"
@@ -70,7 +71,7 @@ class Explainer {
     decode::BeamTrace trace;
     std::vector<Tokens> found;
     if (!flags_.given) found = search(data, trace);
-    else found = {tokenizer_.encode_target(flags_.target)};
+    else found = {text::encode_whole_target(tokenizer_, flags_.target)};
     auto inputs = found.front();
     inputs.insert(inputs.begin(), begin_);
     check_length("the translation", inputs, model_->sizes().decoder.max_length);

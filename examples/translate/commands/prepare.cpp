@@ -238,7 +238,7 @@ void prepare(const PrepareCommand& flags) {
         [&](text::SentencePair pair) {
           pair = flags.turned(std::move(pair));
           if (held.take(pair)) return;
-          const auto source = tokenizer.encode(pair.source), target = tokenizer.encode_target(pair.target);
+          const auto source = tokenizer.encode(pair.source), target = text::encode_whole_target(tokenizer, pair.target);
           writer.add(source, target);
           tokens += count_of(source) + count_of(target);
         },
@@ -251,9 +251,7 @@ void prepare(const PrepareCommand& flags) {
     tokenizer.save_files(folder);
   };
   // Of another kind of tokenizer, if there is one.
-  io::write_folder_atomically(
-      flags.out, write,
-      {.remove = {text::tokenizer_file, "source.spm", "target.spm", "vocab.json", "target_vocab.json", "tokenizer_config.json"}});
+  io::write_folder_atomically(flags.out, write, {.remove = {text::tokenizer_files.begin(), text::tokenizer_files.end()}});
   std::fprintf(stderr,
                "prepare: %lld pairs of %lld tokens to learn from, %lld for validation, %lld for test; %lld subwords\n"
                "prepare: train on them with: translate train --prepared %s --out FOLDER\n",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <filesystem>
 #include <span>
@@ -121,8 +122,32 @@ template <class T>
   else return text::piece(tokenizer, token);
 }
 
+/// The tokens of a target as a model is to give them, but for the end token: first that of its language, if the tokenizer has
+/// one.
+template <class T>
+[[nodiscard]] std::vector<token_t> encode_whole_target(const T& tokenizer, const std::string& text) {
+  std::vector<token_t> tokens = text::encode_target(tokenizer, text);
+  if (const token_t language = text::forced_begin(tokenizer); language >= 0) tokens.insert(tokens.begin(), language);
+  return tokens;
+}
+
 /// The file of a tokenizer that is one file, in the folder of its model.
 inline constexpr const char* tokenizer_file = "tokenizer.model";
+
+/// All names that a file of some tokenizer may have in the folder of its model; none of them is another file's.
+inline constexpr std::array<std::string_view, 13> tokenizer_files = {tokenizer_file,
+                                                                     "source.spm",
+                                                                     "target.spm",
+                                                                     "vocab.json",
+                                                                     "target_vocab.json",
+                                                                     "tokenizer_config.json",
+                                                                     "special_tokens_map.json",
+                                                                     "added_tokens.json",
+                                                                     "sentencepiece.bpe.model",
+                                                                     "spiece.model",
+                                                                     "spm.model",
+                                                                     "tokenizer.json",
+                                                                     "merges.txt"};
 
 /// Writes the tokenizer's files into the folder of its model: by its `save_files(folder)`, or its `save(path)` as
 /// `tokenizer.model`. One that has neither writes nothing.

@@ -101,7 +101,9 @@ void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& mode
     detail::write_model_files(staging, model, options);
     text::save_files(tokenizer, staging);
   };
-  write_folder_atomically(folder, write, {.remove = {text::tokenizer_file}});  // of another kind of tokenizer, if there is one
+  write_folder_atomically(
+      folder, write,
+      {.remove = {text::tokenizer_files.begin(), text::tokenizer_files.end()}});  // of another kind of tokenizer, if there is one
 }
 
 /// Builds the model that `folder` describes and reads its weights. It is in evaluation mode. Throws IoError if a file is

@@ -1,23 +1,22 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "attend/core/tokenizer.hpp"
 
 namespace attend::io {
 
 /// The weights of a model folder.
 inline constexpr const char* weights_file = "model.safetensors";
 
-/// All that a model folder may have besides the weights, and that its weights depend on: how the model is built, and its
-/// tokenizer. The last three are Hugging Face's.
-inline constexpr std::array<std::string_view, 9> settings_files = {"config.json",
-                                                                   "tokenizer.model",
-                                                                   "source.spm",
-                                                                   "target.spm",
-                                                                   "vocab.json",
-                                                                   "target_vocab.json",
-                                                                   "generation_config.json",
-                                                                   "tokenizer_config.json",
-                                                                   "special_tokens_map.json"};
+/// All that a model folder may have besides the weights, and that its weights depend on: how the model is built, its tokenizer,
+/// and how it is to be searched.
+inline constexpr auto settings_files = [] {
+  std::array<std::string_view, text::tokenizer_files.size() + 2> all = {"config.json", "generation_config.json"};
+  std::copy(text::tokenizer_files.begin(), text::tokenizer_files.end(), all.begin() + 2);
+  return all;
+}();
 
 }  // namespace attend::io

@@ -174,7 +174,7 @@ class PretrainedTokenizer {
     }
     if (!from_.empty()) settings["src_lang"] = from_;
     if (!to_.empty()) settings["tgt_lang"] = to_;
-    if (bos_ != parts_->bos) settings["decoder_start_token"] = stored_piece(bos_);
+    if (bos_ != parts_->bos) settings["decoder_start_token_id"] = bos_;
     if (!settings.contains("tokenizer_class")) settings["tokenizer_class"] = parts_->name;
     io::write_json(folder / "tokenizer_config.json", settings);
   }

@@ -34,7 +34,10 @@ class PretrainedTokenizerLoader {
 
   explicit PretrainedTokenizerLoader(const io::FolderReader& folder) : folder_(folder), settings_(folder) {
     family_ = settings_.family(folder.contains("vocab.json") && !folder.contains("merges.txt"));
-    for (const char* name : {"sentencepiece.bpe.model", "spiece.model", "spm.model"})
+    // A folder may still have another family's.
+    const bool t5 = family_ == Family::t5;
+    for (const char* name : t5 ? std::array{"spiece.model", "spm.model", "sentencepiece.bpe.model"}
+                               : std::array{"sentencepiece.bpe.model", "spm.model", "spiece.model"})
       if (spm_.empty() && folder.contains(name)) spm_ = name;
   }
 
@@ -63,12 +66,12 @@ class PretrainedTokenizerLoader {
     set_frame();
     keep_files();
     const auto tokenizer = choose_languages(text::PretrainedTokenizer(std::move(parts_)));
-    const auto begin = settings_.mark("decoder_start_token", "");
-    if (begin.empty()) return tokenizer;
-    const token_t token = tokenizer.token(begin);
-    if (token < 0)
-      throw FormatError("load: ", folder_.path().string(), ": decoder_start_token is ", printable(begin), ", which is no token");
-    return tokenizer.with_begin(token);
+    const auto begin = settings_.get<token_t>("decoder_start_token_id", -1);
+    if (begin < 0) return tokenizer;
+    if (begin >= tokenizer.size())
+      throw FormatError("load: ", folder_.path().string(), ": decoder_start_token_id is ", begin, ", outside the tokenizer's ",
+                        tokenizer.size(), " tokens");
+    return tokenizer.with_begin(begin);
   }
 
   /// A class of the family, for where none is named.

@@ -95,12 +95,7 @@ class EncodedPairs {
 template <class Corpus, class Tokenizer>
 EncodedPairs encode_pairs(const Corpus& corpus, const Tokenizer& tokenizer) {
   EncodedPairs pairs;
-  const token_t language = text::forced_begin(tokenizer);
-  for (const auto& pair : corpus) {
-    auto target = text::encode_target(tokenizer, pair.target);
-    if (language >= 0) target.insert(target.begin(), language);
-    pairs.add(tokenizer.encode(pair.source), target);
-  }
+  for (const auto& pair : corpus) pairs.add(tokenizer.encode(pair.source), text::encode_whole_target(tokenizer, pair.target));
   return pairs;
 }
 
