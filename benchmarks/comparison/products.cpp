@@ -137,7 +137,7 @@ Json time(const Library& library, const Json& request) {
   const index_t a_size = p.m * p.k, b_size = p.k * p.n, c_size = p.m * p.n;
   struct Operands {
     Tensor<float> a, b, c;
-    std::unique_ptr<cpu::PackedProduct<float>> packed;
+    std::unique_ptr<kernels::PackedProduct<float>> packed;
   };
   std::vector<Operands> sets;
   for (int i = 0; i < request.at("sets").get<int>(); ++i)

@@ -6,19 +6,33 @@
 #include <string>
 #include <vector>
 
+#include "attend/cpu/additive_attention.hpp"
 #include "attend/cpu/attention.hpp"
 #include "attend/cpu/attention_step.hpp"
 #include "attend/cpu/basic.hpp"
+#include "attend/cpu/broadcast.hpp"
+#include "attend/cpu/constrain.hpp"
 #include "attend/cpu/cross_entropy.hpp"
 #include "attend/cpu/dropout.hpp"
+#include "attend/cpu/embedding.hpp"
 #include "attend/cpu/int8.hpp"
 #include "attend/cpu/layer_norm.hpp"
 #include "attend/cpu/linear.hpp"
+#include "attend/cpu/log_add.hpp"
 #include "attend/cpu/map.hpp"
+#include "attend/cpu/map_dropout.hpp"
+#include "attend/cpu/muon.hpp"
 #include "attend/cpu/packed_matrix.hpp"
+#include "attend/cpu/positions.hpp"
+#include "attend/cpu/rearrange.hpp"
+#include "attend/cpu/reduce.hpp"
+#include "attend/cpu/residual.hpp"
+#include "attend/cpu/rotary.hpp"
+#include "attend/cpu/sample.hpp"
 #include "attend/cpu/softmax.hpp"
 #include "attend/cpu/top_k.hpp"
 #include "attend/ops/activations.hpp"
+#include "attend/ops/arithmetic.hpp"
 #include "attend/optim/adam.hpp"
 #include "catch.hpp"
 
@@ -60,7 +74,9 @@ std::map<std::string, Numbers> results(Device device) {
   softmax_backward(device, m, n, dy.data(), all.at("softmax").data(), Gradient<float>{make("softmax dx", m * n)});
   map_forward(device, m * n, Gelu{}, x.data(), make("gelu", m * n));
   sum_rows(device, Matrix<const float>{x.data(), m, n}, Gradient<float>{make("sum of rows", n), true});
-  dropout_apply(device, m * n, DropoutMask{{5, 6}, 1u << 30, 4.0 / 3}, x.data(), Gradient<float>{make("dropout", m * n)});
+  const DropoutMask mask{{5, 6}, 1u << 30, 4.0 / 3};
+  map_dropout_forward(device, m * n, Gelu{}, mask, x.data(), make("gelu with dropout", m * n));
+  dropout_apply(device, m * n, mask, x.data(), Gradient<float>{make("dropout", m * n)});
 
   const Numbers gamma = normal(n, 5);
   const NormOfRows<float> norm{{.width = n}, m, gamma.data(), bias.data()};
@@ -69,10 +85,39 @@ std::map<std::string, Numbers> results(Device device) {
   layer_norm_backward(device, norm, dy.data(), x.data(), kept,
                       {{make("norm dx", m * n)}, {make("norm dgamma", n)}, {make("norm dbeta", n)}});
 
+  add_dropout_norm_forward(device, norm, {mask, x.data(), dy.data(), make("residual", m * n)}, make("residual norm", m * n),
+                           NormStatistics<float>{make("residual mean", m), make("residual rstd", m)});
+
   std::vector<token_t> labels;
   for (index_t i = 0; i < m; ++i) labels.push_back(static_cast<token_t>(i * 4));
   const LabelledRows rows{m, n, labels.data(), {.smoothing = 0.1}};
   cross_entropy_forward(device, rows, x.data(), make("losses", m), make("log sums", m));
+
+  embedding_forward(device, {labels.data(), 5, m}, n, 0.5f, x.data(), make("embedding", 5 * n));
+  embedding_backward(device, {labels.data(), 5, m}, n, 0.5f, x.data(), Gradient<float>{make("embedding dtable", m * n)});
+  const Segments sentences = Segments::dense(1, m);
+  add_positions_forward(device, sentences, n, x.data(), dy.data(), make("positions", m * n));
+  rotary_turn(device, {sentences}, m, {n, 1, n, 82}, dy.data(), 1.0f, x.data(), make("rotary", m * n));
+  Strides strides;
+  strides.append(m, n, 0), strides.append(n, 1, 1);
+  zip_forward(device, strides, attend::detail::Multiply{}, x.data(), bias.data(), make("zip", m * n));
+  sum_broadcast(device, strides, 0.5f, x.data(), Gradient<float>{make("sum to a", m * n), true});
+  permute_copy(device, strides, x.data(), Gradient<float>{make("permuted", m * n), true});
+  copy_runs(device, Matrix<const float>{x.data(), m, 7, n}, Matrix<float>{make("runs", m * n), m, 7, n}, true);
+  std::vector<index_t> places(static_cast<std::size_t>(n));
+  max_forward(device, AroundAxis{Shape{m, n}, 0}, x.data(), make("max", n), places.data());
+  log_add(device, m * n, 0.25f, x.data(), make("log add", m * n));
+  const std::vector<index_t> of_rows{0, 3}, lists_begin{0, 2}, lists_length{2, 3};
+  const std::vector<token_t> listed{4, 9, 1, 2, 60};
+  std::copy(x.begin(), x.end(), make("restricted", m * n));
+  restrict_rows(device, {2, of_rows.data(), lists_begin.data(), lists_length.data(), listed.data()}, n,
+                all.at("restricted").data());
+  std::replace_if(
+      all.at("restricted").begin(), all.at("restricted").end(), [](float v) { return std::isinf(v); }, -9.0f);
+  const std::vector<double> uniforms{0.3, 0.8};
+  std::vector<token_t> drawn(2);
+  sample_rows(device, {.temperature = 0.7, .top_k = 20, .top_p = 0.9}, {2, of_rows.data(), uniforms.data()},
+              Matrix<const float>{all.at("log softmax").data(), m, n}, make("drawn", 2), drawn.data());
 
   AttentionLayout attention;
   attention.queries = Segments::dense(2, 7), attention.keys = Segments::dense(2, 9);
@@ -86,6 +131,9 @@ std::map<std::string, Numbers> results(Device device) {
   attention_forward(device, attention, inputs, make("attention weights", weights), shifts, make("attention", 14 * 42));
   attention_backward(device, attention, normal(14 * 42, 11).data(), inputs, shifts,
                      {make("attention dq", 14 * 42), make("attention dk", 18 * 42), make("attention dv", 18 * 42)});
+  Numbers& shares = all["additive weights"] = Numbers(static_cast<std::size_t>(weights));
+  additive_attention_forward(device, attention, AdditiveInputs<float>{q.data(), keys.data(), bias.data(), values.data()},
+                             shares.data(), make("additive attention", 14 * 42));
   const std::vector<index_t> begins(14, 0), lengths{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
   cross_attention_step<float>(device, {2, 21, 21, 0.2}, {q.data(), 14, 42},
                               {keys.data(), {42, 0, 0}, begins.data(), lengths.data()}, {make("step", 14 * 42), 14, 42});
@@ -96,6 +144,9 @@ std::map<std::string, Numbers> results(Device device) {
   begin_update(device, k, a.data(), 1.0, &record);
   update_by(device, k, optim::AdamRule{1e-2, 0, 1, 0.9, 0.99, 1e-8}, &record, a.data(), parameter.data(),
             static_cast<float*>(nullptr), first.data(), second.data());
+
+  unit_norm(device, index_t{3}, index_t{100}, std::copy_n(a.begin(), 300, make("unit norm", 300)) - 300);
+  muon_momentum(device, k, 0.9, &record, a.data(), make("velocity", k), make("direction", k));
 
   std::vector<token_t> columns(m * 3);
   top_k(device, m, n, 3, x.data(), make("top", m * 3), columns.data());
@@ -118,9 +169,15 @@ TEST_CASE("processor: kernels of every instruction set give the same to within r
 #if ATTEND_DISPATCH
   if (ATTEND_GRANTED < 2 && detail::processor_has(2)) found["avx2"] = results(avx2::kernels::Cpu{});
   if (ATTEND_GRANTED < 3 && detail::processor_has(3)) found["avx512"] = results(avx512::kernels::Cpu{});
+  if (detail::processor_has(4)) {  // which has 8-bit products alone
+    const Numbers a = normal(19 * 301, 0), b = normal(301 * 83, 1), bias = normal(83, 2);
+    Numbers& y = found["avx512_vnni"]["int8"] = Numbers(19 * 83);
+    avx512::vnni::kernels::pack_int8<float>(avx512::vnni::kernels::Cpu{}, {b.data(), 301, 83})
+        ->multiply({a.data(), 19, 301}, bias.data(), {y.data(), 19, 83});
+  }
 #endif
   const auto& expected = found.at("chosen");
-  REQUIRE(expected.size() > 25);
+  REQUIRE(expected.size() > 45);
   for (const auto& [set, all] : found)
     for (const auto& [name, numbers] : all) {
       INFO(set << ": " << name);

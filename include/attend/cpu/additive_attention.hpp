@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_ADDITIVE_ATTENTION) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_ADDITIVE_ATTENTION) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_ADDITIVE_ATTENTION
 
 #include <vector>
@@ -13,7 +13,7 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 namespace attend::kernels {
 
@@ -78,6 +78,6 @@ void additive_attention_backward(Cpu, const AttentionLayout& a, const T* dout, c
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/additive_attention.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/additive_attention.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

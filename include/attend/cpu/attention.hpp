@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_ATTENTION) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_ATTENTION) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_ATTENTION
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/attention.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// A block of consecutive queries of one head of one sentence, with room for their weights. Rows of weights are made of whole
 /// `lanes`, with zeros at their ends, because a sentence of 25 tokens would otherwise spend most of its time on the last nine.
@@ -129,7 +129,7 @@ void attention_tasks(const AttentionLayout& a, index_t heads, F&& task) {
   });
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -257,6 +257,6 @@ void attention_backward_bias(Cpu, const AttentionLayout& a, index_t size, const 
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/attention.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/attention.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

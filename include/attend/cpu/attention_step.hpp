@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_ATTENTION_STEP) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_ATTENTION_STEP) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_ATTENTION_STEP
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/attention_step.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// Attention in decoding: every row is one query with keys and values of its own choice.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 using kernels::ConstMatrix;
 using kernels::Matrix;
@@ -173,7 +173,7 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, cons
   });
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -251,6 +251,6 @@ inline void begin_table_step(Cpu, Matrix<std::int32_t> table, index_t step) {
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/attention_step.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/attention_step.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

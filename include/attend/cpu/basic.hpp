@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_BASIC) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_BASIC) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_BASIC
 
 #include "attend/core/threads.hpp"
@@ -9,7 +9,7 @@
 #include "attend/kernels/matrix.hpp"
 #include "attend/kernels/squares.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// Passes over whole arrays that everything else needs.
 namespace attend::kernels {
@@ -100,6 +100,6 @@ double sum_of_squares(Cpu, index_t n, const T* x) {
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/basic.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/basic.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

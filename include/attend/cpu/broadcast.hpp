@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_BROADCAST) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_BROADCAST) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_BROADCAST
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// y[i] = f(i) or y[i] += f(i).
 template <class T, class F>
@@ -119,7 +119,7 @@ void sum_where_still(const Strides& s, const F& load, kernels::Gradient<T> into)
   }
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -177,6 +177,6 @@ void repeat_broadcast(Cpu, const Strides& s, T scale, const T* a, Gradient<T> y)
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/broadcast.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/broadcast.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_CONSTRAIN) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_CONSTRAIN) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_CONSTRAIN
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/constrain.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// What searches do to single rows of log-probabilities x [., width]. Rows and columns are within it; where whole rows change
 /// (`keep_entries` and lists of columns), no row is named twice.
@@ -67,7 +67,7 @@ void keep_entries(Cpu, const Entries& at, index_t width, const T* values, T* x) 
 
 }  // namespace attend::kernels
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// The rows keep the columns that are listed, as change(length, values) leaves them, and become minus infinity elsewhere.
 template <class T, class F>
@@ -86,7 +86,7 @@ void keep_columns(const kernels::ColumnLists& lists, index_t width, T* x, const 
   });
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -107,6 +107,6 @@ void keep_listed(Cpu, const ColumnLists& lists, index_t width, T* x) {
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/constrain.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/constrain.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

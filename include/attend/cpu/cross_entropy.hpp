@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_CROSS_ENTROPY) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_CROSS_ENTROPY) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_CROSS_ENTROPY
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/cross_entropy.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// log(sum(exp(x))) of one row.
 template <class T>
@@ -46,7 +46,7 @@ struct LabelledRow {
   }
 };
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -168,6 +168,6 @@ inline index_t logits_chunk(Cpu, index_t /*rows*/, index_t classes) {
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/cross_entropy.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/cross_entropy.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

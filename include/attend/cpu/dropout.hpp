@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_DROPOUT) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_DROPOUT) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_DROPOUT
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 #include "attend/kernels/dropout.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// Elements in a part of a pass that goes over each part twice, once for the mask, while it is in the first-level cache.
 inline constexpr index_t mask_part = 2048;
@@ -59,7 +59,7 @@ void dropout_range(const DropoutMask& mask, index_t first, index_t n, const T* x
 #pragma GCC diagnostic pop
 #endif
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -77,6 +77,6 @@ void dropout_apply(Cpu, index_t n, const DropoutMask& mask, const T* x, Gradient
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/dropout.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/dropout.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_EMBEDDING) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_EMBEDDING) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_EMBEDDING
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "attend/kernels/embedding.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 namespace attend::kernels {
 
@@ -55,6 +55,6 @@ void embedding_backward(Cpu, const TokenList& tokens, index_t width, T scale, co
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/embedding.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/embedding.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_GEMM) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_GEMM) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_GEMM
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// The first panel of b, `k` rows of at most `columns` columns, as `multiply_panels` wants it: where it lies, if `in_place` and
 /// it is a whole panel or one vector wide; otherwise copied to `copy`.
@@ -155,7 +155,7 @@ void gemm_block(ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOp
   multiply(Product<T>(a, b, nullptr, c, options), false);
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -197,6 +197,6 @@ void gram_batched(Cpu, index_t count, ConstMatrices<T> a, Matrices<T> c, const P
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/gemm.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/gemm.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

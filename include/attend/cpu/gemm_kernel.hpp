@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_GEMM_KERNEL) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_GEMM_KERNEL) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_GEMM_KERNEL
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 #include "attend/cpu/simd.hpp"
 #include "attend/cpu/targets.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// The inside of a matrix product: a tile of c in registers, from a and b or the copies of them in gemm_packing.hpp.
 /// Every element of c is one sum over k, of fused multiply-adds in the order of k, from zero again every `k_block`, whatever
 /// tile it falls into. So its bits depend on its own row of a and column of b alone, not on what is beside them.
 /// Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, for the arrangement.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// What becomes of the sums, and where: c = alpha * sum (+ c if `add`, + bias if there is one: a number for each column).
 template <class T>
@@ -219,8 +219,8 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
   }
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
-#define ATTEND_TEXT "attend/cpu/gemm_kernel.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/gemm_kernel.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_GEMM_PACKING) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_GEMM_PACKING) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_GEMM_PACKING
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// How the operands of a matrix product lie: in memory as they came, or copied in the order in which the tiles of
 /// gemm_kernel.hpp read them.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 using kernels::ConstMatrix;
 using kernels::Matrix;
@@ -141,8 +141,8 @@ struct Panels {
   index_t panel_step, row_step;
 };
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
-#define ATTEND_TEXT "attend/cpu/gemm_packing.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/gemm_packing.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_INT8) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_INT8) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_INT8
 
 #include <algorithm>
@@ -18,11 +18,11 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// Products in 8-bit integers: weights once, activations at run time, sums exact in 32 bits. What a row gets depends on that row
 /// alone.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 namespace detail {
 
@@ -119,7 +119,7 @@ inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
 }
 
 /// The matrix b [k, n] of a product in 8-bit integers with a scale for each column, in the order in which products read it.
-class Int8Matrix final : public PackedProduct<float> {
+class Int8Matrix final : public kernels::PackedProduct<float> {
  public:
   /// Throws ValueError for a k so large that a sum might not fit into 32 bits.
   explicit Int8Matrix(const Matrix<const float>& b)
@@ -206,14 +206,14 @@ class Int8Matrix final : public PackedProduct<float> {
   std::vector<float> scales_;        // of each column
 };
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
 /// The matrix b [k, n] in 8-bit integers. Throws ValueError for a k so large that a sum might not fit into 32 bits.
 template <class T>
-std::unique_ptr<cpu::PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b) {
-#if ATTEND_DISPATCH && !defined(ATTEND_TARGET)
+std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b) {
+#if ATTEND_DISPATCH && !defined(ATTEND_READING)
   if (processor().level == 4) return pack_int8(::attend::avx512::vnni::kernels::Cpu{}, b);
 #endif
   ATTEND_FASTEST(pack_int8, b);
@@ -222,7 +222,7 @@ std::unique_ptr<cpu::PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b) 
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/int8.hpp"
-#define ATTEND_TEXT_HAS_VNNI
+#define ATTEND_READ_AGAIN "attend/cpu/int8.hpp"
+#define ATTEND_READ_FOR_VNNI
 #include "attend/cpu/each_target.hpp"
 #endif

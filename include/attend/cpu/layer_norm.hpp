@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_LAYER_NORM) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_LAYER_NORM) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_LAYER_NORM
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/layer_norm.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 using kernels::Gradient;
 using kernels::NormGradients;
@@ -129,7 +129,7 @@ void layer_norm_backward_then(const NormOfRows<T>& norm, const T* dy, const T* x
   if (dbeta) sum_rows(Cpu{}, {partial_sums + sums, parts, sums, 2 * sums}, dbeta);
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -155,6 +155,6 @@ void layer_norm_backward(Cpu, const NormOfRows<T>& norm, const T* dy, const T* x
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/layer_norm.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/layer_norm.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_LINEAR) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_LINEAR) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_LINEAR
 
 #include "attend/core/threads.hpp"
@@ -8,7 +8,7 @@
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/targets.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 namespace attend::kernels {
 
@@ -50,6 +50,6 @@ void linear_backward_weight_bias(Cpu, ConstMatrix<T> dy, ConstMatrix<T> x, Matri
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/linear.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/linear.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

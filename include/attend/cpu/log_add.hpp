@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_LOG_ADD) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_LOG_ADD) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_LOG_ADD
 
 #include <cmath>
@@ -11,9 +11,9 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// log(1 + t) for t in [0, 1]. In float by 2 atanh(s) = 2 (s + s^3 / 3 + ...), s = t / (2 + t) at most 1/3: within 1e-7.
 inline double log1p(double t) { return std::log1p(t); }
@@ -28,7 +28,7 @@ inline double log1p(double t) { return std::log1p(t); }
   return 2.0f * (s * q * p + s);
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -48,6 +48,6 @@ void log_add(Cpu, index_t n, T shift, const T* x, T* y) {
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/log_add.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/log_add.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

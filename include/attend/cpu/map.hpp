@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_MAP) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_MAP) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_MAP
 
 #include "attend/core/threads.hpp"
@@ -7,9 +7,9 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 // "flatten" puts the functor into the loop, which only then turns into vector instructions.
 
@@ -27,7 +27,7 @@ template <class T, class Slope>
     for (index_t i = 0; i < n; ++i) dx[i] += dy[i] * slope(at[i]);
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -49,6 +49,6 @@ void map_backward(Cpu, index_t n, const Slope& slope, const T* dy, const T* at, 
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/map.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/map.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_MAP_DROPOUT) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_MAP_DROPOUT) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_MAP_DROPOUT
 
 #include "attend/core/types.hpp"
@@ -8,7 +8,7 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 namespace attend::kernels {
 
@@ -35,6 +35,6 @@ void map_dropout_backward(Cpu, index_t n, const Slope& slope, const DropoutMask&
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/map_dropout.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/map_dropout.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_MUON) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_MUON) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_MUON
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// What Muon does to matrices besides multiplying them.
 namespace attend::kernels {
@@ -90,6 +90,6 @@ void muon_apply(Cpu, index_t n, const MuonStep& by, const T* direction, T* value
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/muon.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/muon.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_OPTIMIZER) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_OPTIMIZER) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_OPTIMIZER
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/optimizer.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// One optimizer step over all parameters of a model at once, which lie end to end in one buffer.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// A vector's place in every array of a step: `count` numbers from `begin` on, fewer than a vector's at the arrays' end.
 template <class T>
@@ -64,7 +64,7 @@ template <class T, class Update, std::size_t memories, std::size_t... k>
   }
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -126,6 +126,6 @@ void average_step(Cpu, index_t n, T keep, const UpdateRecord* record, const T* v
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/optimizer.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/optimizer.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

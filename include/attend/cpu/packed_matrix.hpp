@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_PACKED_MATRIX) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_PACKED_MATRIX) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_PACKED_MATRIX
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 #include "attend/core/tensor.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/cpu/gemm.hpp"
-#include "attend/cpu/packed_product.hpp"
 #include "attend/cpu/targets.hpp"
+#include "attend/kernels/packed_product.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// How the columns and rows of a product with packed panels are cut among the threads: with few rows, each thread takes columns
 /// of its own and reads their part of the matrix once; with many, rows. f(row begin, row end, panel begin, panel end).
@@ -30,7 +30,7 @@ void share_product(index_t rows, index_t panels, index_t work, F&& f) {
 
 /// The matrix b [k, n] of a product, copied once in the order in which products read it.
 template <class T>
-class PackedMatrix final : public PackedProduct<T> {
+class PackedMatrix final : public kernels::PackedProduct<T> {
  public:
   explicit PackedMatrix(const Matrix<const T>& b)
       : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), data_({panels_ * N * k_}) {
@@ -68,19 +68,19 @@ class PackedMatrix final : public PackedProduct<T> {
   Tensor<T> data_;
 };
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
 /// The matrix b [k, n] for products with the bits that `gemm` gives.
 template <class T>
-std::unique_ptr<cpu::PackedProduct<T>> pack_matrix(Cpu, const Matrix<const T>& b) {
+std::unique_ptr<PackedProduct<T>> pack_matrix(Cpu, const Matrix<const T>& b) {
   ATTEND_FASTEST(pack_matrix, b);
   return std::make_unique<cpu::PackedMatrix<T>>(b);
 }
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/packed_matrix.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/packed_matrix.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

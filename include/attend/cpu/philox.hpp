@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_PHILOX) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_PHILOX) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_PHILOX
 
 #include <array>
@@ -13,10 +13,10 @@
 #include <immintrin.h>
 #endif
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// Philox for many counters side by side: bit for bit `Generator::Stream::words`, some ten times as fast.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// Several 64-bit numbers side by side, with what Philox needs of them. Compilers do not find the multiplication of two 32-bit
 /// halves into a 64-bit whole by themselves, hence one version for each instruction set, and a portable one.
@@ -130,8 +130,8 @@ inline void random_words(const Generator::Stream& stream, std::uint64_t block, s
   }
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
-#define ATTEND_TEXT "attend/cpu/philox.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/philox.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

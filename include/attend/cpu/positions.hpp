@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_POSITIONS) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_POSITIONS) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_POSITIONS
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 namespace attend::kernels {
 
@@ -47,6 +47,6 @@ void add_row_at(Cpu, index_t rows, index_t width, const T* table, const index_t*
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/positions.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/positions.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

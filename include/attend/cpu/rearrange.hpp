@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_REARRANGE) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_REARRANGE) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_REARRANGE
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 namespace attend::kernels {
 
@@ -92,6 +92,6 @@ void permute_copy(Cpu, const Strides& s, const T* x, Gradient<T> y) {
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/rearrange.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/rearrange.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

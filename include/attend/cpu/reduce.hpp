@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_REDUCE) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_REDUCE) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_REDUCE
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 namespace attend::kernels {
 
@@ -51,6 +51,6 @@ void max_backward(Cpu, const AroundAxis& size, const T* dy, const index_t* at, G
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/reduce.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/reduce.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_RESIDUAL) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_RESIDUAL) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_RESIDUAL
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/residual.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// y = x + mask * branch for elements `first` to `first + n` of whole tensors. y may be x.
 template <class T>
@@ -26,7 +26,7 @@ void add_masked(const DropoutMask& mask, index_t first, index_t n, const T* x, c
   dropout_range<T>(mask, first, n, branch + first, {y + first, true});
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -66,6 +66,6 @@ void add_dropout_norm_backward(Cpu, const NormOfRows<T>& norm, const T* dy, cons
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/residual.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/residual.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_ROTARY) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_ROTARY) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_ROTARY
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/rotary.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// One row; see kernels::rotary_turn. `turns`: those of its place.
 template <class T>
@@ -37,7 +37,7 @@ void rotary_row(const kernels::RotaryLayout& a, const T* turns, T sign, const T*
   std::copy(x, x + (a.columns - a.heads * a.width), y);
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -68,6 +68,6 @@ void rotary_turn(Cpu, const Places& places, index_t rows, const RotaryLayout& la
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/rotary.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/rotary.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_SAMPLE) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_SAMPLE) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_SAMPLE
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 #include "attend/kernels/matrix.hpp"
 #include "attend/kernels/sample.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// The distribution that tokens are drawn from, made from one row of log-probabilities; then any number of draws from it.
 template <class T>
@@ -118,7 +118,7 @@ class Sampler {
   std::vector<double> cumulative_;
 };
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -142,6 +142,6 @@ void sample_rows(Cpu, const SampledTokens& from, const Draws& draws, ConstMatrix
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/sample.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/sample.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -4,8 +4,9 @@
 #include <new>
 
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// Memory for a thread, aligned for vectors. It is kept from one use to the next; its contents are not.
 class Scratch {
@@ -36,4 +37,4 @@ class Scratch {
   std::size_t size_ = 0;
 };
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU

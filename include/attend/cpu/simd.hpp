@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_SIMD) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_SIMD) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_SIMD
 
 #include <cmath>
@@ -18,11 +18,11 @@
 #include <arm_neon.h>
 #endif
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// Vectors of the processor's own width, in the compilers' portable form: arithmetic is written with + and *, and a * b + c
 /// becomes one fused operation where the processor has it.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 #if ATTEND_LEVEL >= 3
 inline constexpr int vector_bytes = 64, vector_registers = 32;
@@ -176,8 +176,8 @@ template <class T>
   }
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
-#define ATTEND_TEXT "attend/cpu/simd.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/simd.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

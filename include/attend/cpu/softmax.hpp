@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_SOFTMAX) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_SOFTMAX) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_SOFTMAX
 
 #include <cmath>
@@ -11,9 +11,9 @@
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// The largest of a row, or 0 if that is minus infinity: what may be subtracted from every value of the row.
 template <class T>
@@ -22,7 +22,7 @@ T softmax_shift(index_t n, const T* x) {
   return top == -std::numeric_limits<T>::infinity() ? T(0) : top;
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -95,6 +95,6 @@ void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y,
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/softmax.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/softmax.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

@@ -14,8 +14,9 @@
 /// pragma for it. It is always the first reading's kernel that is called; its line ATTEND_FASTEST goes on to the one for this
 /// processor.
 ///
-/// ATTEND_DISPATCH is 0 where there is nothing to choose from (flags that grant all, other compilers and processors, nvcc) and in
-/// programs that are not optimised, which would only take longer to compile; define it as 0 or 1 to have it otherwise.
+/// ATTEND_DISPATCH is 0 where there is nothing to choose from (flags that grant all, other compilers and processors, nvcc, MinGW,
+/// whose stack is not aligned for wide vectors) and in programs that are not optimised, which would only take longer to compile;
+/// define it as 0 or 1 to have it otherwise.
 
 /// What the text being read may use: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI. The compiler's own
 /// macros would not do: Clang does not define them under its pragma.
@@ -36,7 +37,7 @@
 #define ATTEND_GRANTED 0
 #endif
 
-#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__CUDACC__) || ATTEND_GRANTED == 4
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__CUDACC__) || defined(__MINGW32__) || ATTEND_GRANTED == 4
 #undef ATTEND_DISPATCH
 #define ATTEND_DISPATCH 0
 #elif !defined(ATTEND_DISPATCH)
@@ -58,6 +59,14 @@
 #define ATTEND_TARGET_AVX512(...)
 #endif
 
+// Files of one program may be compiled with other flags, for other vectors. So all that depends on the flags has a name of its
+// own for each: the linker must not put the one's tile of a product into the other's loop.
+#define ATTEND_PASTE_FLAGS(granted, dispatch) flags_##granted##_##dispatch
+#define ATTEND_NAME_FLAGS(granted, dispatch) ATTEND_PASTE_FLAGS(granted, dispatch)
+#define ATTEND_FLAGS ATTEND_NAME_FLAGS(ATTEND_GRANTED, ATTEND_DISPATCH)
+/// Within `attend`, the namespace of what kernels are made of. One says `cpu::` to it.
+#define ATTEND_CPU inline ATTEND_FLAGS::cpu
+
 namespace attend {
 
 /// A set of instructions that this program has kernels for.
@@ -69,11 +78,7 @@ struct InstructionSet {
 
 namespace detail {
 
-// Files of one program may be compiled with other flags, and then have another list of the same name; hence a name for each.
-#define ATTEND_PASTE_SETS(granted, dispatch) sets_##granted##_##dispatch
-#define ATTEND_NAME_SETS(granted, dispatch) ATTEND_PASTE_SETS(granted, dispatch)
-#define ATTEND_SETS ATTEND_NAME_SETS(ATTEND_GRANTED, ATTEND_DISPATCH)
-inline namespace ATTEND_SETS {
+inline namespace ATTEND_FLAGS {
 
 /// Those that were compiled, the least first.
 inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
@@ -134,22 +139,38 @@ inline const InstructionSet& choose_instruction_set(const char* wanted) {
   return *best;
 }
 
-inline const InstructionSet& chosen_instruction_set() {
-  static const InstructionSet& chosen = choose_instruction_set(std::getenv("ATTEND_ISA"));
-  return chosen;
-}
-
-}  // namespace ATTEND_SETS
+}  // namespace ATTEND_FLAGS
 
 }  // namespace detail
 
+inline namespace ATTEND_FLAGS {
+
 /// The instructions that kernels on the processor run with in this process: the most that were compiled and that the processor
 /// has, or those that the environment variable ATTEND_ISA names. Throws ValueError if these are not to be had.
-inline const InstructionSet& processor() { return detail::chosen_instruction_set(); }
+inline const InstructionSet& processor() {
+  static const InstructionSet& chosen = detail::choose_instruction_set(std::getenv("ATTEND_ISA"));
+  return chosen;
+}
+
+}  // namespace ATTEND_FLAGS
 
 }  // namespace attend
 
 #if ATTEND_DISPATCH
+// What stands between the two is compiled for a target. `tuning` is for GCC alone.
+#define ATTEND_PRAGMA(...) _Pragma(#__VA_ARGS__)
+#if defined(__clang__)
+#define ATTEND_BEGIN_TARGET(features, tuning) \
+  ATTEND_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
+#define ATTEND_END_TARGET ATTEND_PRAGMA(clang attribute pop)
+#else
+// GCC at -O2 turns hardly any loop of unknown length into vectors by itself.
+#define ATTEND_BEGIN_TARGET(features, tuning) \
+  ATTEND_PRAGMA(GCC push_options)             \
+  ATTEND_PRAGMA(GCC target(features tuning)) ATTEND_PRAGMA(GCC optimize("vect-cost-model=dynamic"))
+#define ATTEND_END_TARGET ATTEND_PRAGMA(GCC pop_options)
+#endif
+
 // A target's Cpu is a tag of its own, so that its kernels call each other and never come back to those of the first reading. What
 // a target does not have of its own, such as cpu/vector.hpp, which becomes part of whoever calls it, it takes from `below`.
 #define ATTEND_DECLARE_TARGET(target, below) \
@@ -169,7 +190,7 @@ inline const InstructionSet& processor() { return detail::chosen_instruction_set
   }                                          \
   using kernels::Cpu;                        \
   }
-namespace attend::cpu::detail {}
+namespace attend::ATTEND_CPU::detail {}
 ATTEND_DECLARE_TARGET(attend::avx2, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512::vnni, ::attend::avx512)

@@ -1,5 +1,5 @@
-#if !defined(ATTEND_CPU_TOP_K) || defined(ATTEND_TARGET)
-#ifndef ATTEND_TARGET
+#if !defined(ATTEND_CPU_TOP_K) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
 #define ATTEND_CPU_TOP_K
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 #include "attend/core/threads.hpp"
 #include "attend/cpu/targets.hpp"
 
-#endif  // ATTEND_TARGET
+#endif  // ATTEND_READING
 
 /// The largest values of each row, as every search needs them.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// The k largest of the values offered so far, largest first; of equal ones the first offered.
 template <class T>
@@ -107,7 +107,7 @@ void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, tok
   }
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
 
@@ -142,6 +142,6 @@ void fill_columns(Cpu, index_t rows, index_t width, index_t count, const token_t
 
 }  // namespace attend::kernels
 
-#define ATTEND_TEXT "attend/cpu/top_k.hpp"
+#define ATTEND_READ_AGAIN "attend/cpu/top_k.hpp"
 #include "attend/cpu/each_target.hpp"
 #endif

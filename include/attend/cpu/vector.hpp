@@ -9,10 +9,11 @@
 #include <type_traits>
 
 #include "attend/core/types.hpp"
+#include "attend/cpu/targets.hpp"
 
 /// Building blocks of the CPU's kernels: loops shaped so that GCC and Clang turn them into vector instructions of whatever
 /// width the flags allow, with sums whose order does not depend on that width, on alignment or on the number of threads.
-namespace attend::cpu {
+namespace attend::ATTEND_CPU {
 
 /// Sums run in this many lanes side by side, joined pairwise at the end.
 inline constexpr index_t lanes = 16;
@@ -126,4 +127,4 @@ inline double erf(double x) { return std::erf(x); }
   return std::copysign(select((a > 3.92f) | (y > 1.0f), 1.0f, y), x);
 }
 
-}  // namespace attend::cpu
+}  // namespace attend::ATTEND_CPU

@@ -103,7 +103,7 @@ class PackedWeights {
     const T* begin = nullptr;  // of the rows that were copied
     index_t count = 0;
     std::uint64_t fingerprint = 0;
-    std::unique_ptr<const cpu::PackedProduct<T>> product;
+    std::unique_ptr<const kernels::PackedProduct<T>> product;
   };
 
   std::shared_ptr<const Packed> find(const kernels::Matrix<const T>& weight, const Tensor<T, D>& whole) const {

@@ -2,7 +2,7 @@
 
 #include "attend/kernels/matrix.hpp"
 
-namespace attend::cpu {
+namespace attend::kernels {
 
 /// A matrix b that was copied in the order in which one instruction set's products read it; see `pack_matrix` and `pack_int8`.
 template <class T>
@@ -14,7 +14,7 @@ class PackedProduct {
   virtual ~PackedProduct() = default;
 
   /// y = x b + bias; neither x nor y is transposed, `bias` may be null.
-  virtual void multiply(const kernels::Matrix<const T>& x, const T* bias, const kernels::Matrix<T>& y) const = 0;
+  virtual void multiply(const Matrix<const T>& x, const T* bias, const Matrix<T>& y) const = 0;
 };
 
-}  // namespace attend::cpu
+}  // namespace attend::kernels
