@@ -58,7 +58,7 @@ inline text::PretrainedTokenizer pretrained_tokenizer(const std::filesystem::pat
 }
 
 /// Why a tokenizer does not go with a model; empty where it does.
-inline std::string tokenizer_faults(const text::AnyTokenizer& tokenizer, const io::PretrainedConfig& config) {
+inline std::string tokenizer_faults(const text::PretrainedTokenizer& tokenizer, const io::PretrainedConfig& config) {
   std::vector<std::string> list;
   const auto same = [&](const char* what, const char* key, token_t ours, token_t theirs) {
     if (ours != theirs)
@@ -66,7 +66,7 @@ inline std::string tokenizer_faults(const text::AnyTokenizer& tokenizer, const i
                      std::to_string(theirs) + " as " + key + " of config.json");
   };
   const index_t rows = config.model.decoder.vocabulary;
-  if (const index_t tokens = std::max(tokenizer.size(), tokenizer.target_size()); tokens > rows)
+  if (const index_t tokens = tokenizer.size(); tokens > rows)
     list.push_back("the tokenizer has " + std::to_string(tokens) + " tokens, config.json says " + std::to_string(rows));
   same("end", "eos_token_id", tokenizer.eos(), config.eos);
   same("begin", "decoder_start_token_id", tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eos(), config.begin);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/io/model_files.hpp"
 #include "attend/io/weight_files.hpp"
 #include "attend/marian/config.hpp"
 #include "attend/marian/export.hpp"
@@ -233,9 +234,7 @@ void save_marian(const std::filesystem::path& folder, const nn::Transformer<T, D
     plan.tokenizer.save_files(staging);
     detail::MarianWriter<T, D>(model, plan.layout, options.stored).write(staging / "model.safetensors");
   };
-  write_folder_atomically(
-      folder, write,
-      {.remove = {text::tokenizer_files.begin(), text::tokenizer_files.end()}});  // of another kind of tokenizer, if there is one
+  write_folder_atomically(folder, write, replacing_tokenizer());
 }
 
 }  // namespace attend::io

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attend/io/folder.hpp"
+#include "attend/io/model_files.hpp"
 #include "attend/io/weight_files.hpp"
 #include "attend/pretrained/bart_family.hpp"
 #include "attend/pretrained/export.hpp"
@@ -22,12 +23,6 @@
 /// Encoder-decoders in the folders of the `transformers` library: BART, mBART and mBART-50, M2M-100 and NLLB-200, T5 (1.0, 1.1,
 /// Flan-T5), mT5, umT5. Those of Marian are in marian.hpp.
 namespace attend::io {
-
-/// Whether the `config.json` is that of a family that `load_pretrained` reads.
-inline bool is_pretrained(const Json& json) {
-  const std::string type = model_type(json);
-  return detail::bart_family(type) != nullptr || detail::is_t5_family(type);
-}
 
 /// Reads the `config.json` of such a model; `name` is what messages call it. Keys that are missing have the defaults of
 /// `transformers`. Throws FormatError for another family or architecture, and if something in the file makes no sense.
@@ -113,7 +108,7 @@ class PretrainedFolder {
 /// Writes what `save_pretrained` says; `more(staging)` writes other files.
 template <class T, Device D, class More>
 void save_pretrained_with(const std::filesystem::path& folder, const io::PretrainedModel<T, D>& m, const io::SaveOptions& options,
-                          More&& more) {
+                          const io::FolderOptions& writing, More&& more) {
   const bool t5 = is_t5_family(m.config.family);
   check_value(t5 || bart_family(m.config.family), "save_pretrained", "the family is '", printable(m.config.family),
               "', which it does not write");
@@ -136,7 +131,7 @@ void save_pretrained_with(const std::filesystem::path& folder, const io::Pretrai
     write_pretrained_weights(staging / "model.safetensors", m.model, t5, options.stored);
     more(staging);
   };
-  io::write_folder_atomically(folder, write);
+  io::write_folder_atomically(folder, write, writing);
 }
 
 }  // namespace attend::detail
@@ -161,7 +156,7 @@ PretrainedModel<T, D> load_pretrained(const std::filesystem::path& folder) {
 /// was.
 template <class T, Device D>
 void save_pretrained(const std::filesystem::path& folder, const PretrainedModel<T, D>& m, const SaveOptions& options = {}) {
-  detail::save_pretrained_with(folder, m, options, [](const std::filesystem::path&) {});
+  detail::save_pretrained_with(folder, m, options, {}, [](const std::filesystem::path&) {});
 }
 
 /// The same with the files of the tokenizer, by `text::save_files`.
@@ -169,7 +164,7 @@ template <class T, Device D, class Tokenizer>
 requires text::has_files<Tokenizer>
 void save_pretrained(const std::filesystem::path& folder, const PretrainedModel<T, D>& m, const Tokenizer& tokenizer,
                      const SaveOptions& options = {}) {
-  detail::save_pretrained_with(folder, m, options,
+  detail::save_pretrained_with(folder, m, options, replacing_tokenizer(),
                                [&](const std::filesystem::path& staging) { text::save_files(tokenizer, staging); });
 }
 

@@ -5,55 +5,11 @@
 #include "attend/decode/beam.hpp"
 #include "attend/decode/greedy.hpp"
 #include "attend/decode/transformer.hpp"
+#include "file_search.hpp"
 #include "marian_data.hpp"
 #include "models.hpp"
 
 using namespace attend;
-
-namespace {
-
-/// What this library finds for all sentences of a folder with a search that its files describe.
-std::vector<std::vector<decode::Hypothesis>> search(const TranslationModel<float>& m, const marian::Expected& expected,
-                                                    const decode::TranslatorOptions& o) {
-  decode::TransformerModel<float> model(m.model);
-  const auto segments = expected.segments("source_lengths");
-  auto state = model.begin(expected.tokens("source"), segments);
-  const decode::Constraints constraints{.banned = o.banned,
-                                        .no_repeat_ngram = o.no_repeat_ngram,
-                                        .force_end = o.force_end,
-                                        .renormalize = o.renormalize,
-                                        .repetition_penalty = o.repetition_penalty};
-  if (o.beam > 1)
-    return decode::beam_search(model, state, segments.count(),
-                               {.bos = m.tokenizer.bos(),
-                                .eos = m.tokenizer.eos(),
-                                .max_length = o.max_length,
-                                .min_length = o.min_length,
-                                .beam = o.beam,
-                                .n_best = o.n_best,
-                                .alpha = o.length_penalty,
-                                .normalization = o.normalization,
-                                .stop = o.stop,
-                                .keep_unfinished = o.keep_unfinished,
-                                .constraints = constraints});
-  std::vector<std::vector<decode::Hypothesis>> results;
-  for (auto& h : decode::greedy(model, state, segments.count(),
-                                {.bos = m.tokenizer.bos(),
-                                .eos = m.tokenizer.eos(),
-                                .max_length = o.max_length,
-                                .min_length = o.min_length,
-                                .constraints = constraints}))
-    results.push_back({std::move(h)});
-  return results;
-}
-
-std::string joined(const std::vector<token_t>& tokens) {
-  std::string all;
-  for (const token_t t : tokens) all += std::to_string(t) + " ";
-  return all;
-}
-
-}  // namespace
 
 TEST_CASE("marian: greedy and beam search give the tokens and scores of transformers") {
   const std::string name = GENERATE("swish", "relu_separate", "gelu_odd", "untied", "half");
@@ -66,19 +22,16 @@ TEST_CASE("marian: greedy and beam search give the tokens and scores of transfor
     INFO(name << " " << options);
     const auto o = io::pretrained_search_from(io::parse_json(options, key), key, config);
     const auto wanted = expected.sequences(key);
-    const auto found = search(m, expected, o);
+    const auto found = file_search::run(m.model, expected.tokens("source"), expected.segments("source_lengths"),
+                                        m.tokenizer.bos(), m.tokenizer.eos(), o);
     const auto scores = o.beam > 1 ? expected.file().read<float>(key + ".scores") : std::vector<float>();
     REQUIRE(wanted.size() == found.size() * static_cast<std::size_t>(o.n_best));
     std::size_t at = 0;
     for (const auto& list : found) {
       REQUIRE(static_cast<index_t>(list.size()) == o.n_best);
       for (const auto& h : list) {
-        auto tokens = h.tokens;
-        // If the end is not forced, greedy search still looks whether it would come after the last token that may.
-        if (h.finished && (o.force_end || o.beam > 1 || static_cast<index_t>(tokens.size()) < o.max_length))
-          tokens.push_back(m.tokenizer.eos());
         if (!scores.empty()) CHECK(h.score == Approx(scores[at]).epsilon(1e-4));
-        CHECK(joined(tokens) == joined(wanted[at++]));
+        CHECK(file_search::whole(h, m.tokenizer.eos(), o) == wanted[at++]);
       }
     }
   }

@@ -1,9 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "attend/decode/beam.hpp"
-#include "attend/decode/greedy.hpp"
-#include "attend/decode/transformer.hpp"
+#include "../marian/file_search.hpp"
 #include "pretrained_data.hpp"
 
 using namespace attend;
@@ -15,44 +13,14 @@ namespace {
 /// What this library finds for these sentences with a search that a file describes.
 std::vector<std::vector<decode::Hypothesis>> search(const io::PretrainedModel<float>& m, const decode::TranslatorOptions& o,
                                                     const std::vector<std::vector<token_t>>& sources) {
-  decode::TransformerModel<float> model(m.model);
   std::vector<token_t> tokens;
   std::vector<index_t> lengths;
   for (const auto& source : sources) {
     tokens.insert(tokens.end(), source.begin(), source.end());
     lengths.push_back(count_of(source));
   }
-  auto state = model.begin(Tensor<token_t>({count_of(tokens)}, std::span<const token_t>(tokens)), Segments::ragged(lengths));
-  const decode::Constraints constraints{
-      .first = o.first, .banned = o.banned, .no_repeat_ngram = o.no_repeat_ngram, .force_end = o.force_end};
-  if (o.beam > 1)
-    return decode::beam_search(model, state, count_of(sources),
-                               {.bos = m.config.begin,
-                                .eos = m.config.eos,
-                                .max_length = o.max_length,
-                                .min_length = o.min_length,
-                                .beam = o.beam,
-                                .n_best = o.n_best,
-                                .alpha = o.length_penalty,
-                                .normalization = o.normalization,
-                                .stop = o.stop,
-                                .keep_unfinished = o.keep_unfinished,
-                                .constraints = constraints});
-  std::vector<std::vector<decode::Hypothesis>> results;
-  for (auto& h : decode::greedy(model, state, count_of(sources),
-                                {.bos = m.config.begin,
-                                .eos = m.config.eos,
-                                .max_length = o.max_length,
-                                .min_length = o.min_length,
-                                .constraints = constraints}))
-    results.push_back({std::move(h)});
-  return results;
-}
-
-std::string joined(const std::vector<token_t>& tokens) {
-  std::string all;
-  for (const token_t t : tokens) all += std::to_string(t) + " ";
-  return all;
+  return file_search::run(m.model, Tensor<token_t>({count_of(tokens)}, std::span<const token_t>(tokens)),
+                          Segments::ragged(lengths), m.config.begin, m.config.eos, o);
 }
 
 }  // namespace
@@ -77,11 +45,8 @@ TEST_CASE("pretrained: greedy and beam search give the tokens and scores of tran
         for (const auto& list : lists) {
           REQUIRE(count_of(list) == o.n_best);
           for (const auto& h : list) {
-            auto tokens = h.tokens;
-            // If the end is not forced, greedy search still looks whether it would come after the last token that may.
-            if (h.finished && (o.force_end || o.beam > 1 || count_of(tokens) < o.max_length)) tokens.push_back(m.config.eos);
             if (!scores.empty()) CHECK(h.score == Approx(scores[at]).epsilon(1e-5));
-            CHECK(joined(tokens) == joined(wanted[at++]));
+            CHECK(file_search::whole(h, m.config.eos, o) == wanted[at++]);
           }
         }
       }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "attend/io/folder.hpp"
+#include "attend/io/model_files.hpp"
 #include "attend/load.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/text/suspicions.hpp"
@@ -250,8 +251,7 @@ void prepare(const PrepareCommand& flags) {
     io::write_file_atomically(folder / test_name, lines_of(held.test()));
     tokenizer.save_files(folder);
   };
-  // Of another kind of tokenizer, if there is one.
-  io::write_folder_atomically(flags.out, write, {.remove = {text::tokenizer_files.begin(), text::tokenizer_files.end()}});
+  io::write_folder_atomically(flags.out, write, io::replacing_tokenizer());
   std::fprintf(stderr,
                "prepare: %lld pairs of %lld tokens to learn from, %lld for validation, %lld for test; %lld subwords\n"
                "prepare: train on them with: translate train --prepared %s --out FOLDER\n",

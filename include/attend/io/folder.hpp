@@ -45,8 +45,10 @@ inline bool lock_folder(const Descriptor& fd, int kind, int patience_ms) {
   }
   return true;
 }
+/// How long readers and writers wait for one another.
 inline constexpr int lock_patience_ms = 5000;
 
+/// The folder, opened to be locked. Throws IoError, which begins with `operation`, if it is none or cannot be opened.
 inline Descriptor open_folder(const char* operation, const std::filesystem::path& folder) {
   Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd && errno == ENOTDIR) throw IoError(operation, ": ", folder.string(), " is a file, expected a folder");

@@ -49,6 +49,7 @@ inline std::string json_excerpt(const io::Json& value) {
   return printable(value.dump(-1, ' ', false, io::Json::error_handler_t::replace));
 }
 
+/// Whether a type is a std::vector.
 template <class T>
 inline constexpr bool is_vector = false;
 template <class T>

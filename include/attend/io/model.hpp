@@ -6,6 +6,7 @@
 #include "attend/core/tokenizer.hpp"
 #include "attend/io/config.hpp"
 #include "attend/io/folder.hpp"
+#include "attend/io/model_files.hpp"
 #include "attend/io/state.hpp"
 #include "attend/nn/transformer.hpp"
 
@@ -22,6 +23,7 @@ struct SaveOptions {
 
 namespace attend::detail {
 
+/// Writes `config.json` and the weights.
 template <class T, Device D>
 void write_model_files(const std::filesystem::path& staging, const nn::Transformer<T, D>& model, const io::SaveOptions& options) {
   io::write_json(staging / "config.json", io::to_json(model.options));
@@ -51,6 +53,7 @@ inline double least_parameters(const nn::StackOptions& o, bool decoder) {
   return static_cast<double>(o.layers) * layer + positions;
 }
 
+/// The same of a whole model, with its embeddings and its head.
 inline double least_parameters(const nn::ModelOptions& o) {
   const auto embedding = [](const nn::StackOptions& s) {
     return static_cast<double>(s.vocabulary) * static_cast<double>(s.d_model);
@@ -101,9 +104,7 @@ void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& mode
     detail::write_model_files(staging, model, options);
     text::save_files(tokenizer, staging);
   };
-  write_folder_atomically(
-      folder, write,
-      {.remove = {text::tokenizer_files.begin(), text::tokenizer_files.end()}});  // of another kind of tokenizer, if there is one
+  write_folder_atomically(folder, write, replacing_tokenizer());
 }
 
 /// Builds the model that `folder` describes and reads its weights. It is in evaluation mode. Throws IoError if a file is

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "attend/core/tokenizer.hpp"
+#include "attend/io/folder.hpp"
 
 namespace attend::io {
 
@@ -18,5 +19,8 @@ inline constexpr auto settings_files = [] {
   std::copy(text::tokenizer_files.begin(), text::tokenizer_files.end(), all.begin() + 2);
   return all;
 }();
+
+/// How to write a folder with a tokenizer: the files of another, if it had one, go.
+inline FolderOptions replacing_tokenizer() { return {.remove = {text::tokenizer_files.begin(), text::tokenizer_files.end()}}; }
 
 }  // namespace attend::io

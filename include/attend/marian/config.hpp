@@ -32,9 +32,6 @@ inline void check_marian_architecture(const io::JsonObject& json) {
 
 namespace attend::io {
 
-/// Whether a `config.json` is that of a Marian model.
-inline bool is_marian(const Json& json) { return model_type(json) == "marian"; }
-
 /// Reads such a file; `name` is what messages call it. Keys that are missing have the defaults of `transformers`. What concerns
 /// its training alone (`encoder_layerdrop`) is ignored.
 /// Throws FormatError for another architecture, and if something in the file makes no sense.

@@ -51,7 +51,7 @@ class PretrainedTokenizerLoader {
 
  private:
   text::PretrainedTokenizer put_together() {
-    parts_.name = settings_.class_name().empty() ? usual_class() : settings_.class_name();
+    parts_.name = settings_.class_name(family_);
     parts_.clean_up = settings_.get<bool>("clean_up_tokenization_spaces", false);
     const bool has_pieces = !spm_.empty() && family_ != Family::other && family_ != Family::bart;
     if (has_pieces) read_sentencepiece();
@@ -72,27 +72,6 @@ class PretrainedTokenizerLoader {
       throw FormatError("load: ", folder_.path().string(), ": decoder_start_token_id is ", begin, ", outside the tokenizer's ",
                         tokenizer.size(), " tokens");
     return tokenizer.with_begin(begin);
-  }
-
-  /// A class of the family, for where none is named.
-  [[nodiscard]] const char* usual_class() const {
-    switch (family_) {
-      case Family::nllb:
-        return "NllbTokenizer";
-      case Family::mbart:
-        return "MBartTokenizer";
-      case Family::mbart50:
-        return "MBart50Tokenizer";
-      case Family::m2m100:
-        return "M2M100Tokenizer";
-      case Family::t5:
-        return "T5Tokenizer";
-      case Family::bart:
-        return "BartTokenizer";
-      case Family::other:
-        break;
-    }
-    return "PreTrainedTokenizer";
   }
 
   void read_sentencepiece() {

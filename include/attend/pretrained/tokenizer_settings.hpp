@@ -37,6 +37,20 @@ enum class TokenizerFamily {
 
 namespace attend::detail {
 
+/// The classes of tokenizers that are read. Of a family the first is the one that is written where none is named.
+inline constexpr auto tokenizer_classes =
+    std::to_array<std::pair<text::TokenizerFamily, std::string_view>>({{text::TokenizerFamily::nllb, "NllbTokenizer"},
+                                                                       {text::TokenizerFamily::mbart, "MBartTokenizer"},
+                                                                       {text::TokenizerFamily::mbart50, "MBart50Tokenizer"},
+                                                                       {text::TokenizerFamily::m2m100, "M2M100Tokenizer"},
+                                                                       {text::TokenizerFamily::t5, "T5Tokenizer"},
+                                                                       {text::TokenizerFamily::t5, "MT5Tokenizer"},
+                                                                       {text::TokenizerFamily::bart, "BartTokenizer"},
+                                                                       {text::TokenizerFamily::bart, "RobertaTokenizer"},
+                                                                       {text::TokenizerFamily::bart, "LEDTokenizer"},
+                                                                       {text::TokenizerFamily::other, "PreTrainedTokenizer"},
+                                                                       {text::TokenizerFamily::other, "TokenizersBackend"}});
+
 /// The settings of a folder.
 class TokenizerSettings {
  public:
@@ -55,25 +69,17 @@ class TokenizerSettings {
     read_class(folder);
   }
 
-  /// `NllbTokenizer`; empty if nothing says it.
-  [[nodiscard]] const std::string& class_name() const { return class_name_; }
+  /// `NllbTokenizer`; if nothing says it, one of the family.
+  [[nodiscard]] std::string class_name(text::TokenizerFamily family) const {
+    if (!class_name_.empty()) return class_name_;
+    const auto is_of_it = [&](const auto& named) { return named.first == family; };
+    return std::string(std::find_if(tokenizer_classes.begin(), tokenizer_classes.end(), is_of_it)->second);
+  }
   [[nodiscard]] const std::string& model_type() const { return model_type_; }
   [[nodiscard]] text::TokenizerFamily family(bool has_vocabulary) const {
     using Family = text::TokenizerFamily;
-    constexpr std::array<std::pair<std::string_view, Family>, 12> classes{{{"NllbTokenizer", Family::nllb},
-                                                                           {"MBartTokenizer", Family::mbart},
-                                                                           {"MBart50Tokenizer", Family::mbart50},
-                                                                           {"M2M100Tokenizer", Family::m2m100},
-                                                                           {"T5Tokenizer", Family::t5},
-                                                                           {"MT5Tokenizer", Family::t5},
-                                                                           {"BartTokenizer", Family::bart},
-                                                                           {"RobertaTokenizer", Family::bart},
-                                                                           {"LEDTokenizer", Family::bart},
-                                                                           {"PreTrainedTokenizer", Family::other},
-                                                                           {"TokenizersBackend", Family::other},
-                                                                           {"", Family::other}}};
-    for (const auto& [name, family] : classes)
-      if (!name.empty() && class_name_ == name) return family;
+    for (const auto& [family, name] : tokenizer_classes)
+      if (class_name_ == name) return family;
     if (!class_name_.empty())
       throw FormatError("load: ", folder_, ": the tokenizer's class is ", printable(class_name_),
                         ", which is none of those that can be read");

@@ -101,7 +101,7 @@ class Reporter {
   /// Writes a checkpoint, which a run can do without for now. If a full disk or the like prevents it, a warning says so and ends
   /// with `otherwise`: what happens instead.
   template <class F>
-  bool attempt_checkpoint(const char* otherwise, F&& write) {
+  bool try_save(const char* otherwise, F&& write) {
     try {
       write();
       return true;

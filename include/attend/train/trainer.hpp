@@ -258,8 +258,7 @@ class Trainer {
     point.seconds = state_.seconds = agreement_.seconds();
     validation_end_ = point.seconds, validation_seconds_ = point.seconds - begin;
     // If it cannot be written, the best stays what best/ has, so that the next that is better than that is written.
-    point.best =
-        better && (!folder_.used() || reporter_.attempt_checkpoint(tries_again, [&] { folder_.save_best(model_, tokenizer_); }));
+    point.best = better && (!folder_.used() || reporter_.try_save(tries_again, [&] { folder_.save_best(model_, tokenizer_); }));
     if (ranks_) ranks_->broadcast(point.best);
     if (point.best) state_.best_value = value;
     state_.since_best = better ? 0 : state_.since_best + 1;
@@ -281,7 +280,7 @@ class Trainer {
   }
   void keep() {
     conclude_but(0);
-    reporter_.attempt_checkpoint(tries_again, [&] { folder_.keep(model_, tokenizer_, state_.step, o_.keep_checkpoints); });
+    reporter_.try_save(tries_again, [&] { folder_.keep(model_, tokenizer_, state_.step, o_.keep_checkpoints); });
     kept_step_ = state_.step;
   }
 
@@ -293,7 +292,7 @@ class Trainer {
   void checkpoint() {
     conclude_but(0);
     note_generator();
-    reporter_.attempt_checkpoint(tries_again, [&] { save(); });
+    reporter_.try_save(tries_again, [&] { save(); });
     checkpoint_time_ = clock_.seconds();
   }
   void save() {
@@ -313,7 +312,7 @@ class Trainer {
     if (!folder_.used() || !sound_ || state_.step == 0 || saved_step_ == state_.step || sharded()) return;
     try {
       while (const auto outcome = updates_.next(0)) state_.add(outcome->point, outcome->labels, o_.curve_every);
-      if (reporter_.attempt_checkpoint("; the run ends without a checkpoint of its last step", [&] { save(); }))
+      if (reporter_.try_save("; the run ends without a checkpoint of its last step", [&] { save(); }))
         reporter_.message("train: an error ends the run; the checkpoint of step " + std::to_string(state_.step) +
                           " is written, from which a run that resumes it goes on");
     } catch (...) {  // a device that has failed, say: what ends the run tells more
