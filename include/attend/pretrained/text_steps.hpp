@@ -108,16 +108,12 @@ class TextStepsReader {
   }
 
   static void strip(std::string& text, bool left, bool right) {
-    std::size_t begin = text.size(), end = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const text::CodePoint point = text::code_point_at(text, at);
-      const std::size_t next = at + static_cast<std::size_t>(point.length);
-      if (!text::is_white_space(point.value)) begin = std::min(begin, at), end = next;
-      at = next;
-    }
-    if (!left) begin = 0;
-    if (!right) end = text.size();
-    text = begin < end ? text.substr(begin, end - begin) : std::string();
+    const auto words = words_of(text);
+    const std::string_view all = text;
+    const auto place = [&](const char* at) { return static_cast<std::size_t>(at - all.data()); };
+    const std::size_t begin = !left ? 0 : words.empty() ? all.size() : place(words.front().data());
+    const std::size_t end = !right ? all.size() : words.empty() ? 0 : place(words.back().data()) + words.back().size();
+    text = begin < end ? std::string(all.substr(begin, end - begin)) : std::string();
   }
 
   /// A Replace of a string, or of runs of two spaces and more.
@@ -176,17 +172,8 @@ class TextStepsReader {
 
   static std::vector<std::string_view> words_of(std::string_view text) {
     std::vector<std::string_view> words;
-    std::size_t begin = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const text::CodePoint point = text::code_point_at(text, at);
-      const std::size_t next = at + static_cast<std::size_t>(point.length);
-      if (text::is_white_space(point.value)) {
-        if (at > begin) words.push_back(text.substr(begin, at - begin));
-        begin = next;
-      }
-      at = next;
-    }
-    if (begin < text.size()) words.push_back(text.substr(begin));
+    text::for_each_word(
+        text, [&](std::string_view word) { words.push_back(word); }, text::is_white_space);
     return words;
   }
 

@@ -144,14 +144,14 @@ inline bool is_space(char32_t c) {
 /// White space by Unicode's property alone.
 inline bool is_white_space(char32_t c) { return is_space(c) && !(c >= 0x1C && c <= 0x1F); }
 
-/// Calls `visit(std::string_view)` for each run of `text` that has no white space.
+/// Calls `visit(std::string_view)` for each run of `text` that has no white space; which characters are that, says `is_between`.
 template <class Visit>
-void for_each_word(std::string_view text, Visit&& visit) {
+void for_each_word(std::string_view text, Visit&& visit, bool (*is_between)(char32_t) = is_space) {
   std::size_t begin = 0, at = 0;
   while (at < text.size()) {
     const CodePoint point = code_point_at(text, at);
     const auto length = static_cast<std::size_t>(point.length);
-    if (is_space(point.value)) {
+    if (is_between(point.value)) {
       if (at > begin) visit(text.substr(begin, at - begin));
       begin = at + length;
     }
