@@ -29,6 +29,17 @@ function(attend_program name)
   attend_own(${name})
 endfunction()
 
+# attend_once: what attend::compiled has, compiled once for all of attend's own programs. A program that includes other headers than
+# attend.hpp knows of it by ATTEND_KNOW_ONCE.
+set(ATTEND_KNOW_ONCE
+    "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:SHELL:-include attend/compiled.hpp>")
+function(attend_once)
+  add_library(attend_once STATIC "${PROJECT_SOURCE_DIR}/include/attend/compiled.cpp")
+  target_link_libraries(attend_once PUBLIC attend::attend)
+  target_compile_definitions(attend_once PUBLIC ATTEND_COMPILED)
+  attend_own(attend_once)
+endfunction()
+
 # The tests and the small examples run for moments, and optimising is most of what they cost: -O2 would take half as long again to
 # compile, -O3 twice. With -fexpensive-optimizations GCC fuses a * b + c, as it does at -O3, which is what users run and what the
 # program translate is tested at.

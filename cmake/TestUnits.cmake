@@ -3,11 +3,12 @@
 option(ATTEND_TESTS_TOGETHER "Compile the files of a test program together" ON)
 mark_as_advanced(ATTEND_TESTS_TOGETHER)
 
-# attend_test_units(<variable> <name> [AFTER_HEADERS <header>] SOURCES <file>...): the sources of a program of these tests. Each file
-# stands in a namespace of its own, so that helpers of two files may have the same name; the headers of all come first, outside, and
-# after them the one given. A file that adds to somebody else's namespace, or defines a macro, stays a source by itself.
+# attend_test_units(<variable> <name> [AFTER_HEADERS <header>] [MOST <n>] SOURCES <file>...): the sources of a program of these
+# tests, each of at most n files, or 12. Each file stands in a namespace of its own, so that helpers of two files may have the same
+# name; the headers of all come first, outside, and after them the one given. A file that adds to somebody else's namespace, or
+# defines a macro, stays a source by itself.
 function(attend_test_units variable name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "AFTER_HEADERS" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "AFTER_HEADERS;MOST" "SOURCES")
   if(NOT ATTEND_TESTS_TOGETHER)
     set(${variable} ${arg_SOURCES} PARENT_SCOPE)
     return()
@@ -23,6 +24,9 @@ function(attend_test_units variable name)
   endforeach()
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
   set(most 12)
+  if(arg_MOST)
+    set(most ${arg_MOST})
+  endif()
   set(sources)
   set(includes "")
   set(bodies "")

@@ -39,15 +39,15 @@ TEST_CASE("twelve post-norm layers on either side learn from the first steps on"
   const double entropy = unigram_entropy(train, tokenizer);
   seed(1);
   nn::Transformer<float> model({.vocabulary = tokenizer.size(),
-                                .d_model = 64,
+                                .d_model = 32,
                                 .heads = 4,
-                                .d_ff = 128,
+                                .d_ff = 64,
                                 .layers = 12,
                                 .share_embeddings = true,
                                 .tie_head = true});
   const auto report = train::fit(model, train, tokenizer,
                                  {.max_steps = 200,
-                                  .tokens_per_batch = 800,
+                                  .tokens_per_batch = 600,
                                   .optimizer = optim::AdamOptions{.learning_rate = 2e-3, .beta2 = 0.98, .eps = 1e-9},
                                   .schedule = optim::Schedule({.learning_rate = 2e-3, .warmup = 100}),
                                   .validation = corpus(pairs.validation),

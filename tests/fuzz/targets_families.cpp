@@ -12,6 +12,7 @@
 #include "attend/io/file.hpp"
 #include "attend/pretrained.hpp"
 #include "input.hpp"
+#include "models.hpp"
 
 using namespace attend;
 namespace fs = std::filesystem;
@@ -19,8 +20,6 @@ namespace fs = std::filesystem;
 namespace fuzz {
 
 namespace {
-
-constexpr std::array<const char*, 3> model_files{"config.json", "generation_config.json", "model.safetensors"};
 
 /// A small model of a family, and what stands in its files.
 struct Folder {
@@ -52,11 +51,6 @@ std::optional<io::PretrainedConfig> config_of(Bytes bytes) {
   answers<FormatError>(
       [&] { config = io::pretrained_config_from(io::parse_json(text_of(bytes), "config.json"), "config.json"); });
   return config;
-}
-
-/// Whether building the model would take long: what the other files of a folder allow is a quarter of a gigabyte.
-bool is_large(const nn::ModelOptions& o) {
-  return o.encoder.positions != nn::PositionKind::relative && o.encoder.max_length * o.encoder.d_model > 1 << 16;
 }
 
 }  // namespace

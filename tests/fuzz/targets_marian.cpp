@@ -18,6 +18,7 @@
 #include "attend/marian/tokenizer.hpp"
 #include "attend/translate/translator_options.hpp"
 #include "input.hpp"
+#include "models.hpp"
 
 using namespace attend;
 namespace fs = std::filesystem;
@@ -73,7 +74,6 @@ const MarianFolder& folder() {
 /// The files that a target puts its input in place of, by the first byte of the input.
 constexpr std::array<const char*, 5> tokenizer_files{"vocab.json", "tokenizer_config.json", "special_tokens_map.json",
                                                      "target_vocab.json", "source.spm"};
-constexpr std::array<const char*, 3> model_files{"config.json", "generation_config.json", "model.safetensors"};
 
 template <std::size_t N>
 std::vector<std::string> seeds_of(const std::array<const char*, N>& names) {
@@ -88,10 +88,7 @@ io::MarianConfig some_config() {
   return io::marian_config_from(json, "config.json");
 }
 
-/// See `is_large` of the other models.
-bool is_large(const io::MarianConfig& config) { return config.model.encoder.max_length * config.model.encoder.d_model > 1 << 16; }
-
-std::optional<io::MarianConfig> config_of(Bytes bytes) {
+std::optional<io::MarianConfig> config_of_marian(Bytes bytes) {
   std::optional<io::MarianConfig> config;
   answers<FormatError>([&] { config = io::marian_config_from(io::parse_json(text_of(bytes), "config.json"), "config.json"); });
   return config;
@@ -135,7 +132,7 @@ void check_tokenizer(const text::MarianTokenizer& tokenizer) {
 }  // namespace
 
 int marian_config(Bytes bytes) {
-  const auto config = config_of(bytes);
+  const auto config = config_of_marian(bytes);
   if (!config) return 0;
   const io::Json written = io::to_json(*config, io::DType::f32);
   expect(io::to_json(io::marian_config_from(written, "again"), io::DType::f32) == written,
@@ -177,7 +174,7 @@ int marian_model(Bytes bytes) {
   Input input(bytes);
   const std::size_t which = input.byte() % model_files.size();
   if (which == 0)
-    if (const auto config = config_of(input.rest()); config && is_large(*config)) return 0;
+    if (const auto config = config_of_marian(input.rest()); config && is_large(config->model)) return 0;
   folder().replace(model_files[which], input.rest());
   answers<FormatError, IoError>([&] {
     const auto loaded = io::load_marian<float>(folder().path());

@@ -21,6 +21,7 @@
 #include "attend/optim/adam.hpp"
 #include "attend/train/checkpoint.hpp"
 #include "input.hpp"
+#include "models.hpp"
 
 using namespace attend;
 namespace fs = std::filesystem;
@@ -68,12 +69,6 @@ std::string file_of(const io::SafetensorsWriter& writer) {
   const fs::path path = scratch() / "seed.safetensors";
   writer.write(path);
   return io::read_file(path);
-}
-
-/// Whether options ask for tables of positions that take more time than an input is worth. A reader takes them: see
-/// attend::detail::check_memory.
-bool is_large(const nn::ModelOptions& o) {
-  return o.encoder.max_length * o.encoder.d_model > 1 << 16 || o.decoder.max_length * o.decoder.d_model > 1 << 16;
 }
 
 /// One step of a model, to see that what was loaded holds together. Numbers may be anything.

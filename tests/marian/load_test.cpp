@@ -3,19 +3,12 @@
 #include <string>
 #include <vector>
 
-#define ATTEND_MARIAN_TEMPLATE template
 #include "marian_data.hpp"
 #include "models.hpp"
 #include "temporary_folder.hpp"
 
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
-
-Tensor<float> marian::logits(const nn::Transformer<float>& model, const Tensor<token_t>& source, const Segments& sources,
-                             const Tensor<token_t>& target, const Segments& targets) {
-  const NoGrad no_grad;
-  return model.logits(model.decode(target, targets, model.encode(source, sources))).value();
-}
 
 namespace {
 

@@ -5,8 +5,12 @@ cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 foreach(header IN ITEMS attend core load marian compiled nn/linear ops/map decode/greedy text/bleu io/model optim/adam train/fit)
   file(WRITE "${WORK}/program.cpp" "#include <attend/${header}.hpp>\nint main() {}\n")
+  set(first_alone)
+  if(header MATCHES "/") # of these nothing else counts
+    set(first_alone -Wfatal-errors)
+  endif()
   execute_process(
-    COMMAND ${COMPILER} -std=c++17 -fsyntax-only "-I${ATTEND_TREE}/include" program.cpp
+    COMMAND ${COMPILER} -std=c++17 -fsyntax-only ${first_alone} "-I${ATTEND_TREE}/include" program.cpp
     WORKING_DIRECTORY "${WORK}"
     RESULT_VARIABLE result
     OUTPUT_VARIABLE output

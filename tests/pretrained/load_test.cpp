@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#define ATTEND_PRETRAINED_TEMPLATE template
 #include "attend/io/safetensors_writer.hpp"
 #include "pretrained_data.hpp"
 #include "temporary_folder.hpp"

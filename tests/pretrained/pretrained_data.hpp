@@ -12,18 +12,6 @@
 #include "attend/pretrained.hpp"
 #include "catch.hpp"
 
-// What takes long to compile is compiled once for all files of these tests, in load_test.cpp.
-namespace attend {
-
-#ifndef ATTEND_PRETRAINED_TEMPLATE
-#define ATTEND_PRETRAINED_TEMPLATE extern template
-#endif
-
-ATTEND_PRETRAINED_TEMPLATE io::PretrainedModel<float> io::load_pretrained<float, Cpu>(const std::filesystem::path&);
-ATTEND_PRETRAINED_TEMPLATE io::PretrainedModel<double> io::load_pretrained<double, Cpu>(const std::filesystem::path&);
-
-}  // namespace attend
-
 /// Models that the `transformers` library wrote, with what it computed: make_pretrained.py says what they hold.
 namespace pretrained {
 

@@ -1,8 +1,9 @@
 #pragma once
 /// \file
 /// Device memory and pinned host memory. Device memory is out of the host's reach: its pages may be touched only while a kernel
-/// or a copy runs, so a host that follows a device pointer dies at once. Under the address sanitizer it is an ordinary heap block
-/// instead, whose ends the sanitizer watches.
+/// or a copy runs, so a host that follows a device pointer dies at once. (A program with many blocks has them closed after some of
+/// its kernels alone: the system calls would cost more than the kernels.) Under the address sanitizer it is an ordinary heap
+/// block instead, whose ends the sanitizer watches.
 
 #include <sys/mman.h>
 
@@ -82,7 +83,7 @@ class Memory {
     auto* at = static_cast<unsigned char*>(memory) + (pages - (bytes + alignment - 1) / alignment * alignment);
     std::memset(memory, 0xff, pages);
     ::mprotect(static_cast<unsigned char*>(memory) + pages, page, PROT_NONE);
-    if (open_ == 0) ::mprotect(memory, pages, PROT_NONE);
+    if (closed_) ::mprotect(memory, pages, PROT_NONE);
 #endif
     device_.add(at, bytes);
     owners_[reinterpret_cast<std::uintptr_t>(at)] = current_device;
@@ -131,12 +132,12 @@ class Memory {
   class Open {
    public:
     Open() {
-      if (instance().open_++ == 0) instance().protect(PROT_READ | PROT_WRITE);
+      if (instance().open_++ == 0) instance().set_closed(false);
     }
     Open(const Open&) = delete;
     Open& operator=(const Open&) = delete;
     ~Open() {
-      if (--instance().open_ == 0) instance().protect(PROT_NONE);
+      if (--instance().open_ == 0) instance().set_closed(instance().closes());
     }
   };
 
@@ -146,8 +147,18 @@ class Memory {
   static std::size_t pages_of(std::size_t bytes) { return (bytes + page - 1) / page * page; }
   static void* page_of(void* at) { return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(at) / page * page); }
 
-  void protect([[maybe_unused]] int protection) {
+  /// Whether memory is closed this time: always where it has few blocks, otherwise so often that a mistake that is made all the
+  /// time is found. A prime number, so that it does not keep step with a loop.
+  bool closes() {
+    constexpr std::size_t few = 32;
+    constexpr unsigned period = 17;
+    return device_.size() <= few || ++since_closed_ % period == 0;
+  }
+  void set_closed(bool closed) {
+    if (closed_ == closed) return;
+    closed_ = closed;
 #if !defined(EMULATOR_ADDRESS_SANITIZER)
+    const int protection = closed ? PROT_NONE : PROT_READ | PROT_WRITE;
     for (const auto& [at, bytes] : device_) ::mprotect(page_of(reinterpret_cast<void*>(at)), pages_of(bytes), protection);
 #endif
   }
@@ -156,6 +167,8 @@ class Memory {
   std::map<std::uintptr_t, int> owners_;  // by where blocks begin: the device that was current
   std::size_t used_ = 0, total_ = std::size_t{4} << 30;
   int open_ = 0;
+  bool closed_ = true;
+  unsigned since_closed_ = 0;
 };
 
 /// How much memory the device has, from now on; 4 GiB at the start.

@@ -1,0 +1,4 @@
+// See compiled_loading.hpp.
+#include "compiled.hpp"
+#define ATTEND_LOADING template
+#include "compiled_loading.hpp"
