@@ -60,16 +60,12 @@ inline text::PretrainedTokenizer pretrained_tokenizer(const std::filesystem::pat
 /// Why a tokenizer does not go with a model; empty where it does.
 inline std::string tokenizer_faults(const text::PretrainedTokenizer& tokenizer, const io::PretrainedConfig& config) {
   std::vector<std::string> list;
-  const auto same = [&](const char* what, const char* key, token_t ours, token_t theirs) {
-    if (ours != theirs)
-      list.push_back(std::string("the ") + what + " token is " + std::to_string(ours) + " in the tokenizer and " +
-                     std::to_string(theirs) + " as " + key + " of config.json");
-  };
   const index_t rows = config.model.decoder.vocabulary;
   if (const index_t tokens = tokenizer.size(); tokens > rows)
     list.push_back("the tokenizer has " + std::to_string(tokens) + " tokens, config.json says " + std::to_string(rows));
-  same("end", "eos_token_id", tokenizer.eos(), config.eos);
-  same("begin", "decoder_start_token_id", tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eos(), config.begin);
+  if (tokenizer.eos() != config.eos)
+    list.push_back("the end token is " + std::to_string(tokenizer.eos()) + " in the tokenizer and " + std::to_string(config.eos) +
+                   " as eos_token_id of config.json");
   std::string all;
   for (const auto& fault : list) all += (all.empty() ? "" : "; ") + fault;
   return all;

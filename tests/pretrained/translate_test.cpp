@@ -74,6 +74,27 @@ TEST_CASE("pretrained: a folder with its tokenizer translates, and begins with t
   CHECK_FALSE(decode::Translator(t5.model, t5.tokenizer, t5.search)("the green house") == "the green house");
 }
 
+TEST_CASE("pretrained: in mBART of 25 languages the target's language stands before a translation, and no second time in it") {
+  const TemporaryFolder folder;
+  const auto pieces = text::load_pretrained_tokenizer(pretrained::data() / ".." / "tokenizers" / "mbart");
+  const token_t ro = pieces.token("ro_RO"), en = pieces.token("en_XX");
+  make(folder / "to_ro", "mbart", "mbart", {{"decoder_start_token_id", ro}});
+  make(folder / "to_en", "mbart", "mbart", {{"decoder_start_token_id", en}});  // the same weights
+  const std::vector<std::string> sentences{"the green house"};
+  const auto translated = [&](const TranslationModel<>& m, const text::AnyTokenizer& tokenizer) {
+    const auto one = decode::Translator(m.model, tokenizer, m.search).translate(sentences).front().front();
+    return std::pair(one.tokens, one.log_probability);
+  };
+  const auto to_ro = load(folder / "to_ro"), to_en = load(folder / "to_en");
+  CHECK((to_ro.tokenizer.bos() == ro && to_en.tokenizer.bos() == en));
+  CHECK(to_ro.tokenizer.as<text::PretrainedTokenizer>()->target_language() == "ro_RO");
+  REQUIRE(translated(to_ro, to_ro.tokenizer) != translated(to_en, to_en.tokenizer));
+  // The language that is chosen is what the configuration would have said.
+  CHECK(translated(to_ro, to_ro.tokenizer.with_languages("en_XX", "ro_RO")) == translated(to_ro, to_ro.tokenizer));
+  CHECK(translated(to_ro, to_ro.tokenizer.with_languages("en_XX", "en_XX")) == translated(to_en, to_en.tokenizer));
+  CHECK(load_tokenizer(folder / "to_ro").bos() == ro);
+}
+
 TEST_CASE("pretrained: a tokenizer that does not go with its model is refused") {
   const TemporaryFolder folder;
   make(folder / "small", "m2m_100", "nllb", {{"vocab_size", 20}});

@@ -26,6 +26,12 @@ class LanguageTokens {
   /// In the order in which they were added.
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] bool contains(const std::string& name) const { return tokens_.contains(name); }
+  /// The language of a token; empty if it is that of none.
+  [[nodiscard]] std::string name(token_t token) const {
+    const auto found =
+        std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& language) { return language.second == token; });
+    return found == tokens_.end() ? std::string() : found->first;
+  }
   /// The token of a language. Throws ValueError, which begins with `operation` and names those that look most like it.
   [[nodiscard]] token_t token(const char* operation, const std::string& name) const {
     const auto found = tokens_.find(name);

@@ -203,6 +203,7 @@ class PretrainedTokenizerLoader {
   /// What sources begin and end with.
   void set_frame() {
     constexpr token_t language = text::PretrainedParts::source_language;
+    parts_.language_begins = family_ == Family::mbart;
     const bool after = family_ == Family::mbart || (family_ == Family::nllb && settings_.get<bool>("legacy_behaviour", false));
     if (family_ == Family::nllb || family_ == Family::mbart50 || family_ == Family::m2m100 || family_ == Family::mbart) {
       if (parts_.languages.names().empty())
