@@ -2,33 +2,15 @@
 #include <string>
 #include <vector>
 
-#include "attend/core/random.hpp"
 #include "attend/load.hpp"
 #include "attend/translate/translator.hpp"
+#include "make_folder.hpp"
 #include "pretrained_data.hpp"
 #include "temporary_folder.hpp"
 
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-/// Writes a folder with a random model of a family and one of the tokenizers of tokenizers/.
-void make(const std::filesystem::path& folder, const char* family, const char* tokenizer, io::Json more = {}) {
-  const auto text = text::load_pretrained_tokenizer(pretrained::data() / ".." / "tokenizers" / tokenizer);
-  io::Json json{{"model_type", family}, {"vocab_size", text.size()}, {"d_model", 8}, {"max_position_embeddings", 40}};
-  for (const char* key : {"encoder_layers", "decoder_layers", "num_layers"}) json[key] = 1;
-  for (const char* key : {"encoder_attention_heads", "decoder_attention_heads", "num_heads", "d_kv"}) json[key] = 2;
-  for (const char* key : {"encoder_ffn_dim", "decoder_ffn_dim", "d_ff"}) json[key] = 6;
-  json["eos_token_id"] = text.eos(), json["pad_token_id"] = text.pad(), json["decoder_start_token_id"] = text.eos();
-  if (!more.is_null()) json.update(more);
-  const auto config = io::pretrained_config_from(json, "config.json");
-  attend::seed(3);
-  const auto search = io::pretrained_search_from(io::parse_json(R"({"num_beams": 2, "max_length": 9})", "g"), "g", config);
-  io::save_pretrained(folder, io::PretrainedModel<float>{nn::Transformer<float>(config.model), config, search}, text);
-}
-
-}  // namespace
+using pretrained::make;
 
 TEST_CASE("pretrained: a folder with its tokenizer translates, and begins with the language of the target") {
   const TemporaryFolder folder;
