@@ -200,3 +200,57 @@ TEST_CASE("translate train --init: whatever the weights of a folder are called",
   io::write_json(out("parts/model.safetensors.index.json"), index);
   CHECK(run(train(out("of_parts"), with({"--init", out("parts"), "--pairs", pairs()}, to_french))).code == 0);
 }
+
+namespace {
+
+/// How `load` finds a model to be searched.
+io::Json search_of(const std::string& folder) { return decode::search_to_json(load_search(folder)); }
+
+}  // namespace
+
+TEST_CASE("translate train --init: the model is searched as its folder said", "[translate]") {
+  pretrained::make(files() / "bart", "bart", "bart", {}, pretrained::unusual_generation(0).c_str());
+  const std::string bart = out("bart"), folder = out("of_bart");
+  REQUIRE(search_of(bart) != decode::search_to_json({}));
+  REQUIRE(run(train(folder, {"--init", bart, "--pairs", pairs(), "--checkpoint-every", "1", "--keep-checkpoints", "2"})).code ==
+          0);
+  for (const char* part : {"/best", "/last", "/step-2"}) CHECK(search_of(folder + part) == search_of(bart));
+  CHECK_THAT(translated(folder), ContainsSubstring(R"(["<s>",)"));
+  REQUIRE(run({"explain", "the green house", "--model", folder, "--out", out("bart.html")}).code == 0);
+  CHECK_THAT(io::read_file(out("bart.html")), ContainsSubstring("beam of 3"));
+  CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "4"}).code == 0);
+  CHECK(search_of(folder + "/last") == search_of(bart));
+  REQUIRE(run({"average", folder, "--out", out("mean")}).code == 0);
+  CHECK(search_of(out("mean")) == search_of(bart));
+  // Where another run takes its place, so does that one's search.
+  REQUIRE(run(with(train(folder, {"--init", nllb(), "--pairs", pairs(), "--overwrite"}), to_french)).code == 0);
+  CHECK(search_of(folder + "/last") == search_of(nllb()));
+  REQUIRE(run(train(folder,
+                    {"--pairs", pairs(), "--overwrite", "--d-model", "8", "--heads", "2", "--layers", "1", "--vocabulary", "60"}))
+              .code == 0);
+  CHECK_FALSE(fs::exists(folder + "/last/search.json"));
+
+  // Targets begin with the first token of translations, prepared ones too.
+  const Words prepare{"prepare", "--pairs", pairs(), "--model", bart, "--validation-size", "3", "--out", out("prepared_bart")};
+  REQUIRE(run(prepare).code == 0);
+  const Words prepared{"--prepared", out("prepared_bart"), "--init", bart};
+  REQUIRE(run(train(out("of_prepared_bart"), prepared)).code == 0);
+  CHECK(load_tokenizer(out("of_prepared_bart/last")).forced_begin() == 0);
+  auto settings = io::read_json(out("prepared_bart/tokenizer_config.json"));
+  settings.erase("forced_bos_token_id");
+  io::write_json(out("prepared_bart/tokenizer_config.json"), settings);
+  fails(train(out("without"), prepared), "--prepared has targets that begin with no token of its own, and those of " + bart +
+                                             " begin with <s>: prepare --model " + bart + " once more");
+  CHECK_FALSE(fs::exists(out("without")));
+
+  // The language that was chosen comes in the place of the folder's.
+  const auto tokenizer = text::load_pretrained_tokenizer(pretrained::tokenizers() / "nllb");
+  pretrained::make(files() / "to_german", "m2m_100", "nllb", {},
+                   pretrained::unusual_generation(tokenizer.token("deu_Latn")).c_str());
+  REQUIRE(run(train(out("of_german"), with({"--init", out("to_german"), "--pairs", pairs()}, to_french))).code == 0);
+  auto expected = search_of(out("to_german"));
+  CHECK(expected["first"] == tokenizer.token("deu_Latn"));
+  expected["first"] = tokenizer.token("fra_Latn");
+  CHECK(search_of(out("of_german/last")) == expected);
+  CHECK_THAT(translated(out("of_german")), ContainsSubstring(R"(["fra_Latn",)"));
+}

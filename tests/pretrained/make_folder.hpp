@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "attend/core/random.hpp"
 #include "attend/pretrained.hpp"
@@ -29,6 +30,14 @@ inline void make(const std::filesystem::path& folder, const char* family, const 
   attend::seed(3);
   const auto search = io::pretrained_search_from(io::parse_json(generation, "g"), "g", config);
   io::save_pretrained(folder, io::PretrainedModel<float>{nn::Transformer<float>(config.model), config, search}, text);
+}
+
+/// A generation_config.json that asks for what the default search does not, with a first token.
+inline std::string unusual_generation(attend::token_t first) {
+  return R"({"num_beams": 3, "length_penalty": 2.0, "early_stopping": true, "max_length": 12, "min_length": 4,
+             "no_repeat_ngram_size": 2, "repetition_penalty": 1.1, "bad_words_ids": [[5], [6, 7]], "renormalize_logits": true,
+             "forced_eos_token_id": 2, "forced_bos_token_id": )" +
+         std::to_string(first) + "}";
 }
 
 }  // namespace pretrained

@@ -77,6 +77,52 @@ TEST_CASE("pretrained: in mBART of 25 languages the target's language stands bef
   CHECK(load_tokenizer(folder / "to_ro").bos() == ro);
 }
 
+TEST_CASE("pretrained: how a folder would have it searched goes along into a model folder of this library") {
+  const TemporaryFolder folder;
+  make(folder / "bart", "bart", "bart", {}, pretrained::unusual_generation(0).c_str());
+  const auto m = load(folder / "bart");
+  REQUIRE((m.search.beam == 3 && m.search.first == 0 && m.search.banned.size() == 2 && m.search.force_end));
+  CHECK(decode::search_to_json(load_search(folder / "bart")) == decode::search_to_json(m.search));
+  // In training targets begin as translations are made to.
+  const auto learning = tokenizer_for_training(m.tokenizer, m.search);
+  CHECK(text::encode_whole_target(learning, "the house").front() == 0);
+  CHECK(text::encode_whole_target(m.tokenizer, "the house").front() != 0);
+  io::save(folder / "own", m.model, learning);
+  decode::save_search(folder / "own", m.search);
+  const auto own = load(folder / "own");
+  CHECK(decode::search_to_json(own.search) == decode::search_to_json(m.search));
+  CHECK(decode::search_to_json(load_search(folder / "own")) == decode::search_to_json(m.search));
+  CHECK(own.tokenizer.forced_begin() == 0);
+  const std::vector<std::string> sentences{"the green house"};
+  const auto tokens = [&](const TranslationModel<>& from) {
+    return decode::Translator(from.model, from.tokenizer, from.search).translate(sentences).front().front().tokens;
+  };
+  CHECK(tokens(own) == tokens(m));
+  CHECK(tokens(own).front() == 0);
+  CHECK(tokens(own) != tokens({own.model, own.tokenizer, {}}));
+  // Tokens are those of this model.
+  io::Json json = io::read_json(folder / "own/search.json");
+  json["banned"] = io::Json::array({{m.model.options.decoder.vocabulary}});
+  io::write_json(folder / "own/search.json", json);
+  CHECK_THROWS_AS(load(folder / "own"), FormatError);
+  CHECK_THROWS_WITH(load(folder / "own"), ContainsSubstring("search.json: banned has the token"));
+  // Another model in its place is searched in its own way, and a folder of before in the usual one.
+  io::save(folder / "own", m.model, learning);
+  CHECK_FALSE(std::filesystem::exists(folder / "own/search.json"));
+  CHECK(decode::search_to_json(load(folder / "own").search) == decode::search_to_json({}));
+  decode::save_search(folder / "own", m.search);
+  io::save(folder / "own", m.model);
+  CHECK_FALSE(std::filesystem::exists(folder / "own/search.json"));
+
+  const auto nllb = text::load_pretrained_tokenizer(pretrained::tokenizers() / "nllb");
+  const auto french = nllb.with_languages("eng_Latn", "fra_Latn");
+  CHECK(tokenizer_for_training(french, m.search).forced_begin() == french.forced_begin());
+  const auto first = nllb.with_first(5);
+  CHECK((nllb.forced_begin() == -1 && first.forced_begin() == 5));
+  CHECK(first.with_languages("eng_Latn", "fra_Latn").forced_begin() == french.forced_begin());
+  CHECK_THROWS_WITH(nllb.with_first(1'000'000), ContainsSubstring("with_first: token"));
+}
+
 TEST_CASE("pretrained: a tokenizer that does not go with its model is refused") {
   const TemporaryFolder folder;
   make(folder / "small", "m2m_100", "nllb", {{"vocab_size", 20}});

@@ -41,6 +41,13 @@ void check_prepared(const text::AnyTokenizer& tokenizer, const text::AnyTokenize
   for (token_t t = 0; same && t < tokenizer.target_size(); ++t) same = tokenizer.target_piece(t) == other.target_piece(t);
   check_value(same, "train", "--prepared is in the tokens of another tokenizer than that of ", folder, ": prepare --model ",
               folder, " takes its");
+  const auto first = [](const text::AnyTokenizer& t) {
+    return t.forced_begin() < 0 ? "no token of its own" : detail::printable(t.target_piece(t.forced_begin()));
+  };
+  const bool spoken = !tokenizer.target_language().empty() || !other.target_language().empty();
+  check_value(spoken || tokenizer.forced_begin() == other.forced_begin(), "train", "--prepared has targets that begin with ",
+              first(tokenizer), ", and those of ", folder, " begin with ", first(other), ": prepare --model ", folder,
+              " once more");
   const auto flags_for = [](const text::AnyTokenizer& t) {
     return "--from " + t.source_language() + " --to " + t.target_language();
   };
@@ -196,7 +203,7 @@ std::optional<text::AnyTokenizer> given_tokenizer(const PrepareCommand& flags) {
   const auto languages = flags.reverse ? flags.languages.reversed() : flags.languages;
   auto tokenizer = languages.choose(tokenizer_of(flags.model), flags.model);
   check_target_language("prepare", tokenizer, flags.model);
-  return tokenizer;
+  return tokenizer_for_training(tokenizer, load_search(model_folder(flags.model)));
 }
 
 text::AnyTokenizer new_tokenizer(const PrepareCommand& flags, const Sample& sample) {

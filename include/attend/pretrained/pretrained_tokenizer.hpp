@@ -159,10 +159,18 @@ class PretrainedTokenizer {
     other.from_ = from;
     return other;
   }
-  /// The token of the target's language, which translations begin with; -1 if no target's language was chosen, or if it is what
-  /// stands before translations, `bos()`.
+  /// The token of the target's language, which translations begin with. If no target's language was chosen, or if it is what
+  /// stands before translations, `bos()`: the token of `with_first`, -1 without one.
   [[nodiscard]] token_t forced_begin() const {
-    return to_.empty() || parts_->language_begins ? -1 : parts_->languages.token("forced_begin", to_);
+    return to_.empty() || parts_->language_begins ? first_ : parts_->languages.token("forced_begin", to_);
+  }
+  /// The same tokenizer for targets that begin with a token which is no language, as BART's do with `<s>`
+  /// (`forced_bos_token_id` of a configuration). Throws IndexError for a token outside the vocabulary.
+  [[nodiscard]] PretrainedTokenizer with_first(token_t first) const {
+    check_token("with_first", first);
+    PretrainedTokenizer other = *this;
+    other.first_ = first;
+    return other;
   }
 
   /// The same tokenizer with another begin token. Where targets begin with their language, that is the language that was chosen,
@@ -175,8 +183,8 @@ class PretrainedTokenizer {
     return other;
   }
 
-  /// Writes the files that it was read from, with the languages and the begin token that were chosen since, and its class where
-  /// only the model's `config.json` said it. Throws IoError.
+  /// Writes the files that it was read from, with the languages, begin and first token that were chosen since, and its class
+  /// where only the model's `config.json` said it. Throws IoError.
   void save_files(const std::filesystem::path& folder) const {
     io::Json settings = io::Json::object();
     for (const auto& [name, contents] : parts_->files) {
@@ -187,6 +195,7 @@ class PretrainedTokenizer {
     if (!to_.empty()) settings["tgt_lang"] = to_;
     settings.erase("decoder_start_token_id");
     if (bos() != parts_->bos) settings["decoder_start_token_id"] = bos();
+    if (first_ >= 0) settings["forced_bos_token_id"] = first_;
     if (!settings.contains("tokenizer_class")) settings["tokenizer_class"] = parts_->name;
     io::write_json(folder / "tokenizer_config.json", settings);
   }
@@ -225,7 +234,7 @@ class PretrainedTokenizer {
 
   std::shared_ptr<const PretrainedParts> parts_;
   index_t size_ = 0;
-  token_t bos_ = -1;
+  token_t bos_ = -1, first_ = -1;
   std::string from_, to_;
 };
 
