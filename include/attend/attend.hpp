@@ -23,6 +23,7 @@
 #include "attend/train/fit.hpp"
 #include "attend/train/interrupt.hpp"
 #include "attend/train/recipe.hpp"
+#include "attend/translate/search_file.hpp"
 #include "attend/translate/shortlist.hpp"
 #include "attend/translate/translator.hpp"
 

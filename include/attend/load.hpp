@@ -18,6 +18,7 @@
 #include "attend/pretrained/tokenizer.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/run_folder.hpp"
+#include "attend/translate/search_file.hpp"
 #include "attend/translation_model.hpp"
 
 namespace attend {
@@ -60,16 +61,12 @@ inline text::PretrainedTokenizer pretrained_tokenizer(const std::filesystem::pat
 /// Why a tokenizer does not go with a model; empty where it does.
 inline std::string tokenizer_faults(const text::PretrainedTokenizer& tokenizer, const io::PretrainedConfig& config) {
   std::vector<std::string> list;
-  const auto same = [&](const char* what, const char* key, token_t ours, token_t theirs) {
-    if (ours != theirs)
-      list.push_back(std::string("the ") + what + " token is " + std::to_string(ours) + " in the tokenizer and " +
-                     std::to_string(theirs) + " as " + key + " of config.json");
-  };
   const index_t rows = config.model.decoder.vocabulary;
   if (const index_t tokens = tokenizer.size(); tokens > rows)
     list.push_back("the tokenizer has " + std::to_string(tokens) + " tokens, config.json says " + std::to_string(rows));
-  same("end", "eos_token_id", tokenizer.eos(), config.eos);
-  same("begin", "decoder_start_token_id", tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eos(), config.begin);
+  if (tokenizer.eos() != config.eos)
+    list.push_back("the end token is " + std::to_string(tokenizer.eos()) + " in the tokenizer and " + std::to_string(config.eos) +
+                   " as eos_token_id of config.json");
   std::string all;
   for (const auto& fault : list) all += (all.empty() ? "" : "; ") + fault;
   return all;
@@ -90,10 +87,29 @@ inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
   return io::load_tokenizer<text::SentencePiece>(folder);
 }
 
+/// How the model of a folder, of whichever kind, is to be searched: as `load` says, without the weights. Throws IoError,
+/// FormatError.
+inline decode::TranslatorOptions load_search(const std::filesystem::path& folder) {
+  const io::FolderReader reader(folder);
+  const auto path = reader.file("config.json");
+  if (const auto family = pretrained_family(folder); family == "marian")
+    return detail::marian_search(reader, io::marian_config_from(io::read_json(path), path.string()));
+  else if (!family.empty()) return detail::PretrainedFolder(folder).search();
+  return decode::load_search(reader, io::model_options_from(io::read_json(path), path.string()).decoder.vocabulary);
+}
+
+/// The tokenizer with which a model is trained on that is searched so: targets begin with the token that every translation is
+/// made to begin with, such as BART's `<s>`, unless that is a language, which `with_languages` chooses.
+inline text::AnyTokenizer tokenizer_for_training(const text::AnyTokenizer& tokenizer, const decode::TranslatorOptions& search) {
+  const auto* pretrained = tokenizer.as<text::PretrainedTokenizer>();
+  if (!pretrained || search.first < 0 || tokenizer.forced_begin() >= 0) return tokenizer;
+  return pretrained->with_first(search.first);
+}
+
 /// Model, tokenizer and search of a folder: one that `io::save` or training wrote, the folder of a training run (its `best/`,
 /// else its `last/`), or that of a model of the `transformers` library: Marian (see `io::load_marian`) or another of
-/// `io::pretrained_families` (see `io::load_pretrained`). The model is in evaluation mode. A folder of this library says nothing
-/// about the search, which is then the default one.
+/// `io::pretrained_families` (see `io::load_pretrained`). The model is in evaluation mode. Of a folder of this library the search
+/// is that of its `search.json`, which a training on from such a model writes, and else the default one.
 /// Throws IoError if a file is missing, FormatError if one is not what it should be, or does not go with the others.
 template <class T = float, Device D = Cpu>
 TranslationModel<T, D> load(const std::filesystem::path& folder) {
@@ -107,7 +123,9 @@ TranslationModel<T, D> load(const std::filesystem::path& folder) {
   }
   const auto found = train::model_folder(folder);
   const io::FolderReader reader(found);  // so that model and tokenizer belong together
-  return {.model = io::load_model<T, D>(found), .tokenizer = load_tokenizer(found), .search = {}};
+  auto model = io::load_model<T, D>(found);
+  auto search = decode::load_search(reader, model.options.decoder.vocabulary);
+  return {.model = std::move(model), .tokenizer = load_tokenizer(found), .search = std::move(search)};
 }
 
 }  // namespace attend

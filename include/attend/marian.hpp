@@ -132,6 +132,14 @@ inline std::vector<std::string> marian_obstacles(const decode::TranslatorOptions
   return list;
 }
 
+/// How a folder of that configuration would have it searched. Throws IoError, FormatError.
+inline decode::TranslatorOptions marian_search(const io::FolderReader& reader, const io::MarianConfig& config) {
+  const auto path = reader.file(reader.contains("generation_config.json") ? "generation_config.json" : "config.json");
+  auto search = io::pretrained_search_from(io::read_json(path), path.string(), config);
+  search.max_length = std::min<index_t>(search.max_length, config.model.decoder.max_length - 1);
+  return search;
+}
+
 /// Whether the embedding of a token is all zeros.
 template <class T, Device D>
 bool embedding_is_zero(const nn::Transformer<T, D>& model, token_t token) {
@@ -175,15 +183,9 @@ TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
               std::to_string(config.begin);
   auto model = marian_model<T, D>(config, file, faults);
 
-  decode::TranslatorOptions search;
-  if (reader.contains("generation_config.json")) {
-    const auto path = reader.file("generation_config.json");
-    search = pretrained_search_from(read_json(path), path.string(), config);
-  } else {
-    search = pretrained_search_from(config_json, config_path.string(), config);
-  }
-  search.max_length = std::min<index_t>(search.max_length, config.model.decoder.max_length - 1);
-  return {.model = std::move(model), .tokenizer = tokenizer.with_begin(config.begin), .search = std::move(search)};
+  return {.model = std::move(model),
+          .tokenizer = tokenizer.with_begin(config.begin),
+          .search = detail::marian_search(reader, config)};
 }
 
 /// Writes, all files or none, a folder that the `transformers` library (MarianMTModel, MarianTokenizer), CTranslate2's converter

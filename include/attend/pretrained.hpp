@@ -81,6 +81,7 @@ class PretrainedFolder {
   }
 
   [[nodiscard]] const io::PretrainedConfig& config() const { return config_; }
+  [[nodiscard]] const decode::TranslatorOptions& search() const { return search_; }
   /// The model, see io::pretrained_model.
   template <class T, Device D>
   [[nodiscard]] io::PretrainedModel<T, D> load(const std::string& faults = {}) const {

@@ -20,6 +20,7 @@
   X(model_state)               \
   X(torch_model)               \
   X(config)                    \
+  X(search)                    \
   X(shortlist)                 \
   X(pair_file)                 \
   X(schedule)                  \

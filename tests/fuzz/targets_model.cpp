@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "attend/nn/transformer.hpp"
 #include "attend/optim/adam.hpp"
 #include "attend/train/checkpoint.hpp"
+#include "attend/translate/search_file.hpp"
 #include "input.hpp"
 #include "models.hpp"
 
@@ -223,6 +225,32 @@ std::vector<std::string> config_seeds() {
   other.encoder.positions = other.decoder.positions = nn::PositionKind::learned;
   other.encoder.norm_order = nn::NormOrder::pre;
   return {io::to_json(small_options()).dump(), io::to_json(other).dump(1)};
+}
+
+int search(Bytes bytes) {
+  constexpr index_t vocabulary = 9;
+  answers<FormatError>([&] {
+    const auto search = decode::search_from(io::parse_json(text_of(bytes), "search.json"), "search.json", vocabulary);
+    answers<>([&] {
+      decode::detail::check_translator(search);
+      const io::Json json = decode::search_to_json(search);
+      expect(decode::search_to_json(decode::search_from(json, "again", vocabulary)) == json,
+             "a search that is written and read is the same");
+    });
+  });
+  return 0;
+}
+std::vector<std::string> search_seeds() {
+  decode::TranslatorOptions sampled{.sample = true, .temperature = 0.5, .top_k = 3, .seed = 7};
+  decode::TranslatorOptions other{.beam = 3,
+                                  .n_best = 2,
+                                  .max_ratio = std::numeric_limits<double>::infinity(),
+                                  .first = 4,
+                                  .end_tokens = {1},
+                                  .suppressed = {2, 3},
+                                  .banned = {{5}, {6, 7}},
+                                  .banned_text = {"word"}};
+  return {decode::search_to_json({}).dump(), decode::search_to_json(sampled).dump(), decode::search_to_json(other).dump(1)};
 }
 
 int training_state(Bytes bytes) {

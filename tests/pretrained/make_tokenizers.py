@@ -6,8 +6,8 @@ usage: make_tokenizers.py sentencepiece OUT_DIR    with transformers 4, whose to
        make_tokenizers.py json OUT_DIR             with transformers 5, whose tokenizers are the tokenizers library's (5.24, 0.23.3)
 
 Each folder has the tokenizer's files as the library saves them, and expected.json: `from` and `to`, the languages if there are any;
-`forced`, the token that translations begin with; and for each line of lines.json beside the folders its `ids` with all marks and the
-`text` that they decode to without.
+`forced`, the token that translations begin with after the model's begin token; for mBART of 25 languages `begin`, what they begin with
+in its place; and for each line of lines.json beside the folders its `ids` with all marks and the `text` that they decode to without.
 """
 import io
 import json
@@ -73,13 +73,20 @@ def train(path, **options):
 def expect(folder, tokenizer, source=None, target=None):
     if source:
         tokenizer.src_lang = source
-    forced = -1 if target is None else tokenizer._build_translation_inputs(
-        "a", return_tensors=None, src_lang=source, tgt_lang=target)["forced_bos_token_id"]  # fmt: skip
+    more = {}
+    if isinstance(tokenizer, transformers.MBartTokenizer):
+        # Its labels are `X </s> language`, whose last token the model moves to the front: the language stands where others have the
+        # begin token. (`_build_translation_inputs` forces it a second time, after decoder_start_token_id.)
+        tokenizer.tgt_lang = target
+        forced, more["begin"] = -1, tokenizer(text_target="a")["input_ids"][-1]
+    else:
+        forced = -1 if target is None else tokenizer._build_translation_inputs(
+            "a", return_tensors=None, src_lang=source, tgt_lang=target)["forced_bos_token_id"]  # fmt: skip
     cases = []
     for line in lines():
         ids = tokenizer(line)["input_ids"]
         cases.append({"ids": ids, "text": tokenizer.decode(ids, skip_special_tokens=True)})
-    write(folder / "expected.json", {"from": source, "to": target, "forced": forced, "size": len(tokenizer), "cases": cases})
+    write(folder / "expected.json", {"from": source, "to": target, "forced": forced, **more, "size": len(tokenizer), "cases": cases})
 
 
 def compact(path):

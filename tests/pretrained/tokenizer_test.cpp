@@ -48,6 +48,7 @@ TEST_CASE("pretrained tokenizer: tokens and texts are those of transformers") {
     tokenizer = tokenizer.with_languages(expected["from"].get<std::string>(), expected["to"].get<std::string>());
   CHECK(tokenizer.size() == expected["size"].get<index_t>());
   CHECK(tokenizer.forced_begin() == expected["forced"].get<token_t>());
+  if (expected.contains("begin")) CHECK(tokenizer.bos() == expected["begin"].get<token_t>());
   const bool slow = name == "t5" || name == "madlad";
   REQUIRE(expected["cases"].size() == lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -85,6 +86,18 @@ TEST_CASE("pretrained tokenizer: languages are chosen, and saved with the files"
 
   const auto mbart = text::load_pretrained_tokenizer(made / "mbart");
   CHECK(mbart.source_end() == std::vector<token_t>{2, mbart.token("en_XX")});
+  CHECK((mbart.bos() == 0 && mbart.target_language().empty()));
+  const auto to_romanian = mbart.with_begin(mbart.token("ro_RO"));  // as decoder_start_token_id has it
+  CHECK(to_romanian.target_language() == "ro_RO");
+  CHECK((to_romanian.bos() == mbart.token("ro_RO") && to_romanian.forced_begin() == -1));
+  const auto to_english = to_romanian.with_languages("ro_RO", "en_XX");
+  CHECK((to_english.bos() == mbart.token("en_XX") && to_english.forced_begin() == -1));
+  CHECK(to_english.with_begin(mbart.token("ro_RO")).bos() == to_english.bos());
+  CHECK(mbart.with_languages("en_XX", "ro_RO").with_begin(2).bos() == mbart.token("ro_RO"));
+  const TemporaryFolder english;
+  to_english.save_files(english.path());
+  const auto saved = text::load_pretrained_tokenizer(english.path());
+  CHECK((saved.bos() == to_english.bos() && saved.target_language() == "en_XX" && saved.source_language() == "ro_RO"));
   const auto m2m = text::load_pretrained_tokenizer(made / "m2m100");
   CHECK(m2m.piece(m2m.with_languages("en", "fr").forced_begin()) == "__fr__");
   CHECK(text::load_pretrained_tokenizer(made / "t5").languages().empty());

@@ -2,33 +2,15 @@
 #include <string>
 #include <vector>
 
-#include "attend/core/random.hpp"
 #include "attend/load.hpp"
 #include "attend/translate/translator.hpp"
+#include "make_folder.hpp"
 #include "pretrained_data.hpp"
 #include "temporary_folder.hpp"
 
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-/// Writes a folder with a random model of a family and one of the tokenizers of tokenizers/.
-void make(const std::filesystem::path& folder, const char* family, const char* tokenizer, io::Json more = {}) {
-  const auto text = text::load_pretrained_tokenizer(pretrained::data() / ".." / "tokenizers" / tokenizer);
-  io::Json json{{"model_type", family}, {"vocab_size", text.size()}, {"d_model", 8}, {"max_position_embeddings", 40}};
-  for (const char* key : {"encoder_layers", "decoder_layers", "num_layers"}) json[key] = 1;
-  for (const char* key : {"encoder_attention_heads", "decoder_attention_heads", "num_heads", "d_kv"}) json[key] = 2;
-  for (const char* key : {"encoder_ffn_dim", "decoder_ffn_dim", "d_ff"}) json[key] = 6;
-  json["eos_token_id"] = text.eos(), json["pad_token_id"] = text.pad(), json["decoder_start_token_id"] = text.eos();
-  if (!more.is_null()) json.update(more);
-  const auto config = io::pretrained_config_from(json, "config.json");
-  attend::seed(3);
-  const auto search = io::pretrained_search_from(io::parse_json(R"({"num_beams": 2, "max_length": 9})", "g"), "g", config);
-  io::save_pretrained(folder, io::PretrainedModel<float>{nn::Transformer<float>(config.model), config, search}, text);
-}
-
-}  // namespace
+using pretrained::make;
 
 TEST_CASE("pretrained: a folder with its tokenizer translates, and begins with the language of the target") {
   const TemporaryFolder folder;
@@ -72,6 +54,73 @@ TEST_CASE("pretrained: a folder with its tokenizer translates, and begins with t
   const auto t5 = load(folder / "t5");
   CHECK((t5.tokenizer.bos() == 0 && t5.tokenizer.eos() == 1));
   CHECK_FALSE(decode::Translator(t5.model, t5.tokenizer, t5.search)("the green house") == "the green house");
+}
+
+TEST_CASE("pretrained: in mBART of 25 languages the target's language stands before a translation, and no second time in it") {
+  const TemporaryFolder folder;
+  const auto pieces = text::load_pretrained_tokenizer(pretrained::data() / ".." / "tokenizers" / "mbart");
+  const token_t ro = pieces.token("ro_RO"), en = pieces.token("en_XX");
+  make(folder / "to_ro", "mbart", "mbart", {{"decoder_start_token_id", ro}});
+  make(folder / "to_en", "mbart", "mbart", {{"decoder_start_token_id", en}});  // the same weights
+  const std::vector<std::string> sentences{"the green house"};
+  const auto translated = [&](const TranslationModel<>& m, const text::AnyTokenizer& tokenizer) {
+    const auto one = decode::Translator(m.model, tokenizer, m.search).translate(sentences).front().front();
+    return std::pair(one.tokens, one.log_probability);
+  };
+  const auto to_ro = load(folder / "to_ro"), to_en = load(folder / "to_en");
+  CHECK((to_ro.tokenizer.bos() == ro && to_en.tokenizer.bos() == en));
+  CHECK(to_ro.tokenizer.as<text::PretrainedTokenizer>()->target_language() == "ro_RO");
+  REQUIRE(translated(to_ro, to_ro.tokenizer) != translated(to_en, to_en.tokenizer));
+  // The language that is chosen is what the configuration would have said.
+  CHECK(translated(to_ro, to_ro.tokenizer.with_languages("en_XX", "ro_RO")) == translated(to_ro, to_ro.tokenizer));
+  CHECK(translated(to_ro, to_ro.tokenizer.with_languages("en_XX", "en_XX")) == translated(to_en, to_en.tokenizer));
+  CHECK(load_tokenizer(folder / "to_ro").bos() == ro);
+}
+
+TEST_CASE("pretrained: how a folder would have it searched goes along into a model folder of this library") {
+  const TemporaryFolder folder;
+  make(folder / "bart", "bart", "bart", {}, pretrained::unusual_generation(0).c_str());
+  const auto m = load(folder / "bart");
+  REQUIRE((m.search.beam == 3 && m.search.first == 0 && m.search.banned.size() == 2 && m.search.force_end));
+  CHECK(decode::search_to_json(load_search(folder / "bart")) == decode::search_to_json(m.search));
+  // In training targets begin as translations are made to.
+  const auto learning = tokenizer_for_training(m.tokenizer, m.search);
+  CHECK(text::encode_whole_target(learning, "the house").front() == 0);
+  CHECK(text::encode_whole_target(m.tokenizer, "the house").front() != 0);
+  io::save(folder / "own", m.model, learning);
+  decode::save_search(folder / "own", m.search);
+  const auto own = load(folder / "own");
+  CHECK(decode::search_to_json(own.search) == decode::search_to_json(m.search));
+  CHECK(decode::search_to_json(load_search(folder / "own")) == decode::search_to_json(m.search));
+  CHECK(own.tokenizer.forced_begin() == 0);
+  const std::vector<std::string> sentences{"the green house"};
+  const auto tokens = [&](const TranslationModel<>& from) {
+    return decode::Translator(from.model, from.tokenizer, from.search).translate(sentences).front().front().tokens;
+  };
+  CHECK(tokens(own) == tokens(m));
+  CHECK(tokens(own).front() == 0);
+  CHECK(tokens(own) != tokens({own.model, own.tokenizer, {}}));
+  // Tokens are those of this model.
+  io::Json json = io::read_json(folder / "own/search.json");
+  json["banned"] = io::Json::array({{m.model.options.decoder.vocabulary}});
+  io::write_json(folder / "own/search.json", json);
+  CHECK_THROWS_AS(load(folder / "own"), FormatError);
+  CHECK_THROWS_WITH(load(folder / "own"), ContainsSubstring("search.json: banned has the token"));
+  // Another model in its place is searched in its own way, and a folder of before in the usual one.
+  io::save(folder / "own", m.model, learning);
+  CHECK_FALSE(std::filesystem::exists(folder / "own/search.json"));
+  CHECK(decode::search_to_json(load(folder / "own").search) == decode::search_to_json({}));
+  decode::save_search(folder / "own", m.search);
+  io::save(folder / "own", m.model);
+  CHECK_FALSE(std::filesystem::exists(folder / "own/search.json"));
+
+  const auto nllb = text::load_pretrained_tokenizer(pretrained::tokenizers() / "nllb");
+  const auto french = nllb.with_languages("eng_Latn", "fra_Latn");
+  CHECK(tokenizer_for_training(french, m.search).forced_begin() == french.forced_begin());
+  const auto first = nllb.with_first(5);
+  CHECK((nllb.forced_begin() == -1 && first.forced_begin() == 5));
+  CHECK(first.with_languages("eng_Latn", "fra_Latn").forced_begin() == french.forced_begin());
+  CHECK_THROWS_WITH(nllb.with_first(1'000'000), ContainsSubstring("with_first: token"));
 }
 
 TEST_CASE("pretrained: a tokenizer that does not go with its model is refused") {

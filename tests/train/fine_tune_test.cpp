@@ -4,6 +4,7 @@
 #include "attend/io/average.hpp"
 #include "attend/nn/freeze.hpp"
 #include "attend/nn/transformer.hpp"
+#include "attend/translate/search_file.hpp"
 #include "attend/translate/translator.hpp"
 #include "toy.hpp"
 
@@ -169,4 +170,28 @@ TEST_CASE("kept checkpoints: the last of them stay, and their mean is a model", 
 
   options.checkpoint_every = 0;
   CHECK_THROWS_WITH(fit(model, toy::corpus(60), toy::Letters(), options), Contains("keep_checkpoints needs checkpoint_every"));
+}
+
+TEST_CASE("fine-tuning: what else a model folder is to have is in each, and goes with the run", "[train]") {
+  const toy::Folder folder;
+  auto options = toy::options(0);
+  options.max_steps = 4;
+  options.validation = toy::corpus(8, 2);
+  options.output = folder.path();
+  options.checkpoint_every = 2, options.keep_checkpoints = 1;
+  const decode::TranslatorOptions search{.beam = 7};
+  options.save_more = [&](const std::filesystem::path& model) { decode::save_search(model, search); };
+  auto model = tiny_model();
+  fit(model, toy::corpus(100), toy::Letters(), options);
+  for (const char* part : {"best", "last", "step-4"}) {
+    INFO(part);
+    CHECK(decode::load_search(io::FolderReader(folder.path() / part), 29).beam == 7);
+  }
+  auto other = tiny_model();
+  options.overwrite = true, options.save_more = {};
+  fit(other, toy::corpus(100), toy::Letters(), options);
+  for (const char* part : {"best", "last", "step-4"}) {
+    INFO(part);
+    CHECK_FALSE(std::filesystem::exists(folder.path() / part / io::search_file));
+  }
 }

@@ -63,17 +63,12 @@ class TranslatorOn final : public AnyTranslator {
 template <class T, Device D>
 std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags& search,
                                     const std::function<void(decode::TranslatorOptions&)>& adjust) {
-  const auto in_languages = [&](const text::AnyTokenizer& tokenizer, const std::string& folder) {
-    if (flags.to.empty()) return tokenizer;
-    check_value(!tokenizer.languages().empty(), "--to", "the tokenizer of ", folder, " has no languages to choose from");
-    return tokenizer.with_languages(flags.from, flags.to);
-  };
   auto first = load<T, D>(flags.folders.front());
-  first.tokenizer = in_languages(first.tokenizer, flags.folders.front());
+  first.tokenizer = flags.languages.choose(first.tokenizer, flags.folders.front());
   std::vector<nn::Transformer<T, D>> models{first.model};
   for (std::size_t m = 1; m < flags.folders.size(); ++m) {
     auto next = load<T, D>(flags.folders[m]);
-    if (!are_alike(first.tokenizer, in_languages(next.tokenizer, flags.folders[m])))
+    if (!are_alike(first.tokenizer, flags.languages.choose(next.tokenizer, flags.folders[m])))
       throw ValueError("--model ", flags.folders[m], " has another tokenizer than ", flags.folders.front(),
                        ", and an ensemble needs the same");
     models.push_back(std::move(next.model));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attend/translate/translator_options.hpp"
+#include "flags/language_flags.hpp"
 #include "flags/place.hpp"
 #include "flags/search_flags.hpp"
 
@@ -32,7 +33,7 @@ class AnyTranslator {
 struct ModelsFlags {
   std::vector<std::string> folders;
   std::string shortlist;
-  std::string from, to;  // languages
+  LanguageFlags languages;
   Place place;
 
   void add_to(CLI::App& app) {
@@ -44,11 +45,7 @@ struct ModelsFlags {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false)
         ->required();
-    auto* source =
-        app.add_option("--from", from, "Language of the lines, for a model of many, as its tokenizer calls it: eng_Latn")
-            ->type_name("NAME");
-    auto* target = app.add_option("--to", to, "Language to translate into, likewise")->type_name("NAME")->needs(source);
-    source->needs(target);
+    languages.add_to(app, "the lines");
     place.add_to(app, true);
   }
 };

@@ -18,6 +18,7 @@
 #include "attend/decode/beam_trace.hpp"
 #include "attend/translate/translator_options.hpp"
 #include "commands.hpp"
+#include "flags/language_flags.hpp"
 #include "flags/place.hpp"
 #include "flags/search_flags.hpp"
 #include "pages/explain_model.hpp"
@@ -33,6 +34,7 @@ using Tokens = std::vector<token_t>;
 struct ExplainCommand {
   std::string sentence, model, target, out = "explain.html";
   bool given = false, listed = false;  // whether there is a --target, and an --n-best
+  LanguageFlags languages;
   SearchFlags search;
   Place place;
 
@@ -48,7 +50,7 @@ class Explainer {
  public:
   explicit Explainer(const ExplainCommand& flags)
       : flags_(flags),
-        model_(load_explained(flags.model, flags.place)),
+        model_(load_explained(flags.model, flags.languages, flags.place)),
         tokenizer_(model_->tokenizer()),
         options_(flags.search.over(model_->search())) {
     flags.adjust(options_);
@@ -71,7 +73,7 @@ class Explainer {
     decode::BeamTrace trace;
     std::vector<Tokens> found;
     if (!flags_.given) found = search(data, trace);
-    else found = {text::encode_whole_target(tokenizer_, flags_.target)};
+    else found = {given_target()};
     auto inputs = found.front();
     inputs.insert(inputs.begin(), begin_);
     check_length("the translation", inputs, model_->sizes().decoder.max_length);
@@ -124,6 +126,15 @@ class Explainer {
     check_value(count_of(tokens) <= longest, "explain", what, " has ", tokens.size(), " tokens, the model takes ", longest);
   }
 
+  /// The tokens of the translation that was given, with the first one as a search would have it.
+  [[nodiscard]] Tokens given_target() const {
+    auto tokens = text::encode_whole_target(tokenizer_, flags_.target);
+    if (tokenizer_.forced_begin() < 0 && options_.first >= 0) tokens.insert(tokens.begin(), options_.first);
+    return tokens;
+  }
+  /// Whether translations begin with a token that is certain.
+  [[nodiscard]] bool first_is_forced() const { return tokenizer_.forced_begin() >= 0 || options_.first >= 0; }
+
   /// Fills in the translations that a search finds, and gives their tokens.
   std::vector<Tokens> search(report::Explanation& data, decode::BeamTrace& trace) {
     auto options = options_;
@@ -156,6 +167,7 @@ class Explainer {
     t.pieces = target_pieces(outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i)
       t.log_probabilities.push_back(static_cast<double>(looks.log_probabilities(i, outputs[i])));
+    if (first_is_forced()) t.log_probabilities.front() = 0;  // as a search counts it
     t.log_probability = std::accumulate(t.log_probabilities.begin(), t.log_probabilities.end(), 0.0);
     t.score = score(t.log_probability, outputs.size());
     return t;
@@ -265,6 +277,7 @@ void add_explain(CLI::App& app) {
   command->add_option("--model", flags->model, "Folder of a model, or the --out of a training, whose best model it then is")
       ->type_name("FOLDER")
       ->required();
+  flags->languages.add_to(*command, "the sentence");
   auto* target = command->add_option("--target", flags->target, "Explain this translation instead of searching one");
   target->type_name("TEXT");
   command->add_option("--out", flags->out, "Where the page goes")->type_name("FILE")->capture_default_str();

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <unordered_map>
@@ -22,8 +23,9 @@
 #include "attend/text/suspicions.hpp"
 #include "attend/train/pair_file.hpp"
 #include "attend/train/recipe.hpp"
-#include "attend/train/run_folder.hpp"
 #include "commands.hpp"
+#include "flags/language_flags.hpp"
+#include "model_folder.hpp"
 #include "pair_files.hpp"
 #include "prepared.hpp"
 #include "ranks.hpp"
@@ -33,12 +35,28 @@ namespace translate {
 using namespace attend;
 namespace fs = std::filesystem;
 
-void PreparedPairs::check_tokenizer(const text::AnyTokenizer& other, const std::string& folder) const {
+void check_prepared(const text::AnyTokenizer& tokenizer, const text::AnyTokenizer& other, const std::string& folder) {
   bool same = tokenizer.size() == other.size() && tokenizer.target_size() == other.target_size();
   for (token_t t = 0; same && t < tokenizer.size(); ++t) same = tokenizer.piece(t) == other.piece(t);
   for (token_t t = 0; same && t < tokenizer.target_size(); ++t) same = tokenizer.target_piece(t) == other.target_piece(t);
   check_value(same, "train", "--prepared is in the tokens of another tokenizer than that of ", folder, ": prepare --model ",
               folder, " takes its");
+  const auto first = [](const text::AnyTokenizer& t) {
+    return t.forced_begin() < 0 ? "no token of its own" : detail::printable(t.target_piece(t.forced_begin()));
+  };
+  const bool spoken = !tokenizer.target_language().empty() || !other.target_language().empty();
+  check_value(spoken || tokenizer.forced_begin() == other.forced_begin(), "train", "--prepared has targets that begin with ",
+              first(tokenizer), ", and those of ", folder, " begin with ", first(other), ": prepare --model ", folder,
+              " once more");
+  const auto flags_for = [](const text::AnyTokenizer& t) {
+    return "--from " + t.source_language() + " --to " + t.target_language();
+  };
+  std::string advice;
+  if (!tokenizer.target_language().empty()) advice = "train with " + flags_for(tokenizer);
+  if (!other.target_language().empty())
+    advice += (advice.empty() ? "" : ", or ") + ("prepare the pairs with " + flags_for(other));
+  check_value(tokenizer.source_language() == other.source_language() && tokenizer.target_language() == other.target_language(),
+              "train", "--prepared is ", languages_text(tokenizer), ", and the training ", languages_text(other), ": ", advice);
 }
 
 PreparedPairs open_prepared(const fs::path& folder) {
@@ -83,6 +101,7 @@ namespace {
 struct PrepareCommand {
   PairFiles files;
   std::string out, model;
+  LanguageFlags languages;
   std::vector<std::string> validation_pairs;
   index_t validation_size = 1000, test_size = 0, vocabulary = 0;
   std::uint64_t seed = 1;
@@ -176,9 +195,18 @@ std::string lines_of(const std::vector<text::SentencePair>& pairs) {
   return lines;
 }
 
-text::AnyTokenizer first_tokenizer(const PrepareCommand& flags, const Sample& sample) {
-  if (!flags.model.empty())
-    return load_tokenizer(is_pretrained_folder(flags.model) ? fs::path(flags.model) : train::model_folder(flags.model));
+/// That of --model, in the languages of its targets and sources; none if there is no --model.
+std::optional<text::AnyTokenizer> given_tokenizer(const PrepareCommand& flags) {
+  check_value(!flags.languages.given() || !flags.model.empty(), "prepare",
+              "--from and --to choose among the languages of a model, and new subwords have none: add --model");
+  if (flags.model.empty()) return {};
+  const auto languages = flags.reverse ? flags.languages.reversed() : flags.languages;
+  auto tokenizer = languages.choose(tokenizer_of(flags.model), flags.model);
+  check_target_language("prepare", tokenizer, flags.model);
+  return tokenizer_for_training(tokenizer, load_search(model_folder(flags.model)));
+}
+
+text::AnyTokenizer new_tokenizer(const PrepareCommand& flags, const Sample& sample) {
   std::fprintf(stderr, "prepare: learning subwords\n");
   const index_t vocabulary = flags.vocabulary > 0 ? flags.vocabulary : train::recipe(sample.seen()).vocabulary;
   return text::SentencePiece::train(sample.corpus(), {.vocabulary = vocabulary});
@@ -205,6 +233,7 @@ void check(const PrepareCommand& flags) {
 
 void prepare(const PrepareCommand& flags) {
   check(flags);
+  const auto given = given_tokenizer(flags);
   const bool own_validation = !flags.validation_pairs.empty();
   std::vector<text::SentencePair> validation;
   if (own_validation) {
@@ -229,7 +258,7 @@ void prepare(const PrepareCommand& flags) {
   held.choose();
   for (const auto& suspicion : text::suspicions(sample.corpus()))
     std::fprintf(stderr, "prepare: warning: %s\n", suspicion.c_str());
-  const auto tokenizer = first_tokenizer(flags, sample);
+  const auto tokenizer = given ? *given : new_tokenizer(flags, sample);
 
   index_t pairs = 0, tokens = 0;
   const auto write = [&](const fs::path& folder) {
@@ -252,11 +281,13 @@ void prepare(const PrepareCommand& flags) {
     tokenizer.save_files(folder);
   };
   io::write_folder_atomically(flags.out, write, io::replacing_tokenizer());
+  const std::string languages = languages_text(tokenizer);
   std::fprintf(stderr,
-               "prepare: %lld pairs of %lld tokens to learn from, %lld for validation, %lld for test; %lld subwords\n"
+               "prepare: %lld pairs of %lld tokens to learn from, %lld for validation, %lld for test; %lld subwords%s\n"
                "prepare: train on them with: translate train --prepared %s --out FOLDER\n",
                static_cast<long long>(pairs), static_cast<long long>(tokens), static_cast<long long>(validation.size()),
-               static_cast<long long>(held.test().size()), static_cast<long long>(tokenizer.size()), flags.out.c_str());
+               static_cast<long long>(held.test().size()), static_cast<long long>(tokenizer.size()),
+               (languages.empty() ? "" : ", " + languages).c_str(), flags.out.c_str());
 }
 
 }  // namespace
@@ -270,11 +301,12 @@ void add_prepare(CLI::App& app) {
       "  translate train --prepared large --out model");
   auto flags = std::make_shared<PrepareCommand>();
   flags->files.add_to(*command);
-  command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source");
+  command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source, and from --to to --from");
   command->add_option("--out", flags->out, "Where it goes")->type_name("FOLDER")->required();
   command->add_flag("--overwrite", flags->overwrite, "Lose what --out holds");
   auto* model = command->add_option("--model", flags->model, "Take the tokenizer of this model, to train it on with --init");
   model->type_name("FOLDER");
+  flags->languages.add_to(*command, "the sources");
   command
       ->add_option("--vocabulary", flags->vocabulary,
                    "Subwords of both languages together, by the number of pairs; a small corpus gives fewer")

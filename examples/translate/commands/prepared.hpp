@@ -15,10 +15,12 @@ struct PreparedPairs {
   attend::train::EncodedPairs pairs;
   attend::text::AnyTokenizer tokenizer;
   attend::text::Corpus validation, test;
-
-  /// Throws ValueError unless that tokenizer, of the model in that folder, has the same pieces.
-  void check_tokenizer(const attend::text::AnyTokenizer& other, const std::string& folder) const;
 };
+
+/// Throws ValueError unless the tokenizer that a training is to have, that of the model in `folder`, has the same pieces and
+/// languages as the tokenizer of prepared pairs.
+void check_prepared(const attend::text::AnyTokenizer& prepared, const attend::text::AnyTokenizer& other,
+                    const std::string& folder);
 
 constexpr const char* pairs_name = "pairs.safetensors";
 constexpr const char* validation_name = "validation.tsv";

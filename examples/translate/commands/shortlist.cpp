@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "attend/load.hpp"
 #include "attend/train/batches.hpp"
-#include "attend/train/run_folder.hpp"
 #include "commands.hpp"
+#include "flags/language_flags.hpp"
+#include "model_folder.hpp"
 #include "pair_files.hpp"
 
 namespace translate {
@@ -22,17 +22,14 @@ using namespace attend;
 struct ShortlistCommand {
   std::string model, out;
   PairFiles files;
+  LanguageFlags languages;
   bool skip_invalid_utf8 = false;
   decode::ShortlistOptions options;
 };
 
-text::AnyTokenizer tokenizer_of(const std::string& folder) {
-  return load_tokenizer(is_pretrained_folder(folder) ? std::filesystem::path(folder) : train::model_folder(folder));
-}
-
 void learn_shortlist(const ShortlistCommand& flags) {
+  const auto tokenizer = flags.languages.choose(tokenizer_of(flags.model), flags.model);
   const auto corpus = flags.files.read("shortlist", {.skip_invalid_utf8 = flags.skip_invalid_utf8});
-  const auto tokenizer = tokenizer_of(flags.model);
   const auto pairs = train::encode_pairs(corpus, tokenizer);
   const auto list = decode::Shortlist::learn(pairs, tokenizer.size(), tokenizer.target_size(), flags.options);
   list.save(flags.out);
@@ -49,6 +46,7 @@ void add_shortlist(CLI::App& app) {
   auto* command = app.add_subcommand("shortlist", "Learn which words translations may need, for a faster `translate run`");
   auto flags = std::make_shared<ShortlistCommand>();
   command->add_option("--model", flags->model, "Folder of the model whose tokens they are")->type_name("FOLDER")->required();
+  flags->languages.add_to(*command, "the sources");
   auto* pairs = takes_all(command->add_option(
       "--pairs", flags->files.pairs, "Sentence pairs, `source, tab, target` a line: those of the training. May come often"));
   auto* source = takes_all(command->add_option("--source", flags->files.sources, "Or the sources, a sentence a line"));

@@ -24,9 +24,11 @@
 #include "attend/translate/translator.hpp"
 #include "commands.hpp"
 #include "first_model.hpp"
+#include "flags/language_flags.hpp"
 #include "flags/model_flags.hpp"
 #include "flags/place.hpp"
 #include "flags/train_flags.hpp"
+#include "model_folder.hpp"
 #include "pair_files.hpp"
 #include "prepared.hpp"
 #include "ranks.hpp"
@@ -53,6 +55,7 @@ struct TrainCommand {
   [[nodiscard]] text::ReadOptions reading() const {
     return {.max_characters = max_characters, .skip_invalid_utf8 = skip_invalid_utf8};
   }
+  LanguageFlags languages;
   ModelFlags model;
   TrainFlags train;
   Place place;
@@ -180,24 +183,64 @@ void check_output(const TrainCommand& flags) {
               " is there already: go on with its run by --resume, lose it by --overwrite, or choose another --csv");
 }
 
+/// The tokenizer to train with: `own`, of the run that is resumed or of --init, and if there is neither that of the prepared
+/// pairs. Targets begin as the model's `search` has it. It is in the languages that the command line names; if it names none and
+/// the model has none for targets, in those of the prepared pairs. Throws ValueError if these or the run that is resumed are in
+/// others, and for targets in no language.
+text::AnyTokenizer training_tokenizer(const TrainCommand& flags, const text::AnyTokenizer& own,
+                                      const decode::TranslatorOptions& search, const text::AnyTokenizer* prepared) {
+  const std::string& folder = flags.resume ? flags.out : flags.init.empty() ? flags.prepared : flags.init;
+  auto chosen = (flags.reverse ? flags.languages.reversed() : flags.languages).choose(own, folder);
+  if (flags.resume) {
+    check_value(languages_text(chosen) == languages_text(own), "train", "--resume goes on with the model of ", folder,
+                ", which translates ", languages_text(own), ", so it cannot translate ", languages_text(chosen));
+  } else {
+    if (prepared && !flags.languages.given() && own.target_language().empty() && !prepared->target_language().empty()) {
+      const LanguageFlags theirs{prepared->source_language(), prepared->target_language()};
+      chosen = theirs.choose(own, folder);
+    }
+    check_target_language("train", chosen, folder);
+    chosen = tokenizer_for_training(chosen, search);
+  }
+  if (prepared) check_prepared(*prepared, chosen, folder);
+  return chosen;
+}
+
+/// The same for the languages, and for whether prepared pairs go with the model, as far as the tokenizers alone can tell.
+void check_tokenizer(const TrainCommand& flags) {
+  std::optional<text::AnyTokenizer> prepared, own;
+  decode::TranslatorOptions search;
+  if (!flags.prepared.empty()) own = prepared = load_tokenizer(flags.prepared);
+  if (flags.resume) own = load_tokenizer(train::RunFolder(flags.out).last());
+  else if (!flags.init.empty()) own = tokenizer_of(flags.init), search = load_search(model_folder(flags.init));
+  check_value(own || !flags.languages.given(), "train",
+              "--from and --to choose among the languages of a model, and a new one has none: add --init");
+  if (own) (void)training_tokenizer(flags, *own, search, prepared ? &*prepared : nullptr);
+}
+
 /// The same for the options, since learning subwords takes a while.
 void check_options(const CLI::App& command, const TrainCommand& flags) {
   if (!flags.init.empty()) {
     check_init(command);
-    if (!flags.resume && leads(flags.ranks)) (void)train::model_folder(flags.init);
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }
   flags.train.check(!flags.init.empty());
+  if (leads(flags.ranks)) check_tokenizer(flags);
 }
 
-/// The model and the tokenizer to begin with: those of the run that is resumed, of `--init`, or new ones.
+/// The model and the tokenizer to begin with, and how the model is searched: those of the run that is resumed, of `--init`, or
+/// new ones.
 template <class T, Device D>
-std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const TrainCommand& flags, const TrainingData& data) {
+TranslationModel<T, D> first_model(const TrainCommand& flags, const TrainingData& data) {
   if (flags.resume || !flags.init.empty()) {
-    const auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
-    if (data.prepared) data.prepared->check_tokenizer(loaded.tokenizer, flags.resume ? flags.out : flags.init);
-    return {flags.resume ? loaded.model : with_dropout(loaded.model, flags.model), loaded.tokenizer};
+    auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
+    loaded.tokenizer =
+        training_tokenizer(flags, loaded.tokenizer, loaded.search, data.prepared ? &data.prepared->tokenizer : nullptr);
+    // Translations are made to begin as targets do: in the language that was chosen, say, in place of the folder's.
+    if (loaded.search.first >= 0) loaded.search.first = loaded.tokenizer.forced_begin();
+    if (!flags.resume) loaded.model = with_dropout(loaded.model, flags.model);
+    return loaded;
   }
   // A GPU does in minutes what takes processors hours: there the pairs alone choose the sizes.
   const auto recipe = train::recipe(data.size(), std::same_as<D, Cpu> ? flags.train.minutes : 0);
@@ -210,21 +253,20 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const TrainComm
           ? data.prepared->tokenizer
           : text::SentencePiece::train(data.train, {.vocabulary = flags.vocabulary > 0 ? flags.vocabulary : recipe.vocabulary});
   nn::Transformer<T, D> model(flags.model.options(tokenizer.size(), recipe));
-  return {std::move(model), std::move(tokenizer)};
+  return {.model = std::move(model), .tokenizer = std::move(tokenizer)};
 }
 
-/// The same in each rank: what the first one has, which alone sees the files.
+/// The same in each rank: what the first one has, which alone sees the files, and alone needs to know of searches.
 template <class T, Device D>
-std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model_of_ranks(const TrainCommand& flags, const TrainingData& data) {
+TranslationModel<T, D> first_model_of_ranks(const TrainCommand& flags, const TrainingData& data) {
   if (!flags.ranks) return first_model<T, D>(flags, data);
   const TemporaryFolder folder;
   if (!leads(flags.ranks)) {
     share(flags.ranks, folder.path());
-    const auto loaded = load<T, D>(folder.path());
-    return {loaded.model, loaded.tokenizer};
+    return load<T, D>(folder.path());
   }
   auto first = first_model<T, D>(flags, data);
-  io::save(folder.path(), first.first, first.second, {.stored = io::dtype_of<T>()});
+  io::save(folder.path(), first.model, first.tokenizer, {.stored = io::dtype_of<T>()});
   share(flags.ranks, folder.path());
   return first;
 }
@@ -249,19 +291,24 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   }
   if (!flags.resume && leads(flags.ranks)) save_settings(command, out, parts_of(flags));
   for (const auto& suspicion : text::suspicions(data.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
-  auto [model, tokenizer] = first_model_of_ranks<T, D>(flags, data);
+  auto first = first_model_of_ranks<T, D>(flags, data);
+  auto& model = first.model;
+  const auto& tokenizer = first.tokenizer;
   freeze(model, flags.freeze);
   auto options = fit_options(command, flags, model, data);
+  options.save_more = [&first](const fs::path& folder) { decode::save_search(folder, first.search); };
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
   if (!data.validation.empty())
     options.translate = [&greedy](const std::vector<std::string>& sources) { return greedy(sources); };
+  const std::string languages = languages_text(tokenizer);
   std::fprintf(stderr,
-               "train: %lld pairs to learn from, %lld for validation, %lld for test; %lld subwords, %d threads\n"
+               "train: %lld pairs to learn from, %lld for validation, %lld for test; %lld subwords%s, %d threads\n"
                "train: Ctrl-C stops and saves; checkpoints are in %s\n"
                "train: every setting has an option, see translate train --help\n"
                "train: %s\n",
                static_cast<long long>(data.size()), static_cast<long long>(data.validation.size()),
-               static_cast<long long>(data.test.size()), static_cast<long long>(tokenizer.size()), threads(), flags.out.c_str(),
+               static_cast<long long>(data.test.size()), static_cast<long long>(tokenizer.size()),
+               (languages.empty() ? "" : ", " + languages).c_str(), threads(), flags.out.c_str(),
                size_text(model.options).c_str());
 
   // The settings of a run that is refused must not take the place of those of the run that is there.
@@ -341,7 +388,8 @@ void add_train(CLI::App& app) {
   auto* prepared =
       command->add_option("--prepared", flags->prepared, "In place of all that: what `translate prepare` has made of pairs");
   prepared->type_name("FOLDER")->excludes(pairs)->excludes(source);
-  command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source");
+  command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source, and from --to to --from");
+  flags->languages.add_to(*command, "the sources");
   command->add_option("--out", flags->out, "Where the checkpoints go: best/ and last/, both whole models")
       ->type_name("FOLDER")
       ->required();

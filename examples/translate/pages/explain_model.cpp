@@ -37,11 +37,13 @@ class ExplainedModelOn final : public ExplainedModel {
 
 }  // namespace
 
-std::unique_ptr<ExplainedModel> load_explained(const std::string& folder, const Place& place) {
+std::unique_ptr<ExplainedModel> load_explained(const std::string& folder, const LanguageFlags& languages, const Place& place) {
   return place.with_types([&](auto types) -> std::unique_ptr<ExplainedModel> {
     using T = typename decltype(types)::T;
     using D = typename decltype(types)::D;
-    return std::make_unique<ExplainedModelOn<T, D>>(load<T, D>(folder), place.decoding());
+    auto loaded = load<T, D>(folder);
+    loaded.tokenizer = languages.choose(loaded.tokenizer, folder);
+    return std::make_unique<ExplainedModelOn<T, D>>(std::move(loaded), place.decoding());
   });
 }
 

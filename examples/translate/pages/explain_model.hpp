@@ -8,6 +8,7 @@
 #include "attend/text/any_tokenizer.hpp"
 #include "attend/translate/translator_options.hpp"
 #include "attention.hpp"
+#include "flags/language_flags.hpp"
 #include "flags/place.hpp"
 
 namespace translate {
@@ -29,7 +30,7 @@ class ExplainedModel {
   [[nodiscard]] virtual Looks look(const Tokens& source, const Tokens& inputs) const = 0;
 };
 
-/// Throws what `Place::with_types` and loading throw.
-std::unique_ptr<ExplainedModel> load_explained(const std::string& folder, const Place& place);
+/// Throws what `LanguageFlags::choose`, `Place::with_types` and loading throw.
+std::unique_ptr<ExplainedModel> load_explained(const std::string& folder, const LanguageFlags& languages, const Place& place);
 
 }  // namespace translate

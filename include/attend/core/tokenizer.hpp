@@ -30,7 +30,8 @@ namespace attend::text {
 /// - `source_end()`: the tokens that a source ends with, if they are not the end mark alone;
 /// - `is_mark(token)`: whether a token that `encode` gives is a mark, such as that of a language, and no part of the text;
 /// - `languages()`, `with_languages(from, to)`, `forced_begin()`: the names of the languages that it has tokens for; the
-///   tokenizer for sources and targets in two of them; and the token that says the target's, which translations begin with.
+///   tokenizer for sources and targets in two of them; and the token that says the target's, which translations begin with;
+/// - `source_language()`, `target_language()`: the names of those that were chosen; empty for none.
 /// Const member functions are called from several threads at once.
 template <class T>
 concept Tokenizer = requires(const T& tokenizer, const std::string& text, std::span<const token_t> tokens) {
@@ -98,6 +99,20 @@ template <class T>
   else
     throw ValueError("with_languages: the tokenizer has no languages to choose from, asked for '", detail::printable(from),
                      "' and '", detail::printable(to), "'");
+}
+
+/// The language that was chosen for sources; empty if none was.
+template <class T>
+[[nodiscard]] std::string source_language(const T& tokenizer) {
+  if constexpr (requires { tokenizer.source_language(); }) return tokenizer.source_language();
+  else return {};
+}
+
+/// The same for targets.
+template <class T>
+[[nodiscard]] std::string target_language(const T& tokenizer) {
+  if constexpr (requires { tokenizer.target_language(); }) return tokenizer.target_language();
+  else return {};
 }
 
 /// The token that translations begin with, since it says their language; -1 if there is none.

@@ -88,11 +88,13 @@ void check_memory(const std::string& config, const nn::ModelOptions& o, const Fi
 
 namespace attend::io {
 
-/// Writes the model to `folder`, all files or none. Throws IoError; the model that was there is then as it was.
+/// Writes the model to `folder`, all files or none; how another was to be searched goes. Throws IoError; the model that was there
+/// is then as it was.
 template <class T, Device D>
 void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& model, const SaveOptions& options = {}) {
   write_folder_atomically(folder,
-                          [&](const std::filesystem::path& staging) { detail::write_model_files(staging, model, options); });
+                          [&](const std::filesystem::path& staging) { detail::write_model_files(staging, model, options); },
+                          {.remove = {search_file}});
 }
 
 /// The same with the tokenizer, which has `save(path)` or `save_files(folder)`: see `text::save_files`.
@@ -104,7 +106,9 @@ void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& mode
     detail::write_model_files(staging, model, options);
     text::save_files(tokenizer, staging);
   };
-  write_folder_atomically(folder, write, replacing_tokenizer());
+  FolderOptions writing = replacing_tokenizer();
+  writing.remove.emplace_back(search_file);
+  write_folder_atomically(folder, write, writing);
 }
 
 /// Builds the model that `folder` describes and reads its weights. It is in evaluation mode. Throws IoError if a file is

@@ -19,6 +19,10 @@ O options_from_json(const JsonObject& json);
 
 namespace attend::detail {
 
+/// An option that is no number and stands for one, such as the size of a beam.
+template <class V>
+inline constexpr bool stands_for_number = std::is_class_v<V>&& std::is_convertible_v<V, index_t>;
+
 template <class V>
 bool left_out(const V& /*value*/, const auto& /*about*/) {
   return false;
@@ -50,6 +54,8 @@ void read_option(const io::JsonObject& json, const char* key, V& value) {
     const auto found = value_named<V>(name);
     if (!found) throw FormatError(json.name(), ": ", key, " is \"", printable(name), "\", expected one of ", list_of_names<V>());
     value = *found;
+  } else if constexpr (stands_for_number<V>) {
+    value = json.get<index_t>(key);
   } else {
     value = json.get<V>(key);
   }
@@ -70,6 +76,7 @@ Json options_to_json(const O& options) {
     if constexpr (OptionsWithFields<V>) json[name] = options_to_json(value);
     else if constexpr (NamedEnum<V>) json[name] = name_of(value);
     else if constexpr ((std::is_same_v<std::remove_cvref_t<decltype(about)>, AsTruth> || ...)) json[name] = value != 0;
+    else if constexpr (detail::stands_for_number<V>) json[name] = static_cast<index_t>(value);
     else json[name] = value;
   });
   return json;

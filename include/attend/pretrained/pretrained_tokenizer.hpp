@@ -33,7 +33,10 @@ struct PretrainedParts {
   LanguageTokens languages = {};
   token_t bos = -1, eos = -1, pad = -1, unk = -1;
   std::vector<token_t> prefix = {}, suffix = {};  ///< what sources begin and end with
-  bool clean_up = false;                          ///< `decode` tidies up the spaces before marks: see `clean_up_spaces`
+  /// Targets begin with the token of their language in place of the begin token, as in mBART of 25 languages. Elsewhere it comes
+  /// after the begin token.
+  bool language_begins = false;
+  bool clean_up = false;  ///< `decode` tidies up the spaces before marks: see `clean_up_spaces`
   std::vector<std::pair<std::string, std::string>> files = {};  ///< names and contents, to be saved again
 };
 
@@ -106,8 +109,11 @@ class PretrainedTokenizer {
 
   /// Tokens are 0 to size() - 1. A model may have more rows.
   [[nodiscard]] index_t size() const { return size_; }
-  /// What targets begin with, -1 if the files do not say: a model's configuration does, see `with_begin`.
-  [[nodiscard]] token_t bos() const { return bos_; }
+  /// What targets begin with, -1 if the files do not say: a model's configuration does, see `with_begin`. In mBART of 25
+  /// languages it is the target's language, once there is one.
+  [[nodiscard]] token_t bos() const {
+    return parts_->language_begins && !to_.empty() ? parts_->languages.token("bos", to_) : bos_;
+  }
   [[nodiscard]] token_t eos() const { return parts_->eos; }
   [[nodiscard]] token_t pad() const { return parts_->pad; }
   [[nodiscard]] token_t unk() const { return parts_->unk; }
@@ -121,7 +127,7 @@ class PretrainedTokenizer {
   /// Whether a token is a mark, which decoding gives no text for.
   [[nodiscard]] bool is_mark(token_t token) const {
     const AddedToken* added = parts_->added.find(token);
-    return (added != nullptr && added->special) || token == bos_ || token == parts_->eos || token == parts_->pad;
+    return (added != nullptr && added->special) || token == bos() || token == parts_->eos || token == parts_->pad;
   }
   /// The token of a piece, as the files have it; -1 if there is none.
   [[nodiscard]] token_t token(const std::string& piece) const {
@@ -153,19 +159,32 @@ class PretrainedTokenizer {
     other.from_ = from;
     return other;
   }
-  /// The token of the target's language, which translations begin with; -1 if no target's language was chosen.
-  [[nodiscard]] token_t forced_begin() const { return to_.empty() ? -1 : parts_->languages.token("forced_begin", to_); }
+  /// The token of the target's language, which translations begin with. If no target's language was chosen, or if it is what
+  /// stands before translations, `bos()`: the token of `with_first`, -1 without one.
+  [[nodiscard]] token_t forced_begin() const {
+    return to_.empty() || parts_->language_begins ? first_ : parts_->languages.token("forced_begin", to_);
+  }
+  /// The same tokenizer for targets that begin with a token which is no language, as BART's do with `<s>`
+  /// (`forced_bos_token_id` of a configuration). Throws IndexError for a token outside the vocabulary.
+  [[nodiscard]] PretrainedTokenizer with_first(token_t first) const {
+    check_token("with_first", first);
+    PretrainedTokenizer other = *this;
+    other.first_ = first;
+    return other;
+  }
 
-  /// The same tokenizer with another begin token. Throws IndexError for a token outside the vocabulary.
+  /// The same tokenizer with another begin token. Where targets begin with their language, that is the language that was chosen,
+  /// and if none was, this token's. Throws IndexError for a token outside the vocabulary.
   [[nodiscard]] PretrainedTokenizer with_begin(token_t begin) const {
     check_token("with_begin", begin);
     PretrainedTokenizer other = *this;
     other.bos_ = begin;
+    if (parts_->language_begins && to_.empty()) other.to_ = parts_->languages.name(begin);
     return other;
   }
 
-  /// Writes the files that it was read from, with the languages and the begin token that were chosen since, and its class where
-  /// only the model's `config.json` said it. Throws IoError.
+  /// Writes the files that it was read from, with the languages, begin and first token that were chosen since, and its class
+  /// where only the model's `config.json` said it. Throws IoError.
   void save_files(const std::filesystem::path& folder) const {
     io::Json settings = io::Json::object();
     for (const auto& [name, contents] : parts_->files) {
@@ -174,7 +193,9 @@ class PretrainedTokenizer {
     }
     if (!from_.empty()) settings["src_lang"] = from_;
     if (!to_.empty()) settings["tgt_lang"] = to_;
-    if (bos_ != parts_->bos) settings["decoder_start_token_id"] = bos_;
+    settings.erase("decoder_start_token_id");
+    if (bos() != parts_->bos) settings["decoder_start_token_id"] = bos();
+    if (first_ >= 0) settings["forced_bos_token_id"] = first_;
     if (!settings.contains("tokenizer_class")) settings["tokenizer_class"] = parts_->name;
     io::write_json(folder / "tokenizer_config.json", settings);
   }
@@ -213,7 +234,7 @@ class PretrainedTokenizer {
 
   std::shared_ptr<const PretrainedParts> parts_;
   index_t size_ = 0;
-  token_t bos_ = -1;
+  token_t bos_ = -1, first_ = -1;
   std::string from_, to_;
 };
 

@@ -65,13 +65,18 @@ class PretrainedTokenizerLoader {
     add_languages();
     set_frame();
     keep_files();
-    const auto tokenizer = choose_languages(text::PretrainedTokenizer(std::move(parts_)));
-    const auto begin = settings_.get<token_t>("decoder_start_token_id", -1);
-    if (begin < 0) return tokenizer;
-    if (begin >= tokenizer.size())
-      throw FormatError("load: ", folder_.path().string(), ": decoder_start_token_id is ", begin, ", outside the tokenizer's ",
-                        tokenizer.size(), " tokens");
-    return tokenizer.with_begin(begin);
+    auto tokenizer = choose_languages(text::PretrainedTokenizer(std::move(parts_)));
+    // What save_files has written besides.
+    const auto saved = [&](const char* key) {
+      const auto token = settings_.get<token_t>(key, -1);
+      if (token >= tokenizer.size())
+        throw FormatError("load: ", folder_.path().string(), ": ", key, " is ", token, ", outside the tokenizer's ",
+                          tokenizer.size(), " tokens");
+      return token;
+    };
+    if (const token_t begin = saved("decoder_start_token_id"); begin >= 0) tokenizer = tokenizer.with_begin(begin);
+    if (const token_t first = saved("forced_bos_token_id"); first >= 0) tokenizer = tokenizer.with_first(first);
+    return tokenizer;
   }
 
   void read_sentencepiece() {
@@ -203,6 +208,7 @@ class PretrainedTokenizerLoader {
   /// What sources begin and end with.
   void set_frame() {
     constexpr token_t language = text::PretrainedParts::source_language;
+    parts_.language_begins = family_ == Family::mbart;
     const bool after = family_ == Family::mbart || (family_ == Family::nllb && settings_.get<bool>("legacy_behaviour", false));
     if (family_ == Family::nllb || family_ == Family::mbart50 || family_ == Family::m2m100 || family_ == Family::mbart) {
       if (parts_.languages.names().empty())

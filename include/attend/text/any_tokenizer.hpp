@@ -53,6 +53,9 @@ class AnyTokenizer {
   [[nodiscard]] AnyTokenizer with_languages(const std::string& from, const std::string& to) const {
     return AnyTokenizer(held_->with_languages(from, to));
   }
+  /// The languages that were chosen for sources and targets; empty for none.
+  [[nodiscard]] std::string source_language() const { return held_->source_language(); }
+  [[nodiscard]] std::string target_language() const { return held_->target_language(); }
   /// The token that translations begin with, since it says their language; -1 if there is none.
   [[nodiscard]] token_t forced_begin() const { return held_->forced_begin(); }
 
@@ -89,6 +92,8 @@ class AnyTokenizer {
     [[nodiscard]] virtual std::vector<std::string> languages() const = 0;
     [[nodiscard]] virtual std::shared_ptr<const Interface> with_languages(const std::string& from,
                                                                           const std::string& to) const = 0;
+    [[nodiscard]] virtual std::string source_language() const = 0;
+    [[nodiscard]] virtual std::string target_language() const = 0;
     [[nodiscard]] virtual token_t forced_begin() const = 0;
     virtual void save_files(const std::filesystem::path& folder) const = 0;
   };
@@ -118,6 +123,8 @@ class AnyTokenizer {
     [[nodiscard]] std::shared_ptr<const Interface> with_languages(const std::string& from, const std::string& to) const override {
       return std::make_shared<const Held<X>>(text::with_languages(tokenizer, from, to));
     }
+    [[nodiscard]] std::string source_language() const override { return text::source_language(tokenizer); }
+    [[nodiscard]] std::string target_language() const override { return text::target_language(tokenizer); }
     [[nodiscard]] token_t forced_begin() const override { return text::forced_begin(tokenizer); }
     void save_files(const std::filesystem::path& folder) const override { text::save_files(tokenizer, folder); }
   };

@@ -104,6 +104,9 @@ struct FitOptions {
   std::filesystem::path output = {};
   /// The lock on `output`, where the caller has it already; null: `fit` takes it.
   const io::FolderLock* lock = nullptr;
+  /// Writes what else each of these folders is to have, beside model and tokenizer: how it is to be searched, say, by
+  /// `decode::save_search(folder, search)`. Empty: nothing.
+  std::function<void(const std::filesystem::path& folder)> save_more = {};
   index_t checkpoint_every = 0;     ///< steps; 0: by time alone
   double checkpoint_seconds = 600;  ///< 0: by steps alone. There is one at each best validation, at the end and on `stop` too
   /// The last so many checkpoints that `checkpoint_every` asks for stay, as model folders `step-1000/` in `output`, for

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,9 +26,12 @@ namespace detail {
 
 inline constexpr const char* state_name = "training.safetensors";
 
-/// Writes the model's files, and the tokenizer's if it has any to save, into a folder that is being staged.
+/// Writes what else is to be there into a folder that is being staged; null: nothing.
+using MoreFiles = std::function<void(const std::filesystem::path& folder)>;
+
+/// Writes the model's files, and the tokenizer's if it has any to save, into such a folder.
 template <class Model, class Tokenizer>
-void stage_model(const std::filesystem::path& staging, const Model& model, const Tokenizer& tokenizer) {
+void stage_model(const std::filesystem::path& staging, const Model& model, const Tokenizer& tokenizer, const MoreFiles& more) {
   const io::SaveOptions options{.stored = io::dtype_of<typename Model::value_type>()};
   if constexpr (requires { attend::detail::write_model_files(staging, model, options); }) {
     attend::detail::write_model_files(staging, model, options);
@@ -37,6 +41,7 @@ void stage_model(const std::filesystem::path& staging, const Model& model, const
     writer.write(staging / "model.safetensors");
   }
   text::save_files(tokenizer, staging);
+  if (more) more(staging);
 }
 
 }  // namespace detail
@@ -73,8 +78,9 @@ inline std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem
 /// Writes the checkpoints of one run.
 class RunFolder {
  public:
-  /// No folder if `path` is empty. The lock on the folder makes it: see io::FolderLock.
-  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  /// No folder if `path` is empty. `more` writes what else each model is to have. The lock on the folder makes it: see
+  /// io::FolderLock.
+  explicit RunFolder(std::filesystem::path path, detail::MoreFiles more = {}) : path_(std::move(path)), more_(std::move(more)) {}
 
   /// Keeps other runs out by a lock, unless the caller already does so by `lock`, which may be null. Throws ValueError for the
   /// lock of another folder.
@@ -106,23 +112,24 @@ class RunFolder {
   /// Writes best/, whole or not at all. Throws IoError.
   template <class Model, class Tokenizer>
   void save_best(const Model& model, const Tokenizer& tokenizer) const {
-    io::write_folder_atomically(best(),
-                                [&](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer); });
+    io::write_folder_atomically(
+        best(), [&](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer, more_); });
   }
   /// write_state(path) writes the training state, which is all that a later run needs, beside the model. All of it is replaced
   /// as one: a crash leaves either this checkpoint or the one before.
   template <class Model, class Tokenizer, class F>
   void save_last(const Model& model, const Tokenizer& tokenizer, F&& write_state) const {
     io::write_folder_atomically(last(), [&](const std::filesystem::path& staging) {
-      detail::stage_model(staging, model, tokenizer);
+      detail::stage_model(staging, model, tokenizer, more_);
       write_state(staging / detail::state_name);
     });
   }
   /// The model of that step in a folder of its own, of which the last `count` stay.
   template <class Model, class Tokenizer>
   void keep(const Model& model, const Tokenizer& tokenizer, index_t step, index_t count) const {
-    io::write_folder_atomically(path_ / ("step-" + std::to_string(step)),
-                                [&](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer); });
+    io::write_folder_atomically(path_ / ("step-" + std::to_string(step)), [&](const std::filesystem::path& staging) {
+      detail::stage_model(staging, model, tokenizer, more_);
+    });
     const auto kept = kept_checkpoints(path_);
     for (std::size_t i = 0; i + static_cast<std::size_t>(count) < kept.size(); ++i) take_away(kept[i]);
   }
@@ -149,6 +156,7 @@ class RunFolder {
     return used() && std::filesystem::is_directory(folder, ignored) && io::FolderReader(folder).contains(name);
   }
   std::filesystem::path path_;
+  detail::MoreFiles more_;
   std::optional<io::FolderLock> lock_;  // if the caller has none
 };
 

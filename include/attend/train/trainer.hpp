@@ -54,7 +54,7 @@ class Trainer {
         epoch_(batches_.epoch(0)),
         optimizer_(parameters_of_rank(), *o_.optimizer),
         schedule_(run_schedule(o_, extent_.total_steps())),
-        folder_(o_.output),
+        folder_(o_.output, o_.save_more),
         reporter_(o_) {
     if (o_.average_decay > 0) average_.emplace(optimizer_.parameters(), o_.average_decay);
     if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));

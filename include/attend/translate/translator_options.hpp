@@ -138,7 +138,7 @@ struct TranslatorOptions {
   template <class F>
   static void fields(F&& field) {
     using O = TranslatorOptions;
-    field("beam", &O::beam, at_least(1), Flag{.text = "Beam size; 1: greedy", .within = between(1, 1000)});
+    field("beam", &O::beam, at_least(1), IfAbsent{BeamSize()}, Flag{.text = "Beam size; 1: greedy", .within = between(1, 1000)});
     field("n_best", &O::n_best, at_least(1),
           Flag{.text = "Translations per line, each with its score", .within = between(1, 1000)});
     field("length_penalty", &O::length_penalty, finite(), Flag{"0: none; larger favours longer translations"});
@@ -150,7 +150,7 @@ struct TranslatorOptions {
                "first, when as many as the beam have ended"});
     field("max_length", &O::max_length, at_least(0),
           Flag{"The most tokens of a translation; 0: twice the source's and 10 more", "--max-tokens"});
-    field("max_ratio", &O::max_ratio, more_than(0), or_infinite());
+    field("max_ratio", &O::max_ratio, more_than(0), or_infinite(), IfAbsent{std::numeric_limits<double>::infinity()});
     field("min_length", &O::min_length, at_least(0), Flag{"The fewest tokens of a translation", "--min-tokens"});
     field("no_repeat_ngram", &O::no_repeat_ngram, at_least(0), Flag{"No so many tokens in a row come twice; 0: they may"});
     field("repetition_penalty", &O::repetition_penalty, more_than(0),
@@ -158,6 +158,13 @@ struct TranslatorOptions {
     field("unknown_penalty", &O::unknown_penalty, at_least(0),
           Flag{"What the log-probability of the unknown token is lowered by, where --unknown lets it come"});
     field("first", &O::first, at_least(-1));
+    field("end_tokens", &O::end_tokens);
+    field("suppress_marks", &O::suppress_marks);
+    field("suppressed", &O::suppressed);
+    field("banned", &O::banned);
+    field("banned_text", &O::banned_text);
+    field("keep_unfinished", &O::keep_unfinished);
+    field("renormalize", &O::renormalize);
     field("force_end", &O::force_end, Flag{"At the length limit the end follows, whatever the model says"});
     field("score_forced_end", &O::score_forced_end,
           Flag{"With --force-end: it counts as the model rates it there, not as certain"});
@@ -176,6 +183,7 @@ struct TranslatorOptions {
           Flag{"Sample among tokens at least this share as probable as the most probable; 0: all"});
     field("seed", &O::seed, Flag{"Of sampling"});
     field("long_input", &O::long_input);
+    field("split_sentences", &O::split_sentences);
     field("batch_sentences", &O::batch_sentences, at_least(1));
     field("alignment_layer", &O::alignment_layer, at_least(-1));
   }
