@@ -18,7 +18,8 @@
 namespace attend::detail {
 
 /// Why a model with adapters has no place in such a file.
-inline constexpr const char* adapters_obstacle = "it has adapters, which merge_adapters folds into the weights";
+inline constexpr const char* adapters_obstacle =
+    "it has adapters: merge_adapters folds them into the weights, save_adapters saves them apart";
 
 /// Whether two tensors of a file have the same shape and the same numbers.
 template <io::TensorSource File>
