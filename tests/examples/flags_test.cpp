@@ -35,8 +35,10 @@ struct Some {
   bool off = false, on = true;
   index_t count = 3;
   std::filesystem::path path;
+  std::vector<std::string> words = {"a", "b"};
   template <class F>
   static void fields(F&& field) {
+    field("words", &Some::words, Flag{"Some", nullptr, "WORD"});
     field("off", &Some::off, Flag{"Off"});
     field("on", &Some::on, Flag{"On"});
     field("count", &Some::count, Flag{"How many", nullptr, "SHEEP"});
@@ -244,6 +246,11 @@ TEST_CASE("option flags: a bool's flag takes no value and changes what is so; a 
   CHECK(plain.on);
   CHECK_THAT(help, ContainsSubstring("--off  ") && ContainsSubstring("--no-on  ") && !ContainsSubstring("BOOL"));
   CHECK_THAT(help, ContainsSubstring("--count SHEEP") && ContainsSubstring("--path FILE"));
+  CHECK_THAT(help, ContainsSubstring("--words WORD") && ContainsSubstring("=a, b "));
+  CHECK(plain.words == std::vector<std::string>{"a", "b"});
+  CHECK(read("--words c").words == std::vector<std::string>{"c"});
+  CHECK(read("--words c --words d,e").words == std::vector<std::string>{"c", "d,e"});
+  CHECK(read("--words c d").words == std::vector<std::string>{"c", "d"});
   const Some changed = read("--off --no-on --count 5 --path there");
   CHECK(changed.off);
   CHECK_FALSE(changed.on);

@@ -203,7 +203,7 @@ TEST_CASE("config: adapters are written where there are any, whatever they are")
     CHECK_THROWS_AS(io::model_options_from(damaged, "config.json"), FormatError);
     CHECK_THROWS_WITH(io::model_options_from(damaged, "config.json"), ContainsSubstring("config.json") && ContainsSubstring(why));
   };
-  refuses("rank", -1, "adapters.rank is -1, expected 0 or more");
+  refuses("rank", -1, "adapters.rank is -1, expected 1 or more");
   refuses("alpha", 0, "adapters.alpha is 0, expected more than 0");
   refuses("dropout", 1, "adapters.dropout is 1");
   refuses("modules", "fc1", "modules");

@@ -243,7 +243,7 @@ TEST_CASE("adapters: what does not fit is said at once, and nothing has changed"
     CHECK(nn::frozen_names(model).empty());
   };
   refused({.rank = 0}, "add_adapters: rank is 0, expected 1 or more");
-  refused({.rank = -1}, "add_adapters: rank is -1, expected 0 or more");
+  refused({.rank = -1}, "add_adapters: rank is -1, expected 1 or more");
   refused({.alpha = 0}, "add_adapters: alpha is 0, expected more than 0");
   refused({.dropout = 1}, "add_adapters: dropout is 1");
   refused({.rank = 2, .modules = {}}, "no modules are named");
@@ -255,5 +255,5 @@ TEST_CASE("adapters: what does not fit is said at once, and nothing has changed"
   auto twice = own();
   nn::add_adapters(twice, {.rank = 2, .modules = {"last"}});
   CHECK_THROWS_WITH(nn::add_adapters(twice, {.rank = 2, .modules = {"last", "layers.0"}}),
-                    ContainsSubstring("rank 2: with an adapter already: last"));
+                    ContainsSubstring("rank 2: with an adapter already (merge_adapters folds it in): last"));
 }

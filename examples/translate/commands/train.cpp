@@ -24,6 +24,7 @@
 #include "attend/translate/translator.hpp"
 #include "commands.hpp"
 #include "first_model.hpp"
+#include "flags/adapter_flags.hpp"
 #include "flags/model_flags.hpp"
 #include "flags/place.hpp"
 #include "flags/train_flags.hpp"
@@ -54,6 +55,7 @@ struct TrainCommand {
     return {.max_characters = max_characters, .skip_invalid_utf8 = skip_invalid_utf8};
   }
   ModelFlags model;
+  AdapterFlags adapters;
   TrainFlags train;
   Place place;
   RankList ranks;
@@ -188,6 +190,7 @@ void check_options(const CLI::App& command, const TrainCommand& flags) {
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }
+  flags.adapters.check(!flags.init.empty());
   flags.train.check(!flags.init.empty());
 }
 
@@ -197,7 +200,10 @@ std::pair<nn::Transformer<T, D>, text::AnyTokenizer> first_model(const TrainComm
   if (flags.resume || !flags.init.empty()) {
     const auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
     if (data.prepared) data.prepared->check_tokenizer(loaded.tokenizer, flags.resume ? flags.out : flags.init);
-    return {flags.resume ? loaded.model : with_dropout(loaded.model, flags.model), loaded.tokenizer};
+    if (flags.resume) return {loaded.model, loaded.tokenizer};
+    auto model = with_dropout(loaded.model, flags.model);
+    if (flags.adapters.wanted()) nn::add_adapters(model, flags.adapters.flags.given);
+    return {std::move(model), loaded.tokenizer};
   }
   // A GPU does in minutes what takes processors hours: there the pairs alone choose the sizes.
   const auto recipe = train::recipe(data.size(), std::same_as<D, Cpu> ? flags.train.minutes : 0);
@@ -250,6 +256,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   if (!flags.resume && leads(flags.ranks)) save_settings(command, out, parts_of(flags));
   for (const auto& suspicion : text::suspicions(data.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
   auto [model, tokenizer] = first_model_of_ranks<T, D>(flags, data);
+  report_adapters(model);
   freeze(model, flags.freeze);
   auto options = fit_options(command, flags, model, data);
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
@@ -335,6 +342,7 @@ void add_train(CLI::App& app) {
       "  translate train --pairs en-es.tsv --out model --minutes 45\n"
       "  translate train --resume --out model\n"
       "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"
+      "  translate train --init model --adapter-rank 8 --pairs law.tsv --out law\n"
       "  translate run --model model");
   auto flags = std::make_shared<TrainCommand>();
   const auto [pairs, source] = flags->files.add_to(*command);
@@ -373,6 +381,7 @@ void add_train(CLI::App& app) {
   command->add_flag("--skip-invalid-utf8", flags->skip_invalid_utf8,
                     "Leave out and count pairs that are not UTF-8, instead of an error");
   flags->model.add_to(*command);
+  flags->adapters.add_to(*command);
   flags->train.add_to(*command);
   flags->place.add_to(*command, false);
   for (const char* name : {"--reverse", "--validation-size", "--validation-pairs", "--test-size", "--vocabulary",

@@ -28,7 +28,7 @@ struct AdapterOptions {
   template <class F>
   static void fields(F&& field) {
     using O = AdapterOptions;
-    field("rank", &O::rank, at_least(0),
+    field("rank", &O::rank, at_least(1), Except{index_t{0}},
           Flag{.text = "Train low-rank adapters of that rank alone, beside the weights of --init",
                .name = "--adapter-rank",
                .within = between(1, 65536)});

@@ -100,7 +100,7 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
     unknown.back() += " (the first of " + std::to_string(all.size()) + " is " + all.front() + ")";
   std::string faults = o.modules.empty() ? "no modules are named" : "";
   attend::detail::list_names(faults, "no module is called", unknown);
-  attend::detail::list_names(faults, "with an adapter already:", twice);
+  attend::detail::list_names(faults, "with an adapter already (merge_adapters folds it in):", twice);
   attend::detail::list_names(faults, "narrower than the rank:", narrow);
   attend::detail::list_names(faults, "one matrix, which cannot become two:", shared);
   return faults;
