@@ -95,7 +95,7 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
     if (const auto& names = names_of[matrix.data()]; names.size() > 1) shared.push_back(names[0] + " and " + names[1]);
   });
   for (std::size_t i = 0; i < o.modules.size(); ++i)
-    if (!used[i]) unknown.push_back("`" + o.modules[i] + "`");
+    if (!used[i]) unknown.push_back("`" + attend::detail::printable(o.modules[i]) + "`");
   if (!unknown.empty() && !all.empty())
     unknown.back() += " (the first of " + std::to_string(all.size()) + " is " + all.front() + ")";
   std::string faults = o.modules.empty() ? "no modules are named" : "";
