@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "attend/nn/freeze.hpp"
@@ -236,8 +237,13 @@ TEST_CASE("adapters: a model that has some takes the same and no others") {
   CHECK(copy.refusal() == "read");
   const auto wanted = io::SafetensorsFile::open(copy.path / "expected.safetensors").read<double>("logits");
   CHECK(pretrained::difference(logits(copy.model, "bart_gelu"), wanted) < 1e-10);
-  nn::merge_adapters(copy.model), nn::add_adapters(copy.model, {.rank = 3, .alpha = 6, .modules = {"q_proj", "v_proj", "fc2"}});
-  CHECK_THAT(copy.refusal(), ContainsSubstring("other adapters than the model's: rank 2, scale 3, expected rank 3, scale 2"));
+  for (const auto& [rank, alpha, text] :
+       {std::tuple{3, 9.0, "expected rank 3, scale 3"}, std::tuple{2, 4.0, "expected rank 2, scale 2"}}) {
+    nn::merge_adapters(copy.model);
+    nn::add_adapters(copy.model, {.rank = rank, .alpha = alpha, .modules = {"q_proj", "v_proj", "fc2"}});
+    CHECK_THAT(copy.refusal(),
+               ContainsSubstring("other adapters than the model's: rank 2, scale 3, ") && ContainsSubstring(text));
+  }
   nn::merge_adapters(copy.model), nn::add_adapters(copy.model, {.rank = 2, .alpha = 6, .modules = {"q_proj", "k_proj", "fc2"}});
   const auto why = copy.refusal();
   CHECK_THAT(why, ContainsSubstring("missing base_model.model.model.encoder.layers.0.self_attn.k_proj.lora_A.weight"));
