@@ -167,6 +167,10 @@ void save_adapters(const std::filesystem::path& folder, const M& model, const Sa
     if constexpr (requires { theirs = detail::t5_modules(model.options); }) theirs = detail::t5_modules(model.options);
     else throw ValueError("save_adapters: a model of the family ", options.family, " is a Transformer, and this is another");
   }
+  if constexpr (requires { model.options.encoder.positions; })
+    check_value(options.family.empty() || model.options.encoder.positions != nn::PositionKind::sinusoidal, "save_adapters",
+                "the model has sines and cosines in turn, which save_marian parts by another order of the channels; merge the "
+                "adapters before it, or save them without a family");
   const auto matrices = detail::adaptable_matrices(model);
   const auto first = std::find_if(matrices.begin(), matrices.end(), [](const auto& m) { return m.adapter.has_value(); });
   check_value(first != matrices.end(), "save_adapters", "the model has no adapters");

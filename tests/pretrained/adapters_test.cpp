@@ -168,6 +168,9 @@ TEST_CASE("adapters: a model of one's own has its names, and a model that has no
   nn::normal(linear.adapter->b.value(), 1);
   CHECK_THROWS_WITH(io::save_adapters(folder / "a", linear, {.family = "t5"}), ContainsSubstring("is a Transformer"));
   CHECK_THROWS_WITH(io::save_adapters(folder / "a", linear, {.family = "gpt"}), ContainsSubstring("the family is 'gpt'"));
+  nn::Transformer<float> turns({.vocabulary = 7, .d_model = 4, .heads = 2, .layers = 1});
+  nn::add_adapters(turns, {.rank = 2});
+  CHECK_THROWS_WITH(io::save_adapters(folder / "a", turns, {.family = "marian"}), ContainsSubstring("sines and cosines in turn"));
   CHECK_FALSE(fs::exists(folder / "a"));
   io::save_adapters(folder / "a", linear);
   io::load_adapters(folder / "a", other);
