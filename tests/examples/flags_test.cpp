@@ -195,12 +195,12 @@ TEST_CASE("train flags: an optimizer gets what it has of the options, and the ot
 }
 
 TEST_CASE("train flags: rate, warm-up and kind of the schedule") {
-  const auto made = [](const std::string& line, bool has_learnt = false) {
+  const auto made = [](const std::string& line, bool has_learnt = false, bool adapters = false) {
     CLI::App app;
     translate::TrainFlags flags;
     flags.add_to(app);
     app.parse(line);
-    return flags.options({.pairs = 1000, .width = 128}, has_learnt, 64);
+    return flags.options({.pairs = 1000, .width = 128, .matrices = !adapters, .adapters = adapters}, has_learnt, 64);
   };
   const auto rate = [](const train::FitOptions& o) {
     return std::visit([](const auto& chosen) { return chosen.learning_rate; }, *o.optimizer);
@@ -210,6 +210,8 @@ TEST_CASE("train flags: rate, warm-up and kind of the schedule") {
   CHECK_FALSE(plain.schedule_kind);
   CHECK(rate(plain) == 0.008);
   CHECK(rate(made("", true)) == 0.004 * 0.2);
+  CHECK(rate(made("", true, true)) == 0.004);
+  CHECK(rate(made("--learning-rate 0.5", true, true)) == 0.5);
   CHECK(rate(made("--learning-rate 0.5", true)) == 0.5);
   CHECK(rate(made("--optimizer adamw")) == 0.001);
   CHECK(made("--schedule cosine").schedule_kind == optim::ScheduleKind::cosine);

@@ -87,6 +87,17 @@ TEST_CASE("adapters: training them lowers the loss, and all else keeps its bits"
   CHECK(kept(sources) == found);  // its copy of the model still has adapters, which now are 0
 }
 
+TEST_CASE("adapters: the facts of a run have the width of the matrices beside them, and none for Muon", "[train]") {
+  auto model = plain_model();
+  CHECK_FALSE(run_facts(model, 10).adapters);
+  nn::add_adapters(model, {.rank = 2, .modules = {"fc1"}});
+  const auto facts = run_facts(model, 10);
+  CHECK(facts.adapters);
+  CHECK(facts.width == 16);
+  CHECK_FALSE(facts.matrices);
+  CHECK(optim::optimizer_name(*completed({}, facts).optimizer) == "adam");
+}
+
 TEST_CASE("adapters: stopped and resumed, and in any number of ranks, the bits are the same", "[train]") {
   auto options = toy::options(2);
   options.parts = 2;
