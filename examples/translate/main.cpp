@@ -57,6 +57,8 @@ void add_commands(CLI::App& app) {
   translate::add_shortlist(app);
   translate::add_explain(app);
   translate::add_average(app);
+  translate::add_merge(app);
+  translate::add_adapters(app);
   translate::add_score(app);
   translate::add_bench(app);
   add_help(app);

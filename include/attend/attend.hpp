@@ -8,6 +8,7 @@
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
 #else
 
+#include "attend/adapters.hpp"
 #include "attend/core.hpp"
 #include "attend/io/average.hpp"
 #include "attend/io/model.hpp"

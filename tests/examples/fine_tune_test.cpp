@@ -166,6 +166,103 @@ TEST_CASE("translate train --init: from a Marian model of Hugging Face's, whose 
   }
 }
 
+TEST_CASE("translate train --adapter-rank: adapters learn and all else stays; merged, the model translates alike",
+          "[translate]") {
+  const std::string marian = (fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data" / "swish").string();
+  const std::string tuned = out("adapted"), sentences = "I have tea.\nAna has books.\nshe is here\n";
+  const Words how{"--init",
+                  marian,
+                  "--adapter-rank",
+                  "3",
+                  "--adapter-alpha",
+                  "12",
+                  "--adapter-modules",
+                  "q_proj",
+                  "--adapter-modules",
+                  "fc1",
+                  "--adapter-dropout",
+                  "0.125",
+                  "--learning-rate",
+                  "0.05",
+                  "--max-steps",
+                  "20"};
+  const auto outcome = run(train("have", tuned, how));
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.errors, ContainsSubstring("adapters of rank 3 in ") && ContainsSubstring("all else stays as it is"));
+  CHECK_THAT(io::read_file(fs::path(tuned) / "best" / "config.json"),
+             ContainsSubstring("\"alpha\": 12") && ContainsSubstring("\"rank\": 3") && ContainsSubstring("0.125"));
+  const auto before = weights(marian), after = weights(tuned + "/last");
+  for (const char* name : {"encoder.layers.0.fc1.weight", "decoder.layers.0.encoder_attn.q_proj.weight"})
+    CHECK(before.read<float>(std::string("model.") + name) == after.read<float>(name));
+  std::size_t adapters = 0;
+  for (const auto& t : after.tensors()) {
+    if (!t.name.ends_with("lora_B.weight")) continue;
+    ++adapters;
+    const auto values = after.read<float>(t.name);
+    CHECK(std::any_of(values.begin(), values.end(), [](float x) { return x != 0; }));
+  }
+  CHECK(adapters > 3);
+
+  const auto translated = run({"run", "--model", tuned}, sentences).output;
+  CHECK(translated != run({"run", "--model", marian}, sentences).output);
+  REQUIRE(run({"merge", tuned, "--out", out("merged")}).code == 0);
+  CHECK(run({"run", "--model", out("merged")}, sentences).output == translated);
+  for (const auto& t : weights(out("merged")).tensors()) CHECK(t.name.find("lora") == t.name.npos);
+
+  // By themselves, by the names of the family that they were trained beside, and back into it.
+  REQUIRE(run({"adapters", tuned, "--base", marian, "--out", out("alone")}).code == 0);
+  const auto alone = io::SafetensorsFile::open(fs::path(out("alone")) / "adapter_model.safetensors");
+  CHECK(alone.contains("base_model.model.model.encoder.layers.0.fc1.lora_A.weight"));
+  CHECK(alone.tensors().size() == 2 * adapters);
+  REQUIRE(run({"merge", marian, "--adapters", out("alone"), "--out", out("merged2")}).code == 0);
+  CHECK(io::read_file(fs::path(out("merged")) / "model.safetensors") ==
+        io::read_file(fs::path(out("merged2")) / "model.safetensors"));
+  REQUIRE(run({"adapters", tuned, "--out", out("own")}).code == 0);
+  CHECK(io::SafetensorsFile::open(fs::path(out("own")) / "adapter_model.safetensors")
+            .contains("base_model.model.encoder.layers.0.fc1.lora_A.weight"));
+
+  // Trained on, the adapters go on learning; resumed, they are those of the run.
+  const auto further = run(train("have", out("further"), {"--init", tuned, "--max-steps", "4"}));
+  CHECK(further.code == 0);
+  CHECK_THAT(further.errors, ContainsSubstring("adapters of rank 3"));
+  const auto resumed = run({"train", "--resume", "--out", tuned, "--max-steps", "24"});
+  CHECK(resumed.code == 0);
+  CHECK_THAT(resumed.errors, ContainsSubstring("going on from step 20"));
+
+  fails({"merge", marian, "--out", out("none")}, "has no adapters; give those of --adapters");
+  fails({"merge", tuned, "--adapters", out("alone"), "--out", out("none")}, "has adapters of its own");
+  fails({"merge", base(), "--adapters", out("alone"), "--out", out("none")}, "does not fit the model");
+  fails({"merge", tuned, "--out", out("merged")}, "holds a model already");
+  fails({"merge", tuned, "--out", base()}, "is the folder of a training");
+  fails({"adapters", base(), "--out", out("none")}, "has no adapters");
+  fails({"adapters", tuned, "--out", out("merged")}, "holds a model already");
+  fails(train("have", out("none"), {"--init", base(), "--adapter-alpha", "3"}), "--adapter-alpha goes with --adapter-rank");
+  fails(train("have", out("none"), {"--adapter-rank", "3"}), "--adapter-rank goes with --init");
+  fails({"train", "--resume", "--out", tuned, "--adapter-rank", "4"}, "so --adapter-rank cannot become 4, it was 3");
+  CHECK_FALSE(fs::exists(out("none")));
+  const auto twice = run(train("have", out("none"), {"--init", tuned, "--adapter-rank", "3"}));
+  CHECK(twice.code == 1);
+  CHECK_THAT(twice.errors, ContainsSubstring("with an adapter already"));
+}
+
+TEST_CASE("translate train --adapter-rank: stopped and resumed, the bits are the same", "[translate]") {
+  const Words how{"--init", base(), "--adapter-rank", "4", "--adapter-dropout", "0.2", "--max-steps", "80"};
+  REQUIRE(run(train("have", out("whole_adapters"), how)).code == 0);
+  bool interrupted = false;
+  for (int attempt = 0; attempt < 5 && !interrupted; ++attempt) {
+    Words words = train("have", out("part_adapters"), how);
+    words.emplace_back("--overwrite");
+    Program first(words);
+    REQUIRE(first.says("step 1"));
+    first.signal(SIGINT);
+    interrupted = first.wait() == 130;
+  }
+  REQUIRE(interrupted);
+  REQUIRE(run({"train", "--resume", "--out", out("part_adapters")}).code == 0);
+  for (const char* name : {"best/model.safetensors", "last/model.safetensors", "last/config.json"})
+    CHECK(io::read_file(fs::path(out("whole_adapters")) / name) == io::read_file(fs::path(out("part_adapters")) / name));
+}
+
 TEST_CASE("translate average: of the checkpoints that a training kept, and of models", "[translate]") {
   const auto all = run({"average", base(), "--out", out("mean")});
   REQUIRE(all.code == 0);

@@ -35,8 +35,10 @@ struct Some {
   bool off = false, on = true;
   index_t count = 3;
   std::filesystem::path path;
+  std::vector<std::string> words = {"a", "b"};
   template <class F>
   static void fields(F&& field) {
+    field("words", &Some::words, Flag{"Some", nullptr, "WORD"});
     field("off", &Some::off, Flag{"Off"});
     field("on", &Some::on, Flag{"On"});
     field("count", &Some::count, Flag{"How many", nullptr, "SHEEP"});
@@ -193,12 +195,12 @@ TEST_CASE("train flags: an optimizer gets what it has of the options, and the ot
 }
 
 TEST_CASE("train flags: rate, warm-up and kind of the schedule") {
-  const auto made = [](const std::string& line, bool has_learnt = false) {
+  const auto made = [](const std::string& line, bool has_learnt = false, bool adapters = false) {
     CLI::App app;
     translate::TrainFlags flags;
     flags.add_to(app);
     app.parse(line);
-    return flags.options({.pairs = 1000, .width = 128}, has_learnt, 64);
+    return flags.options({.pairs = 1000, .width = 128, .matrices = !adapters, .adapters = adapters}, has_learnt, 64);
   };
   const auto rate = [](const train::FitOptions& o) {
     return std::visit([](const auto& chosen) { return chosen.learning_rate; }, *o.optimizer);
@@ -208,6 +210,8 @@ TEST_CASE("train flags: rate, warm-up and kind of the schedule") {
   CHECK_FALSE(plain.schedule_kind);
   CHECK(rate(plain) == 0.008);
   CHECK(rate(made("", true)) == 0.004 * 0.2);
+  CHECK(rate(made("", true, true)) == 0.004);
+  CHECK(rate(made("--learning-rate 0.5", true, true)) == 0.5);
   CHECK(rate(made("--learning-rate 0.5", true)) == 0.5);
   CHECK(rate(made("--optimizer adamw")) == 0.001);
   CHECK(made("--schedule cosine").schedule_kind == optim::ScheduleKind::cosine);
@@ -244,6 +248,11 @@ TEST_CASE("option flags: a bool's flag takes no value and changes what is so; a 
   CHECK(plain.on);
   CHECK_THAT(help, ContainsSubstring("--off  ") && ContainsSubstring("--no-on  ") && !ContainsSubstring("BOOL"));
   CHECK_THAT(help, ContainsSubstring("--count SHEEP") && ContainsSubstring("--path FILE"));
+  CHECK_THAT(help, ContainsSubstring("--words WORD") && ContainsSubstring("=a, b "));
+  CHECK(plain.words == std::vector<std::string>{"a", "b"});
+  CHECK(read("--words c").words == std::vector<std::string>{"c"});
+  CHECK(read("--words c --words d,e").words == std::vector<std::string>{"c", "d,e"});
+  CHECK(read("--words c d").words == std::vector<std::string>{"c", "d"});
   const Some changed = read("--off --no-on --count 5 --path there");
   CHECK(changed.off);
   CHECK_FALSE(changed.on);

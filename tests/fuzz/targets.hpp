@@ -28,6 +28,7 @@
   X(training_state)            \
   X(pretrained_config)         \
   X(pretrained_model)          \
+  X(adapters)                  \
   X(marian_config)             \
   X(generation_config)         \
   X(marian_tokenizer)          \

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "attend/adapters.hpp"
 #include "attend/compiled.hpp"
 #include "attend/core/random.hpp"
 #include "attend/io/file.hpp"
+#include "attend/nn/freeze.hpp"
 #include "attend/pretrained.hpp"
 #include "input.hpp"
 #include "models.hpp"
@@ -52,6 +54,26 @@ std::optional<io::PretrainedConfig> config_of(Bytes bytes) {
       [&] { config = io::pretrained_config_from(io::parse_json(text_of(bytes), "config.json"), "config.json"); });
   return config;
 }
+
+constexpr std::array<const char*, 2> adapter_files{"adapter_config.json", "adapter_model.safetensors"};
+
+/// A small model without adapters, and what stands in a folder of some for it.
+struct Adapters {
+  nn::Transformer<float> model{[] {
+    nn::TransformerOptions o{.vocabulary = 7, .d_model = 4, .heads = 2, .d_ff = 3, .layers = 1, .max_length = 6};
+    o.gated = true;
+    return o;
+  }()};
+  fs::path path = scratch() / "adapters";
+  std::array<std::string, 2> files;
+
+  explicit Adapters(const char* family) {
+    nn::Transformer<float> other(model.options);
+    nn::add_adapters(other, {.rank = 2, .modules = {"q_proj", "fc1", "gate_proj"}});
+    io::save_adapters(path, other, {.family = family});
+    for (std::size_t i = 0; i < files.size(); ++i) files[i] = io::read_file(path / adapter_files[i]);
+  }
+};
 
 }  // namespace
 
@@ -98,6 +120,38 @@ std::vector<std::string> pretrained_model_seeds() {
   std::vector<std::string> seeds;
   for (std::size_t which = 0; which < 2 * model_files.size(); ++which)
     seeds.push_back(static_cast<char>(which) + folder(which % 2).files[which / 2]);
+  return seeds;
+}
+
+int adapters(Bytes bytes) {
+  static const Adapters good("t5");
+  Input input(bytes);
+  const std::size_t file = input.byte() % adapter_files.size();
+  put(good.path / adapter_files[file], input.rest());
+  auto model = nn::Transformer<float>(good.model.options);
+  const auto names = nn::state(model).size();
+  if (answers<FormatError, IoError>([&] { io::load_adapters(good.path, model); })) {
+    const auto folder = scratch() / "adapters again";
+    io::save_adapters(folder, model, {.family = "bart"});
+    auto again = nn::Transformer<float>(good.model.options);
+    io::load_adapters(folder, again);
+    expect(nn::adapted_modules(again) == nn::adapted_modules(model), "adapters that are written and read are the same");
+    expect(again.options.adapters == model.options.adapters, "and so is what is said of them");
+    nn::merge_adapters(again);
+    expect(nn::state(again).size() == names, "merged, they are gone");
+  } else {
+    expect(nn::state(model).size() == names && nn::frozen_names(model).empty(),
+           "a model that is refused adapters stays as it was");
+  }
+  put(good.path / adapter_files[file], std::string_view(good.files[file]));
+  return 0;
+}
+std::vector<std::string> adapters_seeds() {
+  std::vector<std::string> seeds;
+  for (const char* family : {"", "bart", "t5"}) {
+    const Adapters some(family);
+    for (std::size_t i = 0; i < adapter_files.size(); ++i) seeds.push_back(static_cast<char>(i) + some.files[i]);
+  }
   return seeds;
 }
 

@@ -224,7 +224,9 @@ std::vector<std::string> config_seeds() {
   other.share_embeddings = other.tie_head = other.head_bias = false;
   other.encoder.positions = other.decoder.positions = nn::PositionKind::learned;
   other.encoder.norm_order = nn::NormOrder::pre;
-  return {io::to_json(small_options()).dump(), io::to_json(other).dump(1)};
+  auto adapted = small_options();
+  adapted.adapters = {.rank = 1, .modules = {"q_proj", "decoder.*.fc1"}};
+  return {io::to_json(small_options()).dump(), io::to_json(other).dump(1), io::to_json(adapted).dump(1)};
 }
 
 int search(Bytes bytes) {

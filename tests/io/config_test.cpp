@@ -186,6 +186,28 @@ TEST_CASE("config: options that older programs would read past make a version th
       [](nn::ModelOptions& m) { m.decoder.dropout.output = 0.1; },
       [](nn::ModelOptions& m) { m.scale_head = true; }};
   for (const auto change : newer) CHECK(version(change) == 4);
+  CHECK(version([](nn::ModelOptions& m) { m.adapters.rank = 2; }) == 5);
+}
+
+TEST_CASE("config: adapters are written where there are any, whatever they are") {
+  auto o = nn::model_options({.vocabulary = 5, .d_model = 4, .heads = 2});
+  CHECK_FALSE(io::to_json(o).contains("adapters"));
+  o.adapters = {.rank = 3, .alpha = 0.5, .dropout = 0.25, .rslora = true, .modules = {"fc1", "decoder.*.q_proj"}};
+  const auto json = io::to_json(o);
+  CHECK(json["adapters"] ==
+        Json{{"rank", 3}, {"alpha", 0.5}, {"dropout", 0.25}, {"rslora", true}, {"modules", {"fc1", "decoder.*.q_proj"}}});
+  CHECK(io::model_options_from(json, "config.json").adapters == o.adapters);
+  const auto refuses = [&](const char* at, const Json& value, const std::string& why) {
+    auto damaged = json;
+    damaged["adapters"][at] = value;
+    CHECK_THROWS_AS(io::model_options_from(damaged, "config.json"), FormatError);
+    CHECK_THROWS_WITH(io::model_options_from(damaged, "config.json"), ContainsSubstring("config.json") && ContainsSubstring(why));
+  };
+  refuses("rank", -1, "adapters.rank is -1, expected 1 or more");
+  refuses("alpha", 0, "adapters.alpha is 0, expected more than 0");
+  refuses("dropout", 1, "adapters.dropout is 1");
+  refuses("modules", "fc1", "modules");
+  refuses("modules", {1}, "modules");
 }
 
 TEST_CASE("config: a model saved before there was a choice of initial values began as xavier") {
@@ -205,7 +227,7 @@ TEST_CASE("config: a value that makes no sense is named with what was expected")
     CHECK_THROWS_WITH(io::model_options_from(damaged, "config.json"), ContainsSubstring("config.json") && ContainsSubstring(why));
   };
   refuses("/format", "other", "format is \"other\", expected \"attend\"");
-  refuses("/version", 5, "version is 5, this library reads versions 1 to 4");
+  refuses("/version", 6, "version is 6, this library reads versions 1 to 5");
   refuses("/encoder/cross_attentions", 1, "cross_attentions is 1, and an encoder has none");
   refuses("/encoder/d_model", "12", "d_model");
   refuses("/encoder/d_model", 12.5, "d_model");

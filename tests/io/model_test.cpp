@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "attend/nn/freeze.hpp"
 #include "catch.hpp"
 #include "nn/check.hpp"
 #include "temporary_folder.hpp"
@@ -94,6 +95,34 @@ TEST_CASE("a model in float comes back bit for bit, in evaluation mode, and does
                           .labels = {}};
   CHECK(test::distance(model(batch).value(), loaded(batch).value()) == 0);
   CHECK(distance(model, io::load_model<double>(folder / "model")) == 0);
+}
+
+TEST_CASE("a model with adapters comes back with them, its weights frozen; damaged, it is refused") {
+  const TemporaryFolder folder;
+  nn::Transformer<float> model(small());
+  nn::add_adapters(model, {.rank = 2, .alpha = 3, .modules = {"q_proj", "fc1"}});
+  test::randomise(model);
+  io::save(folder / "model", model);
+  const auto loaded = io::load_model(folder / "model");
+  CHECK(distance(model, loaded) == 0);
+  CHECK(loaded.options.adapters == model.options.adapters);
+  CHECK(nn::adapted_modules(loaded) == nn::adapted_modules(model));
+  CHECK(nn::frozen_names(loaded) == nn::frozen_names(model));
+  CHECK(nn::parameter_count(loaded) == nn::parameter_count(model));
+
+  const auto config = text_of(folder / "model" / "config.json");
+  const auto refuses = [&](const char* key, const io::Json& value, const std::string& why) {
+    auto damaged = io::parse_json(config, "config.json");
+    damaged["adapters"][key] = value;
+    write(folder / "model" / "config.json", damaged.dump());
+    CHECK_THROWS_AS(io::load_model(folder / "model"), FormatError);
+    CHECK_THROWS_WITH(io::load_model(folder / "model"), ContainsSubstring(why));
+  };
+  refuses("rank", 3, "lora_A.weight has shape [2, 6], expected [3, 6]");
+  refuses("rank", index_t{1} << 40, "rank 1099511627776: narrower than the rank: encoder.layers.0.self_attn.q_proj [6, 6]");
+  refuses("modules", {"q_proj"}, "unexpected decoder.layers.0.fc1.lora_A.weight");
+  refuses("modules", {"q_proj", "fc1", "fc2"}, "missing encoder.layers.0.fc2.lora_A.weight");
+  refuses("modules", {"w_proj"}, "no module is called `w_proj`");
 }
 
 TEST_CASE("shared parameters are stored once and shared again when loaded") {

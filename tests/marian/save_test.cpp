@@ -319,4 +319,6 @@ TEST_CASE("save_marian: parts of stacks that Marian has not are named, each") {
   CHECK(obstacle([](O& o) { o.encoder.attention_scale = 1; }) == "the encoder's attention scale is 1");
   CHECK(obstacle([](O& o) { o.encoder.norm_embedding = true; }) == "the encoder has a norm on its embeddings");
   CHECK(obstacle([](O& o) { o.scale_head = true; }) == "what goes to the head is scaled");
+  CHECK(obstacle([](O& o) { o.adapters.rank = 1; }) ==
+        "it has adapters: merge_adapters folds them into the weights, save_adapters saves them apart");
 }

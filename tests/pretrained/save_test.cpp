@@ -100,6 +100,8 @@ TEST_CASE("pretrained: a model that its family cannot express is refused with al
   refused("umt5_tied", [](auto& m) { m.config.family = "t5"; },
           {"encoder.positions is \"relative_each\", expected \"relative\""});
   refused("mt5_tied", [](auto& m) { m.model.options.scale_head = true; }, {"scale_head is true, expected what is usual"});
+  refused("t5_relu", [](auto& m) { nn::add_adapters(m.model, {.rank = 2}); },
+          {"family t5: it has adapters: merge_adapters folds them into the weights, save_adapters saves them apart"});
   refused("mt5_tied", [](auto& m) { m.config.eos = 20; }, {"eos_token_id is 20, outside the vocabulary"});
   refused("mt5_tied", [](auto& m) { m.config.family = "marian"; }, {"the family is 'marian', which it does not write"});
 }

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "attend/load.hpp"
+#include "attend/nn/adapters.hpp"
 #include "attend/nn/freeze.hpp"
+#include "flags/adapter_flags.hpp"
 #include "flags/model_flags.hpp"
 
 /// The model that a training begins with if it is not a new one.
@@ -41,6 +43,18 @@ attend::nn::Transformer<T, D> with_dropout(const attend::nn::Transformer<T, D>& 
   nn::Transformer<T, D> changed(options);
   nn::copy_parameters(model, changed);
   return changed;
+}
+
+/// Says what adapters the model has, if any.
+template <class M>
+void report_adapters(const M& model) {
+  const auto modules = attend::nn::adapted_modules(model);
+  if (modules.empty()) return;
+  attend::index_t all = 0;
+  for (const auto& p : attend::nn::parameters(model)) all += p.size();
+  std::fprintf(stderr, "train: adapters of rank %lld in %zu modules learn, %lld of %lld numbers; all else stays as it is\n",
+               static_cast<long long>(model.options.adapters.rank), modules.size(),
+               static_cast<long long>(attend::nn::parameter_count(model)), static_cast<long long>(all));
 }
 
 /// Freezes what the patterns match, and says what that is.

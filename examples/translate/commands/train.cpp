@@ -24,6 +24,7 @@
 #include "attend/translate/translator.hpp"
 #include "commands.hpp"
 #include "first_model.hpp"
+#include "flags/adapter_flags.hpp"
 #include "flags/language_flags.hpp"
 #include "flags/model_flags.hpp"
 #include "flags/place.hpp"
@@ -57,6 +58,7 @@ struct TrainCommand {
   }
   LanguageFlags languages;
   ModelFlags model;
+  AdapterFlags adapters;
   TrainFlags train;
   Place place;
   RankList ranks;
@@ -225,6 +227,7 @@ void check_options(const CLI::App& command, const TrainCommand& flags) {
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }
+  flags.adapters.check(!flags.init.empty());
   flags.train.check(!flags.init.empty());
   if (leads(flags.ranks)) check_tokenizer(flags);
 }
@@ -239,7 +242,10 @@ TranslationModel<T, D> first_model(const TrainCommand& flags, const TrainingData
         training_tokenizer(flags, loaded.tokenizer, loaded.search, data.prepared ? &data.prepared->tokenizer : nullptr);
     // Translations are made to begin as targets do: in the language that was chosen, say, in place of the folder's.
     if (loaded.search.first >= 0) loaded.search.first = loaded.tokenizer.forced_begin();
-    if (!flags.resume) loaded.model = with_dropout(loaded.model, flags.model);
+    if (!flags.resume) {
+      loaded.model = with_dropout(loaded.model, flags.model);
+      if (flags.adapters.wanted()) nn::add_adapters(loaded.model, flags.adapters.flags.given);
+    }
     return loaded;
   }
   // A GPU does in minutes what takes processors hours: there the pairs alone choose the sizes.
@@ -294,6 +300,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   auto first = first_model_of_ranks<T, D>(flags, data);
   auto& model = first.model;
   const auto& tokenizer = first.tokenizer;
+  report_adapters(model);
   freeze(model, flags.freeze);
   auto options = fit_options(command, flags, model, data);
   options.save_more = [&first](const fs::path& folder) { decode::save_search(folder, first.search); };
@@ -382,6 +389,7 @@ void add_train(CLI::App& app) {
       "  translate train --pairs en-es.tsv --out model --minutes 45\n"
       "  translate train --resume --out model\n"
       "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"
+      "  translate train --init model --adapter-rank 8 --pairs law.tsv --out law\n"
       "  translate run --model model");
   auto flags = std::make_shared<TrainCommand>();
   const auto [pairs, source] = flags->files.add_to(*command);
@@ -421,6 +429,7 @@ void add_train(CLI::App& app) {
   command->add_flag("--skip-invalid-utf8", flags->skip_invalid_utf8,
                     "Leave out and count pairs that are not UTF-8, instead of an error");
   flags->model.add_to(*command);
+  flags->adapters.add_to(*command);
   flags->train.add_to(*command);
   flags->place.add_to(*command, false);
   for (const char* name : {"--reverse", "--validation-size", "--validation-pairs", "--test-size", "--vocabulary",

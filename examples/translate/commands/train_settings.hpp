@@ -7,6 +7,7 @@
 
 #include "attend/core/shape.hpp"
 #include "attend/io/json.hpp"
+#include "flags/adapter_flags.hpp"
 #include "flags/model_flags.hpp"
 
 /// What a run was started with is kept beside the model, so that `--resume --out FOLDER` alone goes on.
@@ -55,7 +56,8 @@ inline void restore_settings(CLI::App& command, const std::filesystem::path& out
       std::string now = option->reduced_results().front();
       if (name == "init") now = std::filesystem::absolute(now).string();
       const std::string was = then.empty() ? option->get_default_str() : then.front();
-      const bool makes_model = option->get_group() == ModelFlags::group || name == "vocabulary" || name == "init";
+      const bool makes_model = option->get_group() == ModelFlags::group || option->get_group() == AdapterFlags::group ||
+                               name == "vocabulary" || name == "init";
       check_value(!makes_model || now == was, "train", "--resume goes on with the model of ", out.string(), ", so --", name,
                   " cannot become ", now, (was.empty() ? "" : ", it was " + was));
     } else if (!then.empty()) {

@@ -122,6 +122,9 @@ class OptionFlags {
       for (const auto& named : names_of(E())) names.emplace_back(named.name);
       option->check(CLI::IsMember(names));
       if (const std::optional<E> preset_value = value) preset = attend::name_of(*preset_value);
+    } else if constexpr (std::is_same_v<V, std::vector<std::string>>) {
+      option = app.add_option(name, value, flag.text)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
+      for (const auto& word : value) preset += (preset.empty() ? "" : ", ") + word;
     } else if constexpr (std::is_same_v<V, std::filesystem::path>) {
       option = app.add_option(name, value, flag.text)->type_name("FILE");
     } else {

@@ -65,7 +65,7 @@ struct TrainFlags {
     std::visit(
         [&](auto& chosen) {
           if (schedule.has("--learning-rate")) chosen.learning_rate = schedule.given.learning_rate;
-          else if (has_learnt) chosen.learning_rate *= 0.2;
+          else if (has_learnt && !facts.adapters) chosen.learning_rate *= 0.2;  // adapters have not learnt yet
           if constexpr (takes_flags<std::remove_cvref_t<decltype(chosen)>>) of_optimizer.put_into(chosen);
         },
         *o.optimizer);

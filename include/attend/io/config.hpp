@@ -10,7 +10,7 @@
 namespace attend::io {
 
 /// The highest version of `config.json` that this library reads.
-inline constexpr index_t config_version = 4;
+inline constexpr index_t config_version = 5;
 
 /// The options of a Transformer as `config.json` holds them. The version is the least that reads them rightly: that of the newest
 /// option which is not as it would be without a key (`Since`), and 2 for a causal encoder, since in files of version 1 what an

@@ -111,8 +111,8 @@ void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& mode
   write_folder_atomically(folder, write, writing);
 }
 
-/// Builds the model that `folder` describes and reads its weights. It is in evaluation mode. Throws IoError if a file is
-/// missing, FormatError where one is not what it should be.
+/// Builds the model that `folder` describes and reads its weights. It is in evaluation mode; if it has adapters, all else is
+/// frozen. Throws IoError if a file is missing, FormatError where one is not what it should be.
 template <class T = float, Device D = Cpu>
 nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
   const FolderReader reader(folder);
@@ -120,7 +120,13 @@ nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
   const auto options = model_options_from(read_json(config), config.string());
   const auto file = SafetensorsFile::open(reader.file("model.safetensors"));
   detail::check_memory(config.string(), options, file);
-  nn::Transformer<T, D> model(options);
+  auto model = [&] {
+    try {
+      return nn::Transformer<T, D>(options);
+    } catch (const ValueError& e) {  // adapters that do not fit the matrices
+      throw FormatError(config.string(), ": ", e.what());
+    }
+  }();
   load_state(model, file);
   nn::set_training(model, false);
   return model;

@@ -64,6 +64,7 @@ inline std::vector<std::string> marian_obstacles(const nn::ModelOptions& o) {
   check(o.encoder.activation == o.decoder.activation, "encoder and decoder have other activations");
   check(o.encoder.scale_embedding == o.decoder.scale_embedding, "encoder and decoder scale their embeddings differently");
   check(!o.scale_head, "what goes to the head is scaled");
+  check(o.adapters.rank == 0, adapters_obstacle);
   check(o.encoder.causal != 1, "the encoder sees no later tokens");
   check(o.decoder.causal != 0, "the decoder sees later tokens");
   const index_t longest = std::max(o.encoder.max_length, o.decoder.max_length);

@@ -41,7 +41,8 @@ struct FeedForward {
     if (gate_proj) return fc2(apply(dropout, gated((*gate_proj)(x), fc1(x), activation)));
     if (rate(dropout) > 0) return fc2(activate_dropout(fc1(x), activation, rate(dropout)));
     if constexpr (attend::detail::ActivatingProducts<T, D>)
-      if (fc1.bias) return feed_forward(x, fc1.weight, *fc1.bias, fc2.weight, *fc2.bias, activation);
+      if (fc1.bias && !fc1.adapter && !fc2.adapter)
+        return feed_forward(x, fc1.weight, *fc1.bias, fc2.weight, *fc2.bias, activation);
     return fc2(activate(fc1(x), activation));
   }
   template <class F>

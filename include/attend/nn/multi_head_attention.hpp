@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "attend/kernels/attention_step.hpp"
 #include "attend/nn/attention_keys.hpp"
@@ -9,6 +12,7 @@
 #include "attend/nn/initialisation.hpp"
 #include "attend/nn/linear.hpp"
 #include "attend/nn/positions.hpp"
+#include "attend/ops/rearrange.hpp"
 
 namespace attend::nn {
 
@@ -44,9 +48,10 @@ struct MultiHeadAttention {
   std::optional<Var<T, D>> memory_bias;    // as many
   Linear<T, D> out_proj;                   // [d_model, heads * d_v]
   Dropout dropout;
-  double score_scale;                                 // 0 stands for 1 / sqrt(d_k)
-  AttentionPositions<T, D> positions;                 // of a self-attention
-  std::shared_ptr<const PackedWeights<T, D>> packed;  // as a Linear has it
+  double score_scale;                                    // 0 stands for 1 / sqrt(d_k)
+  AttentionPositions<T, D> positions;                    // of a self-attention
+  std::shared_ptr<const PackedWeights<T, D>> packed;     // as a Linear has it
+  std::array<std::optional<Adapter<T, D>>, 3> adapters;  // of q, k and v; see add_adapters
 
   /// Throws ValueError if a size is not positive, or d_model is no multiple of heads and d_k is not given.
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& o)
@@ -91,18 +96,18 @@ struct MultiHeadAttention {
   [[nodiscard]] Var<T, D> project(const Var<T, D>& x) const {
     if (memory_weight)
       throw ShapeError("MultiHeadAttention: keys are made from a memory of width ", memory_weight->dim(1), "; pass it");
-    return linear(x, weight, bias, packed.get());
+    return adapted(linear(x, weight, bias, packed.get()), x, 0, 3);
   }
   /// The same for rows that stand at these places.
   [[nodiscard]] Var<T, D> project(const Var<T, D>& x, const Places& places) const { return positions.placed(project(x), places); }
   /// The queries of x, [rows, heads * d_k].
   [[nodiscard]] Var<T, D> project_q(const Var<T, D>& x) const {
-    return linear_rows(x, weight, bias, 0, heads * d_k, packed.get());
+    return adapted(linear_rows(x, weight, bias, 0, heads * d_k, packed.get()), x, 0, 1);
   }
   /// The keys and values of a memory side by side, [rows, kv_heads * (d_k + d_v)].
   [[nodiscard]] Var<T, D> project_kv(const Var<T, D>& memory) const {
-    if (memory_weight) return linear(memory, *memory_weight, memory_bias, packed.get());
-    return linear_rows(memory, weight, bias, heads * d_k, kv_heads * (d_k + d_v), packed.get());
+    if (memory_weight) return adapted(linear(memory, *memory_weight, memory_bias, packed.get()), memory, 1, 3);
+    return adapted(linear_rows(memory, weight, bias, heads * d_k, kv_heads * (d_k + d_v), packed.get()), memory, 1, 3);
   }
 
   /// What scores are multiplied by, 1 / sqrt(d_k) where nothing else was said.
@@ -125,16 +130,40 @@ struct MultiHeadAttention {
   void fields(F&& field) {
     field("q_proj.weight", weight_rows(0));
     if (bias) field("q_proj.bias", bias_rows(0));
+    field("q_proj", adapters[0]);
     field("k_proj.weight", weight_rows(1));
     if (bias) field("k_proj.bias", bias_rows(1));
+    field("k_proj", adapters[1]);
     field("v_proj.weight", weight_rows(2));
     if (bias) field("v_proj.bias", bias_rows(2));
+    field("v_proj", adapters[2]);
     field("out_proj", out_proj);
     field("", positions);
     field("attention_dropout", dropout);
   }
+  /// See for_each_adaptable.
+  template <class F>
+  void adaptable(F&& matrix) {
+    matrix("q_proj", weight_rows(0), adapters[0]);
+    matrix("k_proj", weight_rows(1), adapters[1]);
+    matrix("v_proj", weight_rows(2), adapters[2]);
+    matrix("out_proj", out_proj.own_rows(), out_proj.adapter);
+  }
 
  private:
+  /// y, the parts `first` to `last` of q (0), k (1) and v (2) of x side by side, with what their adapters add.
+  Var<T, D> adapted(Var<T, D> y, const Var<T, D>& x, std::size_t first, std::size_t last) const {
+    bool any = false;
+    for (std::size_t part = first; part < last; ++part) any = any || adapters[part];
+    if (!any) return y;
+    std::vector<Var<T, D>> parts;
+    for (std::size_t part = first; part < last; ++part) {
+      const index_t width = part == 0 ? heads * d_k : kv_heads * (part == 1 ? d_k : d_v);
+      if (adapters[part]) parts.push_back((*adapters[part])(x));
+      else parts.emplace_back(Tensor<T, D>(y.shape().with(-1, width), T(0)));
+    }
+    return y + (parts.size() == 1 ? parts.front() : concatenate(parts, -1));
+  }
   static index_t head_width(const MultiHeadAttentionOptions& o) {
     check_value(o.d_model > 0 && o.heads > 0 && o.d_k >= 0 && o.d_v >= 0, "MultiHeadAttention",
                 "d_model and heads must be positive");

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "attend/nn/adapters.hpp"
 #include "attend/nn/batch.hpp"
 #include "attend/nn/stack.hpp"
 #include "attend/nn/transformer_options.hpp"
@@ -27,7 +28,8 @@ struct Transformer {
 
   /// Encoder and decoder that are alike. Throws ValueError if the options do not go together.
   explicit Transformer(const TransformerOptions& o) : Transformer(model_options(o)) {}
-  /// Encoder and decoder that differ. Throws ValueError if the two do not fit together.
+  /// Encoder and decoder that differ. With adapters, all else is frozen: see add_adapters. Throws ValueError if the two do not
+  /// fit together, and as add_adapters does.
   explicit Transformer(const ModelOptions& o);
 
   /// The encoder's view of the sources: tokens [rows] -> [rows, d_model].
@@ -93,6 +95,7 @@ Transformer<T, D>::Transformer(const ModelOptions& o) : options((check(o), resol
     normal(decoder.embed_tokens->weight.value(), 1 / std::sqrt(static_cast<double>(o.decoder.d_model)));
   }
   if (o.head_bias) head_bias = constant_parameter<T, D>({o.decoder.vocabulary}, 0);
+  if (o.adapters.rank > 0) add_adapters(*this, o.adapters);
 }
 
 }  // namespace attend::nn

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/nn/adapter_options.hpp"
 #include "attend/nn/options.hpp"
 
 namespace attend::nn {
@@ -12,6 +13,7 @@ struct ModelOptions {
   bool scale_head = false;        ///< what goes to the head is divided by sqrt(d_model), as T5 does it with a tied head
   bool head_bias = true;
   Output output = Output::logits;
+  AdapterOptions adapters = no_adapters();  ///< what learns in place of the weights; none with rank 0
 
   template <class F>
   static void fields(F&& field) {
@@ -22,6 +24,7 @@ struct ModelOptions {
     field("scale_head", &ModelOptions::scale_head, IfAbsent{false}, Since{4});
     field("head_bias", &ModelOptions::head_bias);
     field("output", &ModelOptions::output);
+    field("adapters", &ModelOptions::adapters, IfAbsent<AdapterOptions>{no_adapters()}, Since{5});
   }
 };
 
@@ -205,6 +208,7 @@ inline void check(const ModelOptions& o) {
   const index_t memory = o.decoder.d_memory ? o.decoder.d_memory : o.decoder.d_model;
   check_value(memory == o.encoder.d_model, "Transformer", "the encoder's d_model is ", o.encoder.d_model,
               ", the decoder attends to ", memory);
+  check_fields("Transformer", o.adapters, "adapters.");
   if (o.share_embeddings)
     check_value(o.encoder.vocabulary == o.decoder.vocabulary && o.encoder.d_model == o.decoder.d_model, "Transformer",
                 "a shared embedding needs equal vocabularies and widths");

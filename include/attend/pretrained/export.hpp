@@ -106,6 +106,8 @@ inline std::vector<std::string> pretrained_obstacles(nn::ModelOptions o, nn::Mod
   }
   if (t5) read.tie_head = o.tie_head;  // the file of weights says it
   std::vector<std::string> list;
+  if (o.adapters.rank > 0) list.emplace_back(adapters_obstacle);
+  o.adapters = read.adapters;
   list_differences("", io::to_json(o), io::to_json(read), list);
   std::erase_if(list, [](const std::string& text) { return text.starts_with("version is"); });
   return list;

@@ -17,6 +17,10 @@
 /// The weights of a folder of the `transformers` library, by the names that its families give them.
 namespace attend::detail {
 
+/// Why a model with adapters has no place in such a file.
+inline constexpr const char* adapters_obstacle =
+    "it has adapters: merge_adapters folds them into the weights, save_adapters saves them apart";
+
 /// Whether two tensors of a file have the same shape and the same numbers.
 template <io::TensorSource File>
 bool same_weights(const File& file, const std::string& one, const std::string& other) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <variant>
 
+#include "attend/nn/adapters.hpp"
 #include "attend/nn/hidden_matrices.hpp"
 #include "attend/train/options.hpp"
 
@@ -12,9 +14,10 @@ namespace attend::train {
 
 /// What the automatic options of a run follow from.
 struct RunFacts {
-  index_t pairs = 0;     ///< to train on
-  index_t width = 512;   ///< of the model: d_model
-  bool matrices = true;  ///< whether the model has hidden matrices
+  index_t pairs = 0;      ///< to train on
+  index_t width = 512;    ///< of the model: d_model
+  bool matrices = true;   ///< whether the model has hidden matrices
+  bool adapters = false;  ///< whether low-rank adapters learn; the width is then that of the matrices beside them
 };
 
 /// The facts of a run that trains `model` on so many pairs.
@@ -24,6 +27,11 @@ RunFacts run_facts(const Model& model, index_t pairs) {
   const auto matrices = nn::hidden_matrices(model);
   for (const auto& m : matrices) facts.width = std::max(facts.width, std::min(m.dim(0), m.dim(1)));
   facts.matrices = !matrices.empty() && facts.width > 1;
+  nn::for_each_adaptable("", model, [&](const std::string&, const auto& rows, const auto& adapter) {
+    if (!adapter) return;
+    facts.adapters = true;
+    facts.width = std::max(facts.width, std::min(rows.count, rows.packed.dim(1)));
+  });
   facts.width = std::max<index_t>(facts.width, 1);
   return facts;
 }

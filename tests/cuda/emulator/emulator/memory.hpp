@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// Device memory and pinned host memory. Device memory is out of the host's reach: its pages may be touched only while a kernel
-/// or a copy runs, so a host that follows a device pointer dies at once. (A program with many blocks has them closed after some of
-/// its kernels alone: the system calls would cost more than the kernels.) Under the address sanitizer it is an ordinary heap
+/// or a copy runs, so a host that follows a device pointer dies at once. (Where there are many blocks they are closed after some
+/// of the kernels alone: the system calls would cost more than the kernels.) Under the address sanitizer it is an ordinary heap
 /// block instead, whose ends the sanitizer watches.
 
 #include <sys/mman.h>
