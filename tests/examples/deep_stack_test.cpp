@@ -47,7 +47,7 @@ TEST_CASE("twelve post-norm layers on either side learn from the first steps on"
                                 .tie_head = true});
   const auto report = train::fit(model, train, tokenizer,
                                  {.max_steps = 200,
-                                  .tokens_per_batch = 300,
+                                  .tokens_per_batch = 600,
                                   .optimizer = optim::AdamOptions{.learning_rate = 2e-3, .beta2 = 0.98, .eps = 1e-9},
                                   .schedule = optim::Schedule({.learning_rate = 2e-3, .warmup = 100}),
                                   .validation = corpus(pairs.validation),

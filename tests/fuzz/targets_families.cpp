@@ -62,6 +62,7 @@ struct Adapters {
   nn::Transformer<float> model{[] {
     nn::TransformerOptions o{.vocabulary = 7, .d_model = 4, .heads = 2, .d_ff = 3, .layers = 1, .max_length = 6};
     o.gated = true;
+    o.positions = nn::PositionKind::learned;
     return o;
   }()};
   fs::path path = scratch() / "adapters";
