@@ -550,6 +550,21 @@ TEST_CASE("translate train: says how it will train, and what is odd about the pa
     CHECK_THAT(outcome.errors, ContainsSubstring(said));
 }
 
+TEST_CASE("translate train --test-pairs: a file of its own to score the best model with", "[translate]") {
+  const auto test = file("test.tsv", "I see tea.\tyo vemos t\u00e9.\n\tnobody\n");
+  const auto outcome = run(training(out("tested"), {"--max-steps", "1", "--test-pairs", test}));
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.errors, ContainsSubstring("66 pairs to learn from, 6 for validation, 1 for test"));
+  CHECK_THAT(outcome.output, ContainsSubstring("test, 1 pairs") && ContainsSubstring("reference: yo vemos t\u00e9."));
+  const auto resumed = run({"train", "--resume", "--out", out("tested"), "--max-steps", "2"});
+  CHECK_THAT(resumed.output, ContainsSubstring("test, 1 pairs"));
+  const auto reversed = run(training(out("turned"), {"--max-steps", "1", "--test-pairs", test, "--reverse"}));
+  CHECK_THAT(reversed.output, ContainsSubstring("reference: I see tea."));
+  CHECK(run(training(out("both"), {"--test-size", "2", "--test-pairs", test})).code == 2);
+  CHECK_THAT(run(training(out("none"), {"--test-pairs", file("empty.tsv", "\n")})).errors,
+             ContainsSubstring("train: there is no sentence pair in --test-pairs to test with"));
+}
+
 TEST_CASE("translate train: who reads its progress may go away", "[translate]") {
   Program program(training(out("unread"), {"--max-steps", "20", "--test-size", "4"}));
   program.close_output();
