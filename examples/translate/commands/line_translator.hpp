@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -20,6 +21,7 @@ struct TranslateFlags {
   std::string prefix, long_input = "refuse";
   attend::index_t alternatives = 0, alignment_layer = -1;
   bool with_prefix = false, split_sentences = false, alignments = false, stream = false, beam_given = false;
+  const std::uint64_t* seed = nullptr;  ///< of sampling, if the search has no flag for it
 
   /// `--split-sentences`, which it gives, and `--long-input`; `refused` says what becomes of a line that is refused.
   CLI::Option* add_long_input(CLI::App& app, const std::string& group, const std::string& refused) {
@@ -40,6 +42,7 @@ struct TranslateFlags {
     o.split_sentences = split_sentences;
     o.alignments = alignments;
     o.alignment_layer = alignment_layer;
+    if (seed != nullptr && o.sample) o.seed = *seed;
     using attend::check_value;
     check_value(!o.required || !(split_sentences || long_input == "split"), "run",
                 "--required is for whole lines, --split-sentences and --long-input split translate parts of them");
