@@ -134,9 +134,9 @@ TEST_CASE("translate: help ends with 0, a command line that makes no sense with 
     CHECK(help.errors.empty());
     CHECK(help.output == run({command, "--help"}).output);
   }
-  fails({"help", "translte"}, 2, "translate: translte is unknown, expected demo, train, prepare, run, ");
-  fails({}, 2, "say what to do: demo, train, prepare, run, ");
-  fails({"translte"}, 2, "translte is unknown, expected demo, train, prepare, run, ");
+  fails({"help", "translte"}, 2, "translate: translte is unknown, expected demo, train, prepare, distill, run, ");
+  fails({}, 2, "say what to do: demo, train, prepare, distill, run, ");
+  fails({"translte"}, 2, "translte is unknown, expected demo, train, prepare, distill, run, ");
   fails({"run"}, 2, "--model is required (translate run --help says more)");
   fails({"run", "--modle", "m"}, 2, "translate: --modle is unknown (translate run --help says more)");
   fails({"run", "--modle=m"}, 2, "translate: --modle is unknown (translate run --help says more)");

@@ -70,14 +70,9 @@ bool has_text(const fs::path& file) {
   return fs::exists(file, ignored) && fs::file_size(file, ignored) > 0;
 }
 
-/// What the command line has, in the words that it has it.
-Making given(const CLI::App& command) {
-  Making all;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->count() == 0 || option->get_lnames().size() != 1) continue;
-    auto& text = all["--" + option->get_lnames().front()];
-    for (const auto& value : option->reduced_results()) text += (text.empty() ? "" : " ") + value;
-  }
+/// What a run that is there as a whole was made with.
+Making all_options(const CLI::App& command) {
+  auto all = given_options(command);
   all.erase("--overwrite");
   return all;
 }
@@ -85,7 +80,7 @@ Making given(const CLI::App& command) {
 /// What the texts depend on: the options that concern them, and the contents of the files.
 Making making(const CLI::App& command, const DistillCommand& flags) {
   Making all{{"version", version}};
-  const auto options = given(command);
+  const auto options = given_options(command);
   const auto take = [&](const std::string& name) {
     if (const auto found = options.find(name); found != options.end()) all.insert(*found);
   };
@@ -216,9 +211,9 @@ void write_record(const Texts& texts, const Making& made_with, const std::option
 }
 
 /// Says from time to time how far the teacher is.
-class Progress {
+class TeachingProgress {
  public:
-  explicit Progress(const fs::path& sources) {
+  explicit TeachingProgress(const fs::path& sources) {
     std::ifstream file(sources);
     for (std::string line; std::getline(file, line);) ++all_;
   }
@@ -247,7 +242,7 @@ void teach(const Texts& texts, const DistillCommand& flags, const std::function<
   lines.advice = "the same command";
   lines.resume = fs::exists(texts.part_record);  // without it, it is not known how far a part goes
   lines.overwrite = !lines.resume;
-  Progress progress(texts.sources);
+  TeachingProgress progress(texts.sources);
   // Its record is that of all texts, and has been looked at.
   work_on_lines(
       "distill", [] { return Making(); }, lines, flags.teacher,
@@ -284,7 +279,7 @@ void distill(CLI::App& command, DistillCommand& flags) {
     const auto json = io::read_json(texts.record);
     const io::JsonObject record(json, texts.record.string());
     check_making(read_making(record.object("made_with")), made_with, "distill", out.string());
-    if (json.contains("finished_with") && read_making(record.object("finished_with")) == given(command)) {
+    if (json.contains("finished_with") && read_making(record.object("finished_with")) == all_options(command)) {
       std::fprintf(stderr, "distill: %s is there as a whole; translate with: translate run --model %s\n", out.c_str(),
                    out.c_str());
       return;
@@ -315,7 +310,7 @@ void distill(CLI::App& command, DistillCommand& flags) {
     teach(texts, flags, translate);
   }
   student.train(texts, lock);
-  if (exit_code == 0) write_record(texts, made_with, given(command));
+  if (exit_code == 0) write_record(texts, made_with, all_options(command));
 }
 
 }  // namespace

@@ -79,12 +79,8 @@ class Fingerprint {
 
 /// The options that the results of lines depend on, and the models.
 Making making(const CLI::App& command, const ModelsFlags& models) {
-  Making all{{"version", version}};
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->count() == 0 || option->get_lnames().size() != 1) continue;
-    auto& text = all["--" + option->get_lnames().front()];
-    for (const auto& value : option->reduced_results()) text += (text.empty() ? "" : " ") + value;
-  }
+  auto all = given_options(command);
+  all["version"] = version;
   for (const char* name : {"--in", "--out", "--buffer", "--resume", "--overwrite", "--help", "--model", "--shortlist"})
     all.erase(name);
   std::string files;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
 
@@ -11,6 +12,17 @@ namespace translate {
 /// What the results of a command depend on, by name: options, and in place of files their fingerprints. Kept beside unfinished
 /// work, so that nothing goes on with it that would have begun it otherwise.
 using Making = std::map<std::string, std::string>;
+
+/// The options that the command line has, in its words.
+inline Making given_options(const CLI::App& command) {
+  Making all;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || option->get_lnames().size() != 1) continue;
+    auto& text = all["--" + option->get_lnames().front()];
+    for (const auto& value : option->reduced_results()) text += (text.empty() ? "" : " ") + value;
+  }
+  return all;
+}
 
 /// As it stands in a file. Throws FormatError if that is no text by name.
 inline Making read_making(const attend::io::JsonObject& json) {
