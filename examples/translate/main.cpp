@@ -52,6 +52,7 @@ void add_commands(CLI::App& app) {
   translate::add_demo(app);
   translate::add_train(app);
   translate::add_prepare(app);
+  translate::add_distill(app);
   translate::add_run(app);
   translate::add_rate(app);
   translate::add_shortlist(app);

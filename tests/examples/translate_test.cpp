@@ -134,9 +134,9 @@ TEST_CASE("translate: help ends with 0, a command line that makes no sense with 
     CHECK(help.errors.empty());
     CHECK(help.output == run({command, "--help"}).output);
   }
-  fails({"help", "translte"}, 2, "translate: translte is unknown, expected demo, train, prepare, run, ");
-  fails({}, 2, "say what to do: demo, train, prepare, run, ");
-  fails({"translte"}, 2, "translte is unknown, expected demo, train, prepare, run, ");
+  fails({"help", "translte"}, 2, "translate: translte is unknown, expected demo, train, prepare, distill, run, ");
+  fails({}, 2, "say what to do: demo, train, prepare, distill, run, ");
+  fails({"translte"}, 2, "translte is unknown, expected demo, train, prepare, distill, run, ");
   fails({"run"}, 2, "--model is required (translate run --help says more)");
   fails({"run", "--modle", "m"}, 2, "translate: --modle is unknown (translate run --help says more)");
   fails({"run", "--modle=m"}, 2, "translate: --modle is unknown (translate run --help says more)");
@@ -548,6 +548,21 @@ TEST_CASE("translate train: says how it will train, and what is odd about the pa
                            "  optimizer  muon, learning rate 0.011 (matrices 0.0057)", "R-Drop 3", "  length     2 steps",
                            "  validation 6 pairs, up to twenty times"})
     CHECK_THAT(outcome.errors, ContainsSubstring(said));
+}
+
+TEST_CASE("translate train --test-pairs: a file of its own to score the best model with", "[translate]") {
+  const auto test = file("test.tsv", "I see tea.\tyo vemos t\u00e9.\n\tnobody\n");
+  const auto outcome = run(training(out("tested"), {"--max-steps", "1", "--test-pairs", test}));
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.errors, ContainsSubstring("66 pairs to learn from, 6 for validation, 1 for test"));
+  CHECK_THAT(outcome.output, ContainsSubstring("test, 1 pairs") && ContainsSubstring("reference: yo vemos t\u00e9."));
+  const auto resumed = run({"train", "--resume", "--out", out("tested"), "--max-steps", "2"});
+  CHECK_THAT(resumed.output, ContainsSubstring("test, 1 pairs"));
+  const auto reversed = run(training(out("turned"), {"--max-steps", "1", "--test-pairs", test, "--reverse"}));
+  CHECK_THAT(reversed.output, ContainsSubstring("reference: I see tea."));
+  CHECK(run(training(out("both"), {"--test-size", "2", "--test-pairs", test})).code == 2);
+  CHECK_THAT(run(training(out("none"), {"--test-pairs", file("empty.tsv", "\n")})).errors,
+             ContainsSubstring("train: there is no sentence pair in --test-pairs to test with"));
 }
 
 TEST_CASE("translate train: who reads its progress may go away", "[translate]") {

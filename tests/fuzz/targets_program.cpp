@@ -122,9 +122,9 @@ int command_line(Bytes bytes) {
   int threads = 0;
   app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
   app.parse_complete_callback([] { throw Parsed{}; });  // it is called before those of the commands
-  for (const auto add : {&translate::add_demo, &translate::add_train, &translate::add_prepare, &translate::add_run,
-                         &translate::add_rate, &translate::add_shortlist, &translate::add_explain, &translate::add_average,
-                         &translate::add_score, &translate::add_bench})
+  for (const auto add : {&translate::add_demo, &translate::add_train, &translate::add_prepare, &translate::add_distill,
+                         &translate::add_run, &translate::add_rate, &translate::add_shortlist, &translate::add_explain,
+                         &translate::add_average, &translate::add_score, &translate::add_bench})
     add(app);
   parses(app, bytes);
   return 0;
@@ -141,7 +141,8 @@ std::vector<std::string> command_line_seeds() {
           "explain\none small house\n--model\na\n--out\npage.html",
           "bench\n--length\n9\n--precision\nint8",
           "rate\n--model\na\n--alignments",
-          "prepare\n--pairs\na.tsv\n--out\nb\n--test-size\n5"};
+          "prepare\n--pairs\na.tsv\n--out\nb\n--test-size\n5",
+          "distill\n--teacher\na\n--pairs\nb.tsv\n--out\nc\n--preset\ntiny\n--n-best\n3\n--sample\n--seed\n7"};
 }
 
 int command_options(Bytes bytes) {

@@ -14,6 +14,7 @@ inline int exit_code = 0;
 void add_demo(CLI::App& app);
 void add_prepare(CLI::App& app);
 void add_train(CLI::App& app);
+void add_distill(CLI::App& app);
 void add_run(CLI::App& app);
 void add_rate(CLI::App& app);
 void add_shortlist(CLI::App& app);

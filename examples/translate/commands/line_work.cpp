@@ -13,7 +13,6 @@
 #include <deque>
 #include <exception>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -26,6 +25,7 @@
 #include "attend/version.hpp"
 #include "commands.hpp"
 #include "line_input.hpp"
+#include "making.hpp"
 #include "output.hpp"
 
 namespace translate {
@@ -77,14 +77,10 @@ class Fingerprint {
   std::uint64_t hash_ = 0xcbf29ce484222325;
 };
 
-/// The options that results depend on, and the models.
-std::map<std::string, std::string> identity(const CLI::App& command, const ModelsFlags& models) {
-  std::map<std::string, std::string> all{{"version", version}};
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->count() == 0 || option->get_lnames().size() != 1) continue;
-    auto& text = all["--" + option->get_lnames().front()];
-    for (const auto& value : option->reduced_results()) text += (text.empty() ? "" : " ") + value;
-  }
+/// The options that the results of lines depend on, and the models.
+Making making(const CLI::App& command, const ModelsFlags& models) {
+  auto all = given_options(command);
+  all["version"] = version;
   for (const char* name : {"--in", "--out", "--buffer", "--resume", "--overwrite", "--help", "--model", "--shortlist"})
     all.erase(name);
   std::string files;
@@ -116,9 +112,8 @@ fs::path end_of_links(fs::path path) {
 class LineOutput {
  public:
   /// `input` is where lines come from.
-  LineOutput(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models, const LineInput& input) {
-    const std::string command_name = command.get_name();
-    const char* const name = command_name.c_str();
+  LineOutput(const char* name, const std::function<Making()>& made_with, const LineFlags& flags, const LineInput& input)
+      : advice_(flags.advice) {
     if (flags.out.empty()) {
       check_value(!flags.resume && !flags.overwrite, name, flags.resume ? "--resume" : "--overwrite", " is for an --out FILE");
       return;
@@ -136,7 +131,7 @@ class LineOutput {
     }
     check_value(!flags.resume || !begun || fs::exists(record()), name, part(), " is there, and ", record(),
                 ", which says how far it goes, is not: lose it by --overwrite, or choose another --out");
-    identity_ = identity(command, models);
+    made_with_ = made_with();
     open(name, input);
     if (flags.resume && fs::exists(record())) {
       read(name);
@@ -187,7 +182,8 @@ class LineOutput {
     if (file_ < 0 || written_ == 0) return;
     try {
       note();
-      std::fprintf(stderr, "translate: %zu lines are in %s; --resume goes on with them\n", progress_.read.lines, part().c_str());
+      std::fprintf(stderr, "translate: %zu lines are in %s; %s goes on with them\n", progress_.read.lines, part().c_str(),
+                   advice_);
     } catch (...) {  // what was noted before is still good
     }
   }
@@ -231,7 +227,7 @@ class LineOutput {
                   {"bytes", progress_.bytes},
                   {"faulty", progress_.faulty},
                   {"fingerprint", progress_.read.fingerprint},
-                  {"made_with", identity_}};
+                  {"made_with", made_with_}};
     io::write_json(record(), json);
     noted_ = Clock::now();
   }
@@ -242,27 +238,17 @@ class LineOutput {
     progress_ = {.read = {.lines = count("lines"), .fingerprint = object.get<std::string>("fingerprint")},
                  .bytes = count("bytes"),
                  .faulty = object.get<bool>("faulty")};
-    std::map<std::string, std::string> then;
-    const auto made_with = object.object("made_with");
-    for (const auto& [key, unused] : made_with.json().items()) then[key] = made_with.get<std::string>(key);
-    auto both = then;
-    both.insert(identity_.begin(), identity_.end());
-    const auto value = [](const auto& map, const std::string& key) {
-      const auto found = map.find(key);
-      return found == map.end() ? std::string("not given") : found->second;
-    };
-    for (const auto& [key, unused] : both)
-      check_value(value(then, key) == value(identity_, key), name, "--resume: ", part(), " was begun with ", key, " ",
-                  value(then, key), ", now it is ", value(identity_, key));
+    check_making(read_making(object.object("made_with")), made_with_, name, "--resume: " + part());
     const off_t size = ::lseek(file_, 0, SEEK_END);
     if (size < 0 || static_cast<std::size_t>(size) < progress_.bytes)
       throw FormatError(part(), " has ", size, " bytes, ", record(), " says ", progress_.bytes);
   }
 
   std::string out_;
+  const char* advice_;
   int file_ = -1;
   bool finished_ = false;
-  std::map<std::string, std::string> identity_;
+  Making made_with_;
   Progress progress_;
   std::size_t written_ = 0;    // bytes
   Clock::time_point noted_{};  // the first results are noted at once
@@ -346,22 +332,28 @@ void LineFlags::add_to(CLI::App& command, const std::string& done) {
       ->check(CLI::Range(1, 1 << 20));
 }
 
-void work_on_lines(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models,
-                   const std::function<std::function<LineResults(const Lines&)>(const ModelsFlags&)>& make_work) {
+void work_on_lines(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models, const MakeWork& make_work) {
+  const std::string name = command.get_name();
+  work_on_lines(
+      name.c_str(), [&] { return making(command, models); }, flags, models, make_work);
+}
+
+void work_on_lines(const char* name, const std::function<Making()>& made_with, const LineFlags& flags, const ModelsFlags& models,
+                   const MakeWork& make_work) {
   const RankList ranks = launched_ranks();
   try {
     const bool several = ranks && ranks->size() > 1;
-    check_value(!several || flags.for_one_process == nullptr, command.get_name().c_str(),
-                flags.for_one_process ? flags.for_one_process : "", " is for one process");
+    check_value(!several || flags.for_one_process == nullptr, name, flags.for_one_process ? flags.for_one_process : "",
+                " is for one process");
     std::optional<LineOutput> output;
     std::optional<LineSource> source;
     bool finished = false;
     if (leads(ranks)) {
       source.emplace(flags, flags.buffer > 0 ? flags.buffer : several ? 128 : 512);
-      output.emplace(command, flags, models, source->input());
+      output.emplace(name, made_with, flags, source->input());
       finished = output->finished();
       if (finished) std::fprintf(stderr, "translate: %s is there as a whole\n", flags.out.c_str());
-      else source->skip(output->progress().read, command.get_name().c_str());
+      else source->skip(output->progress().read, name);
     }
     if (ranks) ranks->broadcast(finished);
     if (finished) return;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "any_translator.hpp"
+#include "making.hpp"
 #include "ranks.hpp"
 
 /// Work that treats all lines alike: by one process or by several, from and to files or standard input and output.
@@ -16,6 +17,7 @@ struct LineFlags {
   std::string in, out;
   std::size_t buffer = 0;  // 0: by the number of processes
   bool resume = false, overwrite = false;
+  const char* advice = "--resume";        // what goes on with a part
   const char* for_one_process = nullptr;  // an option that was given and needs a single process
 
   /// `done` is what happens to the lines: "translated".
@@ -40,6 +42,8 @@ struct LineResults {
   std::string error;                  ///< ends the work, once the text is written
 };
 
+using MakeWork = std::function<std::function<LineResults(const Lines&)>(const ModelsFlags&)>;
+
 /// Gives all lines to `make_work()(lines)` in turn, some at a time, and writes what comes of them in their order. Lines that are
 /// already there are taken together; a program that waits for its answer gets it at once. Several processes each make work of
 /// their own, from models that they get from the first one if they cannot see its files.
@@ -47,7 +51,9 @@ struct LineResults {
 /// An --out appears whole, at the end. Until then its lines stand in --out.part and where they end in --out.part.json, so that
 /// whatever ends the program, --resume goes on after them. Throws ValueError if there is something already, or if what is there
 /// was made from other lines, other models or with other options; IoError.
-void work_on_lines(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models,
-                   const std::function<std::function<LineResults(const Lines&)>(const ModelsFlags&)>& make_work);
+void work_on_lines(const CLI::App& command, const LineFlags& flags, const ModelsFlags& models, const MakeWork& make_work);
+/// The same for a command of that name, whose results depend on what `made_with` says and on the lines.
+void work_on_lines(const char* name, const std::function<Making()>& made_with, const LineFlags& flags, const ModelsFlags& models,
+                   const MakeWork& make_work);
 
 }  // namespace translate

@@ -24,16 +24,10 @@
 #include "attend/translate/translator.hpp"
 #include "commands.hpp"
 #include "first_model.hpp"
-#include "flags/adapter_flags.hpp"
-#include "flags/language_flags.hpp"
-#include "flags/model_flags.hpp"
-#include "flags/place.hpp"
-#include "flags/train_flags.hpp"
 #include "model_folder.hpp"
-#include "pair_files.hpp"
 #include "prepared.hpp"
-#include "ranks.hpp"
 #include "train_settings.hpp"
+#include "training.hpp"
 
 #if defined(TRANSLATE_WITH_NCCL)
 #include "attend/nccl.hpp"
@@ -46,30 +40,6 @@ namespace {
 using namespace attend;
 namespace fs = std::filesystem;
 
-struct TrainCommand {
-  PairFiles files;
-  std::string out, init, prepared;
-  std::vector<std::string> validation_pairs, freeze;
-  index_t validation_size = 1000, test_size = 0, vocabulary = 0, max_characters = 1000;
-  bool skip_invalid_utf8 = false, reverse = false, resume = false, overwrite = false;
-
-  [[nodiscard]] text::ReadOptions reading() const {
-    return {.max_characters = max_characters, .skip_invalid_utf8 = skip_invalid_utf8};
-  }
-  LanguageFlags languages;
-  ModelFlags model;
-  AdapterFlags adapters;
-  TrainFlags train;
-  Place place;
-  RankList ranks;
-};
-
-text::Corpus read_corpus(const TrainCommand& flags) {
-  auto corpus = flags.files.read("train", flags.reading());
-  if (corpus.empty()) throw ValueError("train: there is no sentence pair to train on");
-  return flags.reverse ? corpus.reversed() : corpus;
-}
-
 /// What is learnt from: pairs as text, or in a file, in tokens already.
 struct TrainingData {
   text::Corpus train, validation, test;
@@ -77,25 +47,6 @@ struct TrainingData {
 
   [[nodiscard]] index_t size() const { return prepared ? prepared->pairs.size() : train.size(); }
 };
-
-TrainingData split(const TrainCommand& flags) {
-  auto corpus = read_corpus(flags);
-  const bool own_validation = !flags.validation_pairs.empty();
-  // Of a small file, a tenth at most is held out, lest too little is left to learn from.
-  const index_t validation = own_validation ? 0 : std::min(flags.validation_size, corpus.size() / 10);
-  if (!own_validation && validation < flags.validation_size)
-    std::fprintf(stderr, "train: %lld pairs are few, so %lld of them are for validation instead of %lld\n",
-                 static_cast<long long>(corpus.size()), static_cast<long long>(validation),
-                 static_cast<long long>(flags.validation_size));
-  auto parts = text::split_by_source(std::move(corpus),
-                                     {.validation = validation, .test = flags.test_size, .seed = flags.train.fit.given.seed});
-  if (own_validation) {
-    parts.validation = PairFiles{.pairs = flags.validation_pairs}.read("train", flags.reading());
-    check_value(!parts.validation.empty(), "train", "there is no sentence pair in --validation-pairs to validate with");
-    if (flags.reverse) parts.validation = parts.validation.reversed();
-  }
-  return {std::move(parts.train), std::move(parts.validation), std::move(parts.test), {}};
-}
 
 /// The data in each rank: what the first one reads, or a file that all see.
 TrainingData training_data(const TrainCommand& flags, SharedFiles& shared) {
@@ -106,7 +57,11 @@ TrainingData training_data(const TrainCommand& flags, SharedFiles& shared) {
     data.validation = data.prepared->validation, data.test = data.prepared->test;
     return data;
   }
-  auto data = leads(flags.ranks) ? split(flags) : TrainingData{};
+  TrainingData data;
+  if (leads(flags.ranks)) {
+    auto parts = split_pairs("train", flags);
+    data = {std::move(parts.train), std::move(parts.validation), std::move(parts.test), {}};
+  }
   share(flags.ranks, data.train);
   share(flags.ranks, data.validation);
   return data;
@@ -220,16 +175,22 @@ void check_tokenizer(const TrainCommand& flags) {
   if (own) (void)training_tokenizer(flags, *own, search, prepared ? &*prepared : nullptr);
 }
 
-/// The same for the options, since learning subwords takes a while.
-void check_options(const CLI::App& command, const TrainCommand& flags) {
-  if (!flags.init.empty()) {
-    check_init(command);
-  } else {
-    nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
-  }
-  flags.adapters.check(!flags.init.empty());
-  flags.train.check(!flags.init.empty());
-  if (leads(flags.ranks)) check_tokenizer(flags);
+/// What the pairs suggest for a new model. A GPU does in minutes what takes processors hours: there they alone choose the sizes.
+train::Recipe recipe_of(const TrainCommand& flags, index_t pairs) {
+  return train::recipe(pairs, flags.place.device == "cpu" ? flags.train.minutes : 0);
+}
+
+/// Throws ValueError if there can be no such new model, or no such training of it.
+void check_sizes(const TrainCommand& flags, index_t pairs) {
+  const auto sizes = flags.model.options(1000, recipe_of(flags, pairs));
+  nn::check(nn::model_options(sizes));
+  (void)flags.train.options({.pairs = pairs, .width = sizes.d_model}, false, sizes.d_model);
+}
+
+/// Throws ValueError if the command line wants validations and there are no pairs for them.
+void check_validation(const CLI::App& command, bool validates) {
+  check_value(validates || command.get_option("--validate-every")->count() == 0, "train",
+              "--validate-every needs validation pairs: more pairs, another --validation-size, or --validation-pairs");
 }
 
 /// The model and the tokenizer to begin with, and how the model is searched: those of the run that is resumed, of `--init`, or
@@ -248,11 +209,8 @@ TranslationModel<T, D> first_model(const TrainCommand& flags, const TrainingData
     }
     return loaded;
   }
-  // A GPU does in minutes what takes processors hours: there the pairs alone choose the sizes.
-  const auto recipe = train::recipe(data.size(), std::same_as<D, Cpu> ? flags.train.minutes : 0);
-  const auto sizes = flags.model.options(1000, recipe);  // before minutes are spent on subwords
-  nn::check(nn::model_options(sizes));
-  (void)flags.train.options({.pairs = data.size(), .width = sizes.d_model}, false, sizes.d_model);
+  const auto recipe = recipe_of(flags, data.size());
+  check_sizes(flags, data.size());  // before minutes are spent on subwords
   if (!data.prepared) std::fprintf(stderr, "train: learning subwords\n");
   text::AnyTokenizer tokenizer =
       data.prepared
@@ -288,8 +246,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   const fs::path out = flags.out;
   SharedFiles shared(flags.ranks);
   const auto data = training_data(flags, shared);
-  check_value(!data.validation.empty() || command.get_option("--validate-every")->count() == 0, "train",
-              "--validate-every needs validation pairs: more pairs, another --validation-size, or --validation-pairs");
+  check_validation(command, !data.validation.empty());
   seed(flags.train.fit.given.seed);
   if (!lock && leads(flags.ranks)) {
     lock.emplace(out);    // makes it, or says why it cannot be
@@ -347,11 +304,10 @@ RankList on_devices(RankList ranks, [[maybe_unused]] const Place& place) {
   return ranks;
 }
 
-void start_rank(CLI::App& command, TrainCommand& flags) {
-  std::optional<io::FolderLock> lock;  // what is there may be another run's, which goes on
+void start_rank(CLI::App& command, TrainCommand& flags, std::optional<io::FolderLock>& lock) {
   if (leads(flags.ranks)) {
     std::error_code ignored;
-    if (fs::is_directory(flags.out, ignored)) lock.emplace(flags.out);
+    if (!lock && fs::is_directory(flags.out, ignored)) lock.emplace(flags.out);
     check_output(flags);
   }
   if (flags.resume) {
@@ -360,24 +316,40 @@ void start_rank(CLI::App& command, TrainCommand& flags) {
     if (flags.ranks) flags.ranks->broadcast(settings);
     restore_settings(command, flags.out, settings, path.string());
   }
-  check_options(command, flags);
+  check_training(command, flags);
   flags.ranks = on_devices(flags.ranks, flags.place);
   flags.place.with_types(
       [&](auto types) { train_model<typename decltype(types)::T, typename decltype(types)::D>(command, flags, lock); });
 }
 
-void start(CLI::App& command, TrainCommand& flags) {
+}  // namespace
+
+void check_training(const CLI::App& command, const TrainCommand& flags) {
+  if (!flags.init.empty()) {
+    check_init(command);
+  } else {
+    nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
+  }
+  flags.adapters.check(!flags.init.empty());
+  flags.train.check(!flags.init.empty());
+  if (leads(flags.ranks)) check_tokenizer(flags);
+}
+
+void check_new_training(const CLI::App& command, const TrainCommand& flags, index_t pairs, bool validates) {
+  check_validation(command, validates);
+  check_sizes(flags, pairs);
+}
+
+void start_training(CLI::App& command, TrainCommand& flags, std::optional<io::FolderLock>& lock) {
   std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
   flags.ranks = launched_ranks();
   try {
-    start_rank(command, flags);
+    start_rank(command, flags, lock);
   } catch (const std::exception& e) {  // which the others would otherwise wait for
     if (flags.ranks) flags.ranks->fail(e.what());
     throw;
   }
 }
-
-}  // namespace
 
 void add_train(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a model on sentence pairs");
@@ -392,50 +364,11 @@ void add_train(CLI::App& app) {
       "  translate train --init model --adapter-rank 8 --pairs law.tsv --out law\n"
       "  translate run --model model");
   auto flags = std::make_shared<TrainCommand>();
-  const auto [pairs, source] = flags->files.add_to(*command);
-  auto* prepared =
-      command->add_option("--prepared", flags->prepared, "In place of all that: what `translate prepare` has made of pairs");
-  prepared->type_name("FOLDER")->excludes(pairs)->excludes(source);
-  command->add_flag("--reverse", flags->reverse, "Translate the other way, from target to source, and from --to to --from");
-  flags->languages.add_to(*command, "the sources");
-  command->add_option("--out", flags->out, "Where the checkpoints go: best/ and last/, both whole models")
-      ->type_name("FOLDER")
-      ->required();
-  command
-      ->add_option("--init", flags->init,
-                   "Train on from this model, of a training or of Hugging Face's Marian family, with its tokenizer")
-      ->type_name("FOLDER");
-  command->add_option("--freeze", flags->freeze, "Leave the weights of that name as they are; *: any characters. May come often")
-      ->type_name("PATTERN")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->expected(1);
-  command->add_flag("--resume", flags->resume, "Go on from the last checkpoint in --out, with the options of that run");
-  command->add_flag("--overwrite", flags->overwrite, "Begin anew where --out holds another run, which is then lost");
-  auto* validation = command->add_option("--validation-size", flags->validation_size, "Pairs to hold out for validation");
-  validation->check(CLI::Range(0, 1 << 30))->capture_default_str();
-  takes_all(command->add_option("--validation-pairs", flags->validation_pairs,
-                                "A file of pairs to validate with, in place of held-out ones. May come often"))
-      ->excludes(validation);
-  command->add_option("--test-size", flags->test_size, "Pairs to hold out and score the best model with at the end")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str();
-  command
-      ->add_option("--vocabulary", flags->vocabulary,
-                   "Subwords of both languages together, by the number of pairs; a small corpus gives fewer")
-      ->check(CLI::Range(8, 1 << 20));
-  command->add_option("--max-characters", flags->max_characters, "Pairs with a longer side are left out")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  command->add_flag("--skip-invalid-utf8", flags->skip_invalid_utf8,
-                    "Leave out and count pairs that are not UTF-8, instead of an error");
-  flags->model.add_to(*command);
-  flags->adapters.add_to(*command);
-  flags->train.add_to(*command);
-  flags->place.add_to(*command, false);
-  for (const char* name : {"--reverse", "--validation-size", "--validation-pairs", "--test-size", "--vocabulary",
-                           "--max-characters", "--skip-invalid-utf8"})
-    prepared->excludes(name);
-  command->callback([command, flags] { start(*command, *flags); });
+  add_training(*command, *flags);
+  command->callback([command, flags] {
+    std::optional<io::FolderLock> lock;  // what is there may be another run's, which goes on
+    start_training(*command, *flags, lock);
+  });
 }
 
 }  // namespace translate

@@ -23,7 +23,8 @@ inline void save_settings(const CLI::App& command, const std::filesystem::path& 
     if (option->count() > 0 && option->get_lnames().size() == 1) json[option->get_lnames().front()] = option->reduced_results();
   if (parts > 1) json["parts"] = std::vector<std::string>{std::to_string(parts)};
   for (const char* name : {"resume", "overwrite", "out", "help"}) json.erase(name);
-  for (const char* name : {"pairs", "source", "target", "validation-pairs", "init", "prepared", "csv", "tensorboard"})
+  for (const char* name :
+       {"pairs", "source", "target", "validation-pairs", "test-pairs", "init", "prepared", "csv", "tensorboard"})
     if (json.contains(name))
       for (auto& path : json[name]) path = std::filesystem::absolute(path.get<std::string>()).string();
   io::write_json(out / settings_name, json);

@@ -27,8 +27,9 @@ class OptionFlags {
   OptionFlags(const OptionFlags&) = delete;
   OptionFlags& operator=(const OptionFlags&) = delete;
 
-  /// The help names the defaults if `shows_defaults`.
-  void add_to(CLI::App& app, const std::string& group, bool shows_defaults) {
+  /// The help names the defaults if `shows_defaults`. Flags in `without` are left out.
+  void add_to(CLI::App& app, const std::string& group, bool shows_defaults, const std::vector<std::string>& without = {}) {
+    without_ = without;
     add_fields<O>(
         app, group, shows_defaults, [](auto& options) -> auto& { return options; });
   }
@@ -105,6 +106,7 @@ class OptionFlags {
            const attend::Flag& flag, const About&... about) {
     std::string name = flag.name ? flag.name : std::string("--") + field_name;
     if (!flag.name) std::replace(name.begin(), name.end(), '_', '-');
+    if (std::find(without_.begin(), without_.end(), name) != without_.end()) return;
     auto& value = field(given);
     using V = std::remove_cvref_t<decltype(value)>;
     CLI::Option* option = nullptr;
@@ -156,6 +158,7 @@ class OptionFlags {
   }
 
   std::vector<Entry> flags_;
+  std::vector<std::string> without_;
 };
 
 }  // namespace translate

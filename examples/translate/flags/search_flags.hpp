@@ -16,12 +16,14 @@ class SearchFlags {
  public:
   using Options = attend::decode::TranslatorOptions;
 
-  void add_to(CLI::App& app) {
-    flags_.add_to(app, group, true);
+  /// Without `--seed` if the command has one of its own, which its sampling then takes.
+  void add_to(CLI::App& app, bool has_seed = true) {
+    flags_.add_to(app, group, true, has_seed ? std::vector<std::string>{} : std::vector<std::string>{"--seed"});
     auto* sample = flags_.option("--sample");
     for (const char* of_beams : {"--beam", "--coverage", "--beam-groups", "--diversity-penalty", "--stop"})
       sample->excludes(flags_.option(of_beams));
-    for (const char* of_sampling : {"--top-k", "--top-p", "--min-p", "--seed"}) flags_.option(of_sampling)->needs(sample);
+    for (const char* of_sampling : {"--top-k", "--top-p", "--min-p"}) flags_.option(of_sampling)->needs(sample);
+    if (has_seed) flags_.option("--seed")->needs(sample);
     flags_.option("--score-forced-end")->needs(flags_.option("--force-end"));
     never_ = texts(app, "--suppress", "A word or phrase that never comes; may be given again", banned_);
     must_ = texts(app, "--required", "A word or phrase that every translation has; may be given again", required_);

@@ -1,0 +1,340 @@
+// translate distill: what the student learns from, and that whatever ends it, the same command goes on.
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../pretrained/make_folder.hpp"
+#include "attend/io/file.hpp"
+#include "attend/io/json.hpp"
+#include "attend/text/corpus.hpp"
+#include "attend/text/utf8.hpp"
+#include "catch.hpp"
+#include "program.hpp"
+#include "temporary_folder.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace attend;
+using Catch::Matchers::ContainsSubstring;
+using Words = std::vector<std::string>;
+
+const fs::path& files() {
+  static const TemporaryFolder folder;
+  return folder.path();
+}
+std::string out(const std::string& name) { return (files() / name).string(); }
+std::string file(const std::string& name, const std::string& contents) {
+  io::write_file_atomically(files() / name, contents);
+  return out(name);
+}
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Pairs in few words, of which one comes twice and one line is empty.
+const std::string& pairs() {
+  static const std::string path = [] {
+    std::string tsv;
+    for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella"})
+      for (const char* it : {"tea\tte", "bread\tpan", "books\tlibros", "a cat\tun gato", "a house\tuna casa", "water\tagua"}) {
+        const std::string a = who, b = it;
+        tsv += a.substr(0, a.find('\t')) + " sees " + b.substr(0, b.find('\t')) + ".\t" + a.substr(a.find('\t') + 1) + " ve " +
+               b.substr(b.find('\t') + 1) + ".\n";
+      }
+    return file("pairs.tsv", tsv + "\nI sees tea.\tyo ve te.\n");
+  }();
+  return path;
+}
+
+const Words small{"--d-model",          "16", "--heads",    "2", "--layers", "1", "--vocabulary", "60", "--max-length", "40",
+                  "--tokens-per-batch", "60", "--patience", "0", "--warmup", "5"};
+
+/// The model that teaches, trained once for all tests.
+const std::string& teacher() {
+  static const std::string folder = [] {
+    const auto trained = run({"train",
+                              "--pairs",
+                              pairs(),
+                              "--out",
+                              out("teacher"),
+                              "--d-model",
+                              "32",
+                              "--heads",
+                              "2",
+                              "--layers",
+                              "1",
+                              "--vocabulary",
+                              "60",
+                              "--max-length",
+                              "40",
+                              "--tokens-per-batch",
+                              "200",
+                              "--validation-size",
+                              "2",
+                              "--patience",
+                              "0",
+                              "--warmup",
+                              "20",
+                              "--learning-rate",
+                              "0.005",
+                              "--max-steps",
+                              "150",
+                              "--validate-every",
+                              "150"});
+    if (trained.code != 0) throw std::runtime_error(trained.errors);
+    return out("teacher");
+  }();
+  return folder;
+}
+
+Words distill(const std::string& folder, const Words& more = {}) {
+  Words words{"distill", "--out", folder, "--max-steps", "3", "--validation-size", "2", "--max-tokens", "12"};
+  const auto unless_given = [&](const char* option, const std::string& value) {  // these may come often
+    if (std::find(more.begin(), more.end(), option) == more.end()) words.insert(words.end(), {option, value});
+  };
+  unless_given("--teacher", teacher());
+  unless_given("--pairs", pairs());
+  return with(with(words, small), more);
+}
+
+std::vector<text::SentencePair> read(const std::string& path) {
+  std::vector<text::SentencePair> all;
+  std::istringstream lines(io::read_file(path));
+  for (std::string line; std::getline(lines, line);)
+    all.push_back({line.substr(0, line.find('\t')), line.substr(line.find('\t') + 1)});
+  return all;
+}
+std::string translated(const std::string& sources, const Words& flags = {}) {
+  return run_on_file(with({"run", "--model", teacher(), "--max-tokens", "12"}, flags), sources).output;
+}
+void fails(const Words& words, const std::string& message, int code = 1) {
+  const auto outcome = run(words);
+  CAPTURE(words, outcome.errors);
+  CHECK(outcome.code == code);
+  CHECK_THAT(outcome.errors, ContainsSubstring(message));
+  CHECK_THAT(outcome.errors, !ContainsSubstring("are translated"));
+  CHECK_THAT(outcome.errors, !ContainsSubstring("learning subwords"));
+}
+std::string weights(const std::string& folder) { return io::read_file(fs::path(folder) / "last/model.safetensors"); }
+
+}  // namespace
+
+TEST_CASE("translate distill: the student learns what the teacher makes of the sources, and is judged by the real pairs",
+          "[translate]") {
+  const std::string folder = out("student"), texts = folder + "/distilled/";
+  const auto done = run(distill(folder, {"--test-size", "2"}));
+  REQUIRE(done.code == 0);
+  CHECK_THAT(done.errors, ContainsSubstring("26 lines, 25 pairs; left out: 1 empty"));
+  CHECK_THAT(done.errors, ContainsSubstring("pairs to learn from, 2 for validation, 2 for test"));
+  CHECK_THAT(done.output, ContainsSubstring("test, 2 pairs"));
+
+  std::set<std::string> real, sources;
+  for (const auto& pair : read(pairs())) real.insert(pair.source + '\t' + pair.target);
+  std::string targets;
+  for (const auto& pair : read(texts + "pairs.tsv")) {
+    CHECK(sources.insert(pair.source).second);
+    targets += pair.target + '\n';
+  }
+  CHECK(sources.size() >= 18);  // of 24, 2 and 2 are held out
+  CHECK(targets == translated(texts + "sources.txt"));
+  for (const char* name : {"validation.tsv", "test.tsv"})
+    for (const auto& pair : read(texts + name)) {
+      CHECK(real.count(pair.source + '\t' + pair.target) == 1);
+      CHECK(sources.count(pair.source) == 0);
+    }
+  CHECK_FALSE(fs::exists(texts + "references.tsv"));
+
+  // The student is what `train` makes of these pairs, its own tokenizer included.
+  REQUIRE(run(with({"train", "--pairs", texts + "pairs.tsv", "--validation-pairs", texts + "validation.tsv", "--out",
+                    out("plain"), "--max-steps", "3"},
+                   small))
+              .code == 0);
+  CHECK(weights(folder) == weights(out("plain")));
+  CHECK(io::read_file(folder + "/last/tokenizer.model") != io::read_file(teacher() + "/last/tokenizer.model"));
+  CHECK(run({"run", "--model", folder}, "I sees tea.\n").code == 0);
+
+  const auto before = weights(folder);
+  const auto again = run(distill(folder, {"--test-size", "2"}));
+  CHECK(again.code == 0);
+  CHECK(again.complaints() == 1);
+  CHECK_THAT(again.errors, ContainsSubstring(folder + " is there as a whole"));
+  CHECK(weights(folder) == before);
+  // A longer training goes on with the same texts.
+  const auto longer = run(distill(folder, {"--test-size", "2", "--max-steps", "5"}));
+  CHECK(longer.code == 0);
+  CHECK_THAT(longer.errors, ContainsSubstring("going on from step 3") && !ContainsSubstring("are translated"));
+  CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "6"}).code == 0);
+}
+
+TEST_CASE("translate distill: n-best lists, and the real pairs besides", "[translate]") {
+  const std::string folder = out("lists"), texts = folder + "/distilled/";
+  REQUIRE(run(distill(folder, {"--beam", "4", "--n-best", "3", "--keep-references"})).code == 0);
+  const auto list = read(texts + "pairs.tsv");
+  std::set<std::string> distinct;
+  std::vector<std::string> expected;
+  std::istringstream lines(translated(texts + "sources.txt", {"--beam", "4", "--n-best", "3"}));
+  for (std::string line; std::getline(lines, line);) {  // number, score, translation
+    const auto number = line.substr(0, line.find('\t'));
+    const auto text = text::collapse_spaces(line.substr(line.find('\t', number.size() + 1) + 1));
+    if (distinct.insert(number + '\t' + text).second) expected.push_back(text);
+  }
+  REQUIRE(list.size() == expected.size());
+  for (std::size_t i = 0; i < list.size(); ++i) CHECK(list[i].target == expected[i]);
+  const auto sources = read(texts + "sources.txt");
+  CHECK(list.size() > 2 * sources.size());
+  const auto references = read(texts + "references.tsv");
+  CHECK(references.size() >= sources.size());
+  const auto taken = std::count_if(list.begin(), list.end(), [](const auto& pair) { return !pair.target.empty(); });
+  const auto report = run(distill(folder, {"--beam", "4", "--n-best", "3", "--keep-references", "--max-steps", "4"})).errors;
+  CHECK_THAT(report,
+             ContainsSubstring(std::to_string(taken + static_cast<std::ptrdiff_t>(references.size())) + " pairs to learn from"));
+}
+
+TEST_CASE("translate distill: what was killed goes on by the same command, with nothing done twice", "[translate]") {
+  std::string many;
+  for (int i = 0; i < 4000; ++i) many += "I sees " + std::to_string(i) + " a house.\tyo ve una casa.\n";
+  const std::string folder = out("killed"), texts = folder + "/distilled/", data = file("many.tsv", many);
+  const auto command = [&](const std::string& to) {
+    return distill(to, {"--pairs", data, "--max-steps", "40", "--checkpoint-every", "5", "--beam", "1"});
+  };
+  {
+    Program killed(command(folder));
+    while (!fs::exists(texts + "pairs.tsv.part.json")) REQUIRE(killed.runs());
+    CHECK_THAT(run(command(folder)).errors, ContainsSubstring("another"));  // only one at a time
+    killed.signal(SIGKILL);
+    killed.wait();
+  }
+  REQUIRE_FALSE(fs::exists(texts + "pairs.tsv"));
+  std::string part = io::read_file(texts + "pairs.tsv.part");
+  const auto first = part.substr(0, part.find('\n'));
+  const auto marked = first.substr(0, first.find('\t') + 1) + std::string(first.size() - first.find('\t') - 1, 'x');
+  io::write_file_atomically(texts + "pairs.tsv.part", marked + part.substr(first.size()) + "half a li");
+  fails(with(command(folder), {"--beam", "2"}), "distill: " + folder + " was begun with --beam 1, now it is 2");
+  {
+    Program killed(command(folder));
+    REQUIRE(killed.says("validation at step 10"));
+    killed.signal(SIGKILL);
+    killed.wait();
+  }
+  const std::string whole = io::read_file(texts + "pairs.tsv");
+  CHECK(whole.starts_with(marked + "\n"));  // what was there was not made anew
+  REQUIRE(run(command(out("whole"))).code == 0);
+  const std::string undisturbed = io::read_file(out("whole/distilled/pairs.tsv"));
+  CHECK(whole.substr(first.size()) == undisturbed.substr(first.size()));
+
+  const auto resumed = run(command(folder));
+  CHECK(resumed.code == 0);
+  CHECK_THAT(resumed.errors, ContainsSubstring("going on from step ") && !ContainsSubstring("are translated"));
+  CHECK_THAT(resumed.errors, !ContainsSubstring("going on from step 0"));
+  CHECK(run(command(folder)).complaints() == 1);
+
+  // Before the first checkpoint the training begins anew; a translation whose record is lost, too.
+  fs::remove_all(folder + "/last");
+  fs::rename(texts + "pairs.tsv", texts + "pairs.tsv.part");
+  io::write_file_atomically(texts + "distill.json", [&] {
+    auto json = io::read_json(texts + "distill.json");
+    json.erase("finished_with");
+    return json.dump();
+  }());
+  CHECK(run(command(folder)).code == 0);
+  CHECK(io::read_file(texts + "pairs.tsv") == undisturbed);
+  CHECK(weights(folder) == weights(out("whole")));
+}
+
+TEST_CASE("translate distill: sentences that are too long for the teacher are left out, or split", "[translate]") {
+  std::string tsv = io::read_file(pairs());
+  std::string sentence = "I sees tea";
+  for (int i = 0; i < 30; ++i) sentence += ", bread";
+  const auto data = file("long.tsv", tsv + sentence + ".\tyo ve te.\n");
+  const auto refused = run(distill(out("refused"), {"--pairs", data, "--validation-pairs", pairs(), "--validation-size", "1"}));
+  CHECK(refused.code == 2);  // one of them
+  Words words = distill(out("long"), {"--pairs", data, "--validation-pairs", pairs()});
+  words.erase(std::find(words.begin(), words.end(), "--validation-size"),
+              std::find(words.begin(), words.end(), "--validation-size") + 2);
+  const auto left_out = run(words);
+  CHECK(left_out.code == 0);
+  CHECK_THAT(left_out.errors, ContainsSubstring("has no translation: ") && ContainsSubstring("as --long-input split does"));
+  CHECK_THAT(left_out.errors, ContainsSubstring("25 lines, 24 pairs; left out: 1 empty"));
+  words = with(words, {"--long-input", "split", "--out", out("split")});
+  const auto split = run(words);
+  CHECK(split.code == 0);
+  CHECK_THAT(split.errors, ContainsSubstring("25 lines, 25 pairs"));
+}
+
+TEST_CASE("translate distill: what cannot end well is refused before anything is translated", "[translate]") {
+  const std::string folder = out("begun");
+  REQUIRE(run(distill(folder)).code == 0);
+  const auto kept = weights(folder);
+  const std::string was = "distill: " + folder + " was begun with ";
+  fails(distill(folder, {"--teacher", teacher() + "/last"}), was + "other contents of the files of --teacher");
+  fails(distill(folder, {"--pairs", file("others.tsv", io::read_file(pairs()) + "I\tyo\n")}),
+        was + "other contents of the files of --pairs");
+  fails(distill(folder, {"--validation-size", "5"}), was + "--validation-size 2, now it is 5");
+  fails(distill(folder, {"--length-penalty", "1"}), was + "--length-penalty not given, now it is 1");
+  fails(distill(folder, {"--d-model", "8", "--max-steps", "4"}), "--d-model cannot become 8, it was 16");
+  CHECK(weights(folder) == kept);
+
+  const std::string nowhere = out("nowhere");
+  fails(distill(nowhere, {"--teacher", out("nobody")}), "nobody");
+  fails(distill(nowhere, {"--pairs", out("nothing.tsv")}), "nothing.tsv");
+  fails(distill(nowhere, {"--pairs", file("blank.tsv", "\n\n")}), "distill: there is no sentence pair to train on");
+  fails(distill(nowhere, {"--n-best", "5", "--beam", "2"}), "n_best");
+  fails(distill(nowhere, {"--heads", "3"}), "heads");
+  fails(distill(nowhere, {"--optimizer", "adam", "--momentum", "0.5"}), "--momentum goes with");
+  fails(distill(nowhere, {"--validation-size", "0", "--validate-every", "5"}), "--validate-every needs validation pairs");
+  fails(distill(nowhere, {"--from", "eng_Latn", "--to", "fra_Latn"}), "has none to choose from");
+  fails(distill(nowhere, {"--precision", "bf16"}), "is for a GPU");
+  fails(distill(nowhere, {"--teacher-precision", "bf16"}), "is for a GPU");
+  CHECK_FALSE(fs::exists(nowhere));
+
+  fails(distill(teacher()), "distill: " + teacher() + " holds another run");
+  fails(distill(pairs()), "is a file, expected a folder");
+  fs::create_directories(out("strange/distilled"));
+  file("strange/distilled/pairs.tsv", "my own\tpairs\n");
+  fails(distill(out("strange")), "which says what it was made with, is not");
+  CHECK(io::read_file(out("strange/distilled/pairs.tsv")) == "my own\tpairs\n");
+  CHECK(run(distill(out("strange"), {"--overwrite"})).code == 0);
+
+  // What is lost by --overwrite is not gone on with later.
+  {
+    Program killed(distill(folder, {"--overwrite", "--beam", "2"}));
+    REQUIRE(killed.says("are translated"));
+    killed.signal(SIGKILL);
+    killed.wait();
+  }
+  const auto anew = run(distill(folder, {"--beam", "2"}));
+  CHECK(anew.code == 0);
+  CHECK_THAT(anew.errors, !ContainsSubstring("going on from step 3"));
+}
+
+TEST_CASE("translate distill: a teacher of many languages, in those that are chosen", "[translate]") {
+  pretrained::make(files() / "nllb", "m2m_100", "nllb");
+  const std::string nllb = out("nllb");
+  fails(distill(out("many"), {"--teacher", nllb}), "distill: the tokenizer of " + nllb);
+  CHECK_FALSE(fs::exists(out("many")));
+  const Words chosen{"--teacher", nllb, "--from", "eng_Latn", "--to", "fra_Latn", "--teacher-precision", "int8"};
+  const auto done = run(distill(out("many"), chosen));
+  CAPTURE(done.errors);
+  REQUIRE(done.code == 0);
+  const auto search = Words{"--from", "eng_Latn", "--to", "fra_Latn", "--precision", "int8", "--max-tokens", "12"};
+  const auto expected = run_on_file(with({"run", "--model", nllb}, search), out("many/distilled/sources.txt")).output;
+  std::string targets;
+  for (const auto& pair : read(out("many/distilled/pairs.tsv"))) targets += text::collapse_spaces(pair.target) + '\n';
+  std::string collapsed;
+  std::istringstream lines(expected);
+  for (std::string line; std::getline(lines, line);) collapsed += text::collapse_spaces(line) + '\n';
+  CHECK(targets == collapsed);
+
+  REQUIRE(run(distill(out("turned"), with(chosen, {"--reverse"}))).code == 0);
+  CHECK_THAT(io::read_file(out("turned/distilled/sources.txt")), ContainsSubstring(" ve "));
+  CHECK_THAT(io::read_file(out("turned/distilled/validation.tsv")), ContainsSubstring(" sees "));
+  CHECK(read(out("turned/distilled/validation.tsv")).front().source.find(" ve ") != std::string::npos);
+}
