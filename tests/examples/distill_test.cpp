@@ -7,6 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../pretrained/make_folder.hpp"
@@ -14,6 +15,7 @@
 #include "attend/io/json.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/utf8.hpp"
+#include "attend/train/recipe.hpp"
 #include "catch.hpp"
 #include "program.hpp"
 #include "temporary_folder.hpp"
@@ -196,6 +198,19 @@ TEST_CASE("translate distill: n-best lists, and the real pairs besides", "[trans
   const auto report = run(distill(folder, {"--beam", "4", "--n-best", "3", "--keep-references", "--max-steps", "4"})).errors;
   CHECK_THAT(report,
              ContainsSubstring(std::to_string(taken + static_cast<std::ptrdiff_t>(references.size())) + " pairs to learn from"));
+}
+
+TEST_CASE("translate distill: more translations of the same sentences are no reason for more subwords", "[translate]") {
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many += "Ana sees " + std::to_string(i) + " books.\tAna ve libros.\n";
+  auto words = distill(out("subwords"), {"--pairs", file("books.tsv", many), "--beam", "2", "--n-best", "2", "--max-steps", "1"});
+  const auto at = std::find(words.begin(), words.end(), "--vocabulary");
+  words.erase(at, at + 2);
+  REQUIRE(run(words).code == 0);
+  const auto sources = count_of(read(out("subwords/distilled/sources.txt")));
+  const auto vocabulary = train::recipe(sources).vocabulary;
+  CHECK(vocabulary != train::recipe(count_of(read(out("subwords/distilled/pairs.tsv")))).vocabulary);
+  CHECK(io::read_json(out("subwords/train.json")).at("vocabulary").at(0) == std::to_string(vocabulary));
 }
 
 TEST_CASE("translate distill: what was killed goes on by the same command, with nothing done twice", "[translate]") {

@@ -191,7 +191,7 @@ TEST_CASE("translate explain, shortlist: in the languages that are chosen", "[tr
   CHECK(french == list("french_again.list", to_french));
 }
 
-TEST_CASE("translate train --init: whatever the weights of a folder are called", "[translate]") {
+TEST_CASE("translate train --init, run --out: whatever the weights of a folder are called", "[translate]") {
   fs::copy(nllb(), out("parts"));
   fs::rename(out("parts/model.safetensors"), out("parts/model-00001-of-00001.safetensors"));
   io::Json index{{"metadata", {{"total_size", 0}}}};
@@ -199,6 +199,9 @@ TEST_CASE("translate train --init: whatever the weights of a folder are called",
   for (const auto& t : weights.tensors()) index["weight_map"][t.name] = "model-00001-of-00001.safetensors";
   io::write_json(out("parts/model.safetensors.index.json"), index);
   CHECK(run(train(out("of_parts"), with({"--init", out("parts"), "--pairs", pairs()}, to_french))).code == 0);
+  const auto written = run(with({"run", "--model", out("parts"), "--out", out("parts.txt")}, to_french), "the house\n");
+  CHECK(written.code == 0);
+  CHECK(written.errors.empty());
 }
 
 namespace {

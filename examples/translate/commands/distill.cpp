@@ -22,6 +22,7 @@
 #include "attend/io/json.hpp"
 #include "attend/load.hpp"
 #include "attend/text/corpus.hpp"
+#include "attend/train/recipe.hpp"
 #include "attend/train/run_folder.hpp"
 #include "attend/version.hpp"
 #include "commands.hpp"
@@ -65,6 +66,12 @@ struct Texts {
   }
 };
 
+index_t lines_in(const fs::path& path) {
+  std::ifstream file(path);
+  index_t lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  return lines;
+}
 bool has_text(const fs::path& file) {
   std::error_code ignored;
   return fs::exists(file, ignored) && fs::file_size(file, ignored) > 0;
@@ -134,6 +141,9 @@ class Student {
     give("--pairs", pairs);
     if (has_text(texts.validation)) give("--validation-pairs", {texts.validation.string()});
     else give("--validation-size", {"0"});
+    // Subwords go by how much text there is, and several translations of a sentence are not that much more.
+    if (app_.get_option("--vocabulary")->count() == 0)
+      give("--vocabulary", {std::to_string(train::recipe(lines_in(texts.sources)).vocabulary)});
     if (has_text(texts.test)) give("--test-pairs", {texts.test.string()});
     start_training(app_, flags_, lock);
   }
@@ -213,10 +223,7 @@ void write_record(const Texts& texts, const Making& made_with, const std::option
 /// Says from time to time how far the teacher is.
 class TeachingProgress {
  public:
-  explicit TeachingProgress(const fs::path& sources) {
-    std::ifstream file(sources);
-    for (std::string line; std::getline(file, line);) ++all_;
-  }
+  explicit TeachingProgress(const fs::path& sources) : all_(static_cast<std::size_t>(lines_in(sources))) {}
   void see(const Lines& lines) {
     done_ += lines.lines.size();
     const auto now = Clock::now();
@@ -230,7 +237,7 @@ class TeachingProgress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::size_t all_ = 0, done_ = 0;
+  std::size_t all_, done_ = 0;
   Clock::time_point begun_ = Clock::now(), said_ = begun_;
 };
 

@@ -21,11 +21,11 @@
 #include "attend/io/file.hpp"
 #include "attend/io/json.hpp"
 #include "attend/train/deal.hpp"
-#include "attend/train/run_folder.hpp"
 #include "attend/version.hpp"
 #include "commands.hpp"
 #include "line_input.hpp"
 #include "making.hpp"
+#include "model_folder.hpp"
 #include "output.hpp"
 
 namespace translate {
@@ -84,7 +84,7 @@ Making making(const CLI::App& command, const ModelsFlags& models) {
   for (const char* name : {"--in", "--out", "--buffer", "--resume", "--overwrite", "--help", "--model", "--shortlist"})
     all.erase(name);
   std::string files;
-  for (const auto& folder : models.folders) files += (files.empty() ? "" : " ") + fingerprint(train::model_folder(folder));
+  for (const auto& folder : models.folders) files += (files.empty() ? "" : " ") + fingerprint(model_folder(folder));
   all["the files of --model"] = files;
   if (!models.shortlist.empty()) all["the file of --shortlist"] = fingerprint(models.shortlist);
   return all;
@@ -312,7 +312,7 @@ struct NoLines {
 /// The models, at paths where this process can read them.
 ModelsFlags shared_models(const ModelsFlags& models, SharedFiles& files, bool leading) {
   auto own = models;
-  for (auto& folder : own.folders) folder = files(leading ? train::model_folder(folder) : fs::path(folder)).string();
+  for (auto& folder : own.folders) folder = files(leading ? model_folder(folder) : fs::path(folder)).string();
   if (!own.shortlist.empty()) own.shortlist = files(own.shortlist).string();
   return own;
 }
