@@ -207,7 +207,9 @@ TEST_CASE("translate train --adapter-rank: adapters learn and all else stays; me
   CHECK(translated != run({"run", "--model", marian}, sentences).output);
   REQUIRE(run({"merge", tuned, "--out", out("merged")}).code == 0);
   CHECK(run({"run", "--model", out("merged")}, sentences).output == translated);
-  for (const auto& t : weights(out("merged")).tensors()) CHECK(t.name.find("lora") == t.name.npos);
+  CHECK(io::read_file(fs::path(out("merged")) / "search.json") == io::read_file(fs::path(tuned) / "best" / "search.json"));
+  const auto merged = weights(out("merged"));
+  for (const auto& t : merged.tensors()) CHECK(t.name.find("lora") == t.name.npos);
 
   // By themselves, by the names of the family that they were trained beside, and back into it.
   REQUIRE(run({"adapters", tuned, "--base", marian, "--out", out("alone")}).code == 0);

@@ -45,6 +45,7 @@ void merge(const MergeCommand& flags) {
   const auto modules = nn::adapted_modules(loaded.model).size();
   nn::merge_adapters(loaded.model);
   io::save(flags.out, loaded.model, loaded.tokenizer);
+  decode::save_search(flags.out, loaded.search);
   std::fprintf(stderr, "merge: %zu adapters are in the weights now\nmerge: translate with: translate run --model %s\n", modules,
                flags.out.c_str());
 }
