@@ -135,8 +135,7 @@ inline nn::AdapterOptions adapter_options_from(const io::Json& json, const std::
   collect([&] { o.rslora = object.get<bool>("use_rslora", false); });
   collect([&] {
     if (o.rank < 1) throw FormatError("r is ", o.rank, ", expected 1 or more");
-    nn::AdapterOptions checked = o;
-    check_fields(name.c_str(), checked);
+    check_fields(name.c_str(), o);
   });
   std::vector<std::string> unknown;
   for (const auto& [key, value] : json.items())

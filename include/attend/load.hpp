@@ -90,12 +90,13 @@ inline text::AnyTokenizer load_tokenizer(const std::filesystem::path& folder) {
 /// How the model of a folder, of whichever kind, is to be searched: as `load` says, without the weights. Throws IoError,
 /// FormatError.
 inline decode::TranslatorOptions load_search(const std::filesystem::path& folder) {
-  const io::FolderReader reader(folder);
+  const auto family = pretrained_family(folder);
+  if (!family.empty() && family != "marian") return detail::PretrainedFolder(folder).search();
+  const io::FolderReader reader(family.empty() ? train::model_folder(folder) : folder);
   const auto path = reader.file("config.json");
-  if (const auto family = pretrained_family(folder); family == "marian")
-    return detail::marian_search(reader, io::marian_config_from(io::read_json(path), path.string()));
-  else if (!family.empty()) return detail::PretrainedFolder(folder).search();
-  return decode::load_search(reader, io::model_options_from(io::read_json(path), path.string()).decoder.vocabulary);
+  const auto json = io::read_json(path);
+  if (family == "marian") return detail::marian_search(reader, io::marian_config_from(json, path.string()));
+  return decode::load_search(reader, io::model_options_from(json, path.string()).decoder.vocabulary);
 }
 
 /// The tokenizer with which a model is trained on that is searched so: targets begin with the token that every translation is
