@@ -5,6 +5,8 @@
 
 #include <csignal>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "cuda/emulator_objects.hpp"
 
@@ -218,6 +220,17 @@ TEST_CASE("emulator: the host cannot touch device memory", "[cuda]") {
           cudaDeviceSynchronize();
         }) == SIGSEGV);
   CHECK(x.values()[3] == 1);
+
+  // With many blocks it is closed after some kernels alone, and a host that keeps following the pointer still dies.
+  std::vector<std::unique_ptr<OnDevice<int>>> many;
+  for (int i = 0; i < 64; ++i) many.push_back(std::make_unique<OnDevice<int>>(1));
+  CHECK(signal_of([&] {
+          for (int i = 0; i < 64; ++i) {
+            launch(nullptr, add_one, x.data());
+            cudaDeviceSynchronize();
+            [[maybe_unused]] const int value = p[3];
+          }
+        }) == SIGSEGV);
 #endif
 }
 

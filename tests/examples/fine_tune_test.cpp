@@ -73,6 +73,25 @@ void fails(const Words& words, const std::string& message) {
   CHECK(outcome.complaints() == 1);
 }
 
+/// Checks that a training on from base() writes the same files whether or not it is stopped and goes on: that in the folder
+/// `name`, and that in the same with `-stopped`.
+void check_stopped_and_resumed(const std::string& name, Words how, const Words& written) {
+  how.insert(how.end(), {"--init", base(), "--max-steps", "80"});
+  REQUIRE(run(train("have", out(name), how)).code == 0);
+  const std::string stopped = out(name + "-stopped");
+  how.emplace_back("--overwrite");
+  bool interrupted = false;
+  for (int attempt = 0; attempt < 5 && !interrupted; ++attempt) {  // a training may end before the signal comes
+    Program first(train("have", stopped, how));
+    REQUIRE(first.says("step 1"));
+    first.signal(SIGINT);
+    interrupted = first.wait() == 130;
+  }
+  REQUIRE(interrupted);
+  REQUIRE(run({"train", "--resume", "--out", stopped}).code == 0);
+  for (const auto& file : written) CHECK(io::read_file(fs::path(out(name)) / file) == io::read_file(fs::path(stopped) / file));
+}
+
 }  // namespace
 
 TEST_CASE("translate train --init: goes on from a model, with its tokenizer, and leaves alone what is frozen", "[translate]") {
@@ -101,22 +120,9 @@ TEST_CASE("translate train --init: goes on from a model, with its tokenizer, and
 }
 
 TEST_CASE("translate train --init: stopped and resumed, the bits are the same", "[translate]") {
-  const Words how{"--init", base(), "--freeze", "decoder.layers.0.self_attn.*", "--max-steps", "80"};
-  REQUIRE(run(train("have", out("whole"), how)).code == 0);
-  bool interrupted = false;
-  for (int attempt = 0; attempt < 5 && !interrupted; ++attempt) {  // a training may end before the signal comes
-    Words words = train("have", out("parts"), how);
-    words.emplace_back("--overwrite");
-    Program first(words);
-    REQUIRE(first.says("step 1"));
-    first.signal(SIGINT);
-    interrupted = first.wait() == 130;
-  }
-  REQUIRE(interrupted);
-  REQUIRE(run({"train", "--resume", "--out", out("parts")}).code == 0);
-  for (const char* name : {"best/model.safetensors", "last/model.safetensors", "last/tokenizer.model"})
-    CHECK(io::read_file(fs::path(out("whole")) / name) == io::read_file(fs::path(out("parts")) / name));
-  fails({"train", "--resume", "--out", out("parts"), "--init", out("other")}, "so --init cannot become");
+  check_stopped_and_resumed("frozen", {"--freeze", "decoder.layers.0.self_attn.*"},
+                            {"best/model.safetensors", "last/model.safetensors", "last/tokenizer.model"});
+  fails({"train", "--resume", "--out", out("frozen-stopped"), "--init", out("other")}, "so --init cannot become");
 }
 
 TEST_CASE("translate train --init: what does not go with it is refused before anything is done", "[translate]") {
@@ -248,21 +254,8 @@ TEST_CASE("translate train --adapter-rank: adapters learn and all else stays; me
 }
 
 TEST_CASE("translate train --adapter-rank: stopped and resumed, the bits are the same", "[translate]") {
-  const Words how{"--init", base(), "--adapter-rank", "4", "--adapter-dropout", "0.2", "--max-steps", "80"};
-  REQUIRE(run(train("have", out("whole_adapters"), how)).code == 0);
-  bool interrupted = false;
-  for (int attempt = 0; attempt < 5 && !interrupted; ++attempt) {
-    Words words = train("have", out("part_adapters"), how);
-    words.emplace_back("--overwrite");
-    Program first(words);
-    REQUIRE(first.says("step 1"));
-    first.signal(SIGINT);
-    interrupted = first.wait() == 130;
-  }
-  REQUIRE(interrupted);
-  REQUIRE(run({"train", "--resume", "--out", out("part_adapters")}).code == 0);
-  for (const char* name : {"best/model.safetensors", "last/model.safetensors", "last/config.json"})
-    CHECK(io::read_file(fs::path(out("whole_adapters")) / name) == io::read_file(fs::path(out("part_adapters")) / name));
+  check_stopped_and_resumed("adapters", {"--adapter-rank", "4", "--adapter-dropout", "0.2"},
+                            {"best/model.safetensors", "last/model.safetensors", "last/config.json"});
 }
 
 TEST_CASE("translate average: of the checkpoints that a training kept, and of models", "[translate]") {

@@ -27,10 +27,11 @@
 
 namespace attend::detail {
 
-/// Inside a folder: new files that count already and are not yet in their places, those being written, and in the former a list
-/// of the files that go.
+/// Inside a folder: new files that count already and are not yet in their places.
 inline constexpr const char* pending_name = ".attend-pending";
+/// Those being written.
 inline constexpr const char* staging_prefix = ".attend-new-";
+/// In the pending ones: a list of the files that go.
 inline constexpr const char* removal_list_name = ".attend-remove";
 
 /// A lock on a folder among programs of this library: shared for readers, exclusive for the moment of replacing. Advisory and
