@@ -17,15 +17,14 @@
 #include "attend/text/utf8.hpp"
 #include "attend/train/recipe.hpp"
 #include "catch.hpp"
-#include "program.hpp"
 #include "temporary_folder.hpp"
+#include "words.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
-using Words = std::vector<std::string>;
 
 const fs::path& files() {
   static const TemporaryFolder folder;
@@ -35,10 +34,6 @@ std::string out(const std::string& name) { return (files() / name).string(); }
 std::string file(const std::string& name, const std::string& contents) {
   io::write_file_atomically(files() / name, contents);
   return out(name);
-}
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
 }
 
 /// Pairs in few words, of which one comes twice and one line is empty.
@@ -117,7 +112,7 @@ std::vector<text::SentencePair> read(const std::string& path) {
 std::string translated(const std::string& sources, const Words& flags = {}) {
   return run_on_file(with({"run", "--model", teacher(), "--max-tokens", "12"}, flags), sources).output;
 }
-void fails(const Words& words, const std::string& message, int code = 1) {
+void fails_early(const Words& words, const std::string& message, int code = 1) {
   const auto outcome = run(words);
   CAPTURE(words, outcome.errors);
   CHECK(outcome.code == code);
@@ -232,7 +227,7 @@ TEST_CASE("translate distill: what was killed goes on by the same command, with 
   const auto first = part.substr(0, part.find('\n'));
   const auto marked = first.substr(0, first.find('\t') + 1) + std::string(first.size() - first.find('\t') - 1, 'x');
   io::write_file_atomically(texts + "pairs.tsv.part", marked + part.substr(first.size()) + "half a li");
-  fails(with(command(folder), {"--beam", "2"}), "distill: " + folder + " was begun with --beam 1, now it is 2");
+  fails_early(with(command(folder), {"--beam", "2"}), "distill: " + folder + " was begun with --beam 1, now it is 2");
   {
     Program killed(command(folder));
     REQUIRE(killed.says("validation at step 10"));
@@ -289,32 +284,32 @@ TEST_CASE("translate distill: what cannot end well is refused before anything is
   REQUIRE(run(distill(folder)).code == 0);
   const auto kept = weights(folder);
   const std::string was = "distill: " + folder + " was begun with ";
-  fails(distill(folder, {"--teacher", teacher() + "/last"}), was + "other contents of the files of --teacher");
-  fails(distill(folder, {"--pairs", file("others.tsv", io::read_file(pairs()) + "I\tyo\n")}),
-        was + "other contents of the files of --pairs");
-  fails(distill(folder, {"--validation-size", "5"}), was + "--validation-size 2, now it is 5");
-  fails(distill(folder, {"--length-penalty", "1"}), was + "--length-penalty not given, now it is 1");
-  fails(distill(folder, {"--d-model", "8", "--max-steps", "4"}), "--d-model cannot become 8, it was 16");
+  fails_early(distill(folder, {"--teacher", teacher() + "/last"}), was + "other contents of the files of --teacher");
+  fails_early(distill(folder, {"--pairs", file("others.tsv", io::read_file(pairs()) + "I\tyo\n")}),
+              was + "other contents of the files of --pairs");
+  fails_early(distill(folder, {"--validation-size", "5"}), was + "--validation-size 2, now it is 5");
+  fails_early(distill(folder, {"--length-penalty", "1"}), was + "--length-penalty not given, now it is 1");
+  fails_early(distill(folder, {"--d-model", "8", "--max-steps", "4"}), "--d-model cannot become 8, it was 16");
   CHECK(weights(folder) == kept);
 
   const std::string nowhere = out("nowhere");
-  fails(distill(nowhere, {"--teacher", out("nobody")}), "nobody");
-  fails(distill(nowhere, {"--pairs", out("nothing.tsv")}), "nothing.tsv");
-  fails(distill(nowhere, {"--pairs", file("blank.tsv", "\n\n")}), "distill: there is no sentence pair to train on");
-  fails(distill(nowhere, {"--n-best", "5", "--beam", "2"}), "n_best");
-  fails(distill(nowhere, {"--heads", "3"}), "heads");
-  fails(distill(nowhere, {"--optimizer", "adam", "--momentum", "0.5"}), "--momentum goes with");
-  fails(distill(nowhere, {"--validation-size", "0", "--validate-every", "5"}), "--validate-every needs validation pairs");
-  fails(distill(nowhere, {"--from", "eng_Latn", "--to", "fra_Latn"}), "has none to choose from");
-  fails(distill(nowhere, {"--precision", "bf16"}), "is for a GPU");
-  fails(distill(nowhere, {"--teacher-precision", "bf16"}), "is for a GPU");
+  fails_early(distill(nowhere, {"--teacher", out("nobody")}), "nobody");
+  fails_early(distill(nowhere, {"--pairs", out("nothing.tsv")}), "nothing.tsv");
+  fails_early(distill(nowhere, {"--pairs", file("blank.tsv", "\n\n")}), "distill: there is no sentence pair to train on");
+  fails_early(distill(nowhere, {"--n-best", "5", "--beam", "2"}), "n_best");
+  fails_early(distill(nowhere, {"--heads", "3"}), "heads");
+  fails_early(distill(nowhere, {"--optimizer", "adam", "--momentum", "0.5"}), "--momentum goes with");
+  fails_early(distill(nowhere, {"--validation-size", "0", "--validate-every", "5"}), "--validate-every needs validation pairs");
+  fails_early(distill(nowhere, {"--from", "eng_Latn", "--to", "fra_Latn"}), "has none to choose from");
+  fails_early(distill(nowhere, {"--precision", "bf16"}), "is for a GPU");
+  fails_early(distill(nowhere, {"--teacher-precision", "bf16"}), "is for a GPU");
   CHECK_FALSE(fs::exists(nowhere));
 
-  fails(distill(teacher()), "distill: " + teacher() + " holds another run");
-  fails(distill(pairs()), "is a file, expected a folder");
+  fails_early(distill(teacher()), "distill: " + teacher() + " holds another run");
+  fails_early(distill(pairs()), "is a file, expected a folder");
   fs::create_directories(out("strange/distilled"));
   file("strange/distilled/pairs.tsv", "my own\tpairs\n");
-  fails(distill(out("strange")), "which says what it was made with, is not");
+  fails_early(distill(out("strange")), "which says what it was made with, is not");
   CHECK(io::read_file(out("strange/distilled/pairs.tsv")) == "my own\tpairs\n");
   CHECK(run(distill(out("strange"), {"--overwrite"})).code == 0);
 
@@ -333,7 +328,7 @@ TEST_CASE("translate distill: what cannot end well is refused before anything is
 TEST_CASE("translate distill: a teacher of many languages, in those that are chosen", "[translate]") {
   pretrained::make(files() / "nllb", "m2m_100", "nllb");
   const std::string nllb = out("nllb");
-  fails(distill(out("many"), {"--teacher", nllb}), "distill: the tokenizer of " + nllb);
+  fails_early(distill(out("many"), {"--teacher", nllb}), "distill: the tokenizer of " + nllb);
   CHECK_FALSE(fs::exists(out("many")));
   const Words chosen{"--teacher", nllb, "--from", "eng_Latn", "--to", "fra_Latn", "--teacher-precision", "int8"};
   const auto done = run(distill(out("many"), chosen));

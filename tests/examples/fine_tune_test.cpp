@@ -10,15 +10,14 @@
 #include "attend/io/file.hpp"
 #include "attend/io/safetensors.hpp"
 #include "catch.hpp"
-#include "program.hpp"
 #include "temporary_folder.hpp"
+#include "words.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
-using Words = std::vector<std::string>;
 
 const fs::path& files() {
   static const TemporaryFolder folder;
@@ -44,8 +43,7 @@ Words train(const std::string& data, const std::string& folder, const Words& mor
   Words words{"train", "--pairs",  pairs(data), "--out",      folder, "--tokens-per-batch", "60", "--validation-size",
               "3",     "--epochs", "0",         "--patience", "0",    "--warmup",           "5",  "--validate-every",
               "10"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return with(std::move(words), more);
 }
 
 /// A model of both fields, trained once for all tests.
@@ -63,14 +61,6 @@ const std::string& base() {
 
 io::SafetensorsFile weights(const std::string& folder) {
   return io::SafetensorsFile::open(fs::path(folder) / "model.safetensors");
-}
-
-void fails(const Words& words, const std::string& message) {
-  const auto outcome = run(words);
-  CAPTURE(words);
-  CHECK(outcome.code == 1);
-  CHECK_THAT(outcome.errors, ContainsSubstring(message));
-  CHECK(outcome.complaints() == 1);
 }
 
 /// Checks that a training on from base() writes the same files whether or not it is stopped and goes on: that in the folder

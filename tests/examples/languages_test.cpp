@@ -10,15 +10,14 @@
 #include "attend/io/json.hpp"
 #include "attend/load.hpp"
 #include "catch.hpp"
-#include "program.hpp"
 #include "temporary_folder.hpp"
+#include "words.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
-using Words = std::vector<std::string>;
 
 const fs::path& files() {
   static const TemporaryFolder folder;
@@ -43,20 +42,11 @@ const std::string& pairs() {
   return path;
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+Words training(const std::string& folder, const Words& more) {
+  return with({"train", "--out", folder, "--max-steps", "3"}, more);
 }
-Words train(const std::string& folder, const Words& more) { return with({"train", "--out", folder, "--max-steps", "3"}, more); }
 const Words to_french{"--from", "eng_Latn", "--to", "fra_Latn"}, to_english{"--from", "fra_Latn", "--to", "eng_Latn"};
 
-void fails(const Words& words, const std::string& message, int code = 1) {
-  const auto outcome = run(words);
-  CAPTURE(words);
-  CHECK(outcome.code == code);
-  CHECK_THAT(outcome.errors, ContainsSubstring(message));
-  CHECK(outcome.complaints() == 1);
-}
 /// The languages of the tokenizer in a folder.
 std::string languages(const std::string& folder) {
   const auto tokenizer = load_tokenizer(folder);
@@ -98,7 +88,7 @@ TEST_CASE("translate: all that cuts text into tokens takes languages, and refuse
 
 TEST_CASE("translate train: in the languages that are chosen, which are the model's from then on", "[translate]") {
   const std::string folder = out("french");
-  const auto outcome = run(train(folder, with({"--init", nllb(), "--pairs", pairs()}, to_french)));
+  const auto outcome = run(training(folder, with({"--init", nllb(), "--pairs", pairs()}, to_french)));
   REQUIRE(outcome.code == 0);
   CHECK_THAT(outcome.errors, ContainsSubstring("subwords, from eng_Latn to fra_Latn, "));
   for (const char* part : {"/best", "/last"}) CHECK(languages(folder + part) == "eng_Latn fra_Latn");
@@ -107,12 +97,13 @@ TEST_CASE("translate train: in the languages that are chosen, which are the mode
   CHECK_THAT(translated(folder, to_english), ContainsSubstring(R"(["eng_Latn",)"));
 
   // Pairs the other way round: --from is the language of the sources as they stand in the file.
-  REQUIRE(run(train(out("reverse"), with({"--init", nllb(), "--pairs", pairs(), "--reverse"}, to_french))).code == 0);
+  REQUIRE(run(training(out("reverse"), with({"--init", nllb(), "--pairs", pairs(), "--reverse"}, to_french))).code == 0);
   CHECK(languages(out("reverse/last")) == "fra_Latn eng_Latn");
   // What the tokenizer of a model has chosen stays.
-  REQUIRE(run(train(out("again"), {"--init", folder, "--pairs", pairs(), "--reverse"})).code == 0);
+  REQUIRE(run(training(out("again"), {"--init", folder, "--pairs", pairs(), "--reverse"})).code == 0);
   CHECK(languages(out("again/last")) == "eng_Latn fra_Latn");
-  REQUIRE(run(train(out("german"), {"--init", folder, "--pairs", pairs(), "--from", "deu_Latn", "--to", "eng_Latn"})).code == 0);
+  REQUIRE(run(training(out("german"), {"--init", folder, "--pairs", pairs(), "--from", "deu_Latn", "--to", "eng_Latn"})).code ==
+          0);
   CHECK(languages(out("german/last")) == "deu_Latn eng_Latn");
 
   // A run goes on in its languages.
@@ -131,7 +122,7 @@ TEST_CASE("translate train: in the languages that are chosen, which are the mode
 TEST_CASE("translate train, prepare: targets of a model of many languages must be in one of them", "[translate]") {
   const std::string message =
       "the tokenizer of " + nllb() + " has 202 languages, and none is chosen for targets: add --from and --to";
-  fails(train(out("nowhere"), {"--init", nllb(), "--pairs", pairs()}), "train: " + message);
+  fails(training(out("nowhere"), {"--init", nllb(), "--pairs", pairs()}), "train: " + message);
   fails({"prepare", "--pairs", pairs(), "--out", out("nowhere"), "--model", nllb()}, "prepare: " + message);
   CHECK_FALSE(fs::exists(out("nowhere")));
   // The tokenizer's own files may choose it.
@@ -139,7 +130,7 @@ TEST_CASE("translate train, prepare: targets of a model of many languages must b
   auto settings = io::read_json(out("chosen/tokenizer_config.json"));
   settings["tgt_lang"] = "ita_Latn";
   io::write_json(out("chosen/tokenizer_config.json"), settings);
-  CHECK(run(train(out("italian"), {"--init", out("chosen"), "--pairs", pairs()})).code == 0);
+  CHECK(run(training(out("italian"), {"--init", out("chosen"), "--pairs", pairs()})).code == 0);
   CHECK(languages(out("italian/last")) == "eng_Latn ita_Latn");
 }
 
@@ -150,21 +141,21 @@ TEST_CASE("translate prepare: pairs in their languages, which a training on them
   CHECK_THAT(done.errors, ContainsSubstring("subwords, from eng_Latn to fra_Latn\n"));
   CHECK(languages(out("prepared")) == "eng_Latn fra_Latn");
   const Words prepared{"--prepared", out("prepared"), "--init"};
-  REQUIRE(run(train(out("of_prepared"), with(prepared, {nllb()}))).code == 0);
+  REQUIRE(run(training(out("of_prepared"), with(prepared, {nllb()}))).code == 0);
   CHECK(languages(out("of_prepared/last")) == "eng_Latn fra_Latn");
-  CHECK(run(train(out("same"), with(with(prepared, {nllb()}), to_french))).code == 0);
+  CHECK(run(training(out("same"), with(with(prepared, {nllb()}), to_french))).code == 0);
   const auto bytes = [&](const char* run) { return io::read_file(files() / run / "last/model.safetensors"); };
   CHECK(bytes("same") == bytes("of_prepared"));
 
   const std::string other =
       "--prepared is from eng_Latn to fra_Latn, and the training from fra_Latn to eng_Latn: train with --from "
       "eng_Latn --to fra_Latn, or prepare the pairs with --from fra_Latn --to eng_Latn";
-  fails(train(out("wrong"), with(with(prepared, {nllb()}), to_english)), other);
-  fails(train(out("wrong"), with({"--prepared", out("prepared")}, to_english)), other);
+  fails(training(out("wrong"), with(with(prepared, {nllb()}), to_english)), other);
+  fails(training(out("wrong"), with({"--prepared", out("prepared")}, to_english)), other);
   REQUIRE(run(with(with(prepare, {"--out", out("turned"), "--reverse"}), to_french)).code == 0);
   CHECK(languages(out("turned")) == "fra_Latn eng_Latn");
-  REQUIRE(run(train(out("english"), {"--prepared", out("turned"), "--init", nllb()})).code == 0);
-  fails(train(out("wrong"), with(prepared, {out("english")})), other);
+  REQUIRE(run(training(out("english"), {"--prepared", out("turned"), "--init", nllb()})).code == 0);
+  fails(training(out("wrong"), with(prepared, {out("english")})), other);
   CHECK_FALSE(fs::exists(out("wrong")));
   fails({"train", "--resume", "--out", out("english"), "--prepared", out("prepared")}, "--prepared is from eng_Latn to fra_Latn");
 }
@@ -198,7 +189,7 @@ TEST_CASE("translate train --init, run --out: whatever the weights of a folder a
   const auto weights = io::SafetensorsFile::open(out("parts/model-00001-of-00001.safetensors"));
   for (const auto& t : weights.tensors()) index["weight_map"][t.name] = "model-00001-of-00001.safetensors";
   io::write_json(out("parts/model.safetensors.index.json"), index);
-  CHECK(run(train(out("of_parts"), with({"--init", out("parts"), "--pairs", pairs()}, to_french))).code == 0);
+  CHECK(run(training(out("of_parts"), with({"--init", out("parts"), "--pairs", pairs()}, to_french))).code == 0);
   const auto written = run(with({"run", "--model", out("parts"), "--out", out("parts.txt")}, to_french), "the house\n");
   CHECK(written.code == 0);
   CHECK(written.errors.empty());
@@ -215,8 +206,9 @@ TEST_CASE("translate train --init: the model is searched as its folder said", "[
   pretrained::make(files() / "bart", "bart", "bart", {}, pretrained::unusual_generation(0).c_str());
   const std::string bart = out("bart"), folder = out("of_bart");
   REQUIRE(search_of(bart) != decode::search_to_json({}));
-  REQUIRE(run(train(folder, {"--init", bart, "--pairs", pairs(), "--checkpoint-every", "1", "--keep-checkpoints", "2"})).code ==
-          0);
+  REQUIRE(
+      run(training(folder, {"--init", bart, "--pairs", pairs(), "--checkpoint-every", "1", "--keep-checkpoints", "2"})).code ==
+      0);
   for (const char* part : {"", "/best", "/last", "/step-2"}) CHECK(search_of(folder + part) == search_of(bart));
   CHECK_THAT(translated(folder), ContainsSubstring(R"(["<s>",)"));
   REQUIRE(run({"explain", "the green house", "--model", folder, "--out", out("bart.html")}).code == 0);
@@ -226,10 +218,10 @@ TEST_CASE("translate train --init: the model is searched as its folder said", "[
   REQUIRE(run({"average", folder, "--out", out("mean")}).code == 0);
   CHECK(search_of(out("mean")) == search_of(bart));
   // Where another run takes its place, so does that one's search.
-  REQUIRE(run(with(train(folder, {"--init", nllb(), "--pairs", pairs(), "--overwrite"}), to_french)).code == 0);
+  REQUIRE(run(with(training(folder, {"--init", nllb(), "--pairs", pairs(), "--overwrite"}), to_french)).code == 0);
   CHECK(search_of(folder + "/last") == search_of(nllb()));
-  REQUIRE(run(train(folder,
-                    {"--pairs", pairs(), "--overwrite", "--d-model", "8", "--heads", "2", "--layers", "1", "--vocabulary", "60"}))
+  REQUIRE(run(training(folder, {"--pairs", pairs(), "--overwrite", "--d-model", "8", "--heads", "2", "--layers", "1",
+                                "--vocabulary", "60"}))
               .code == 0);
   CHECK_FALSE(fs::exists(folder + "/last/search.json"));
 
@@ -237,20 +229,20 @@ TEST_CASE("translate train --init: the model is searched as its folder said", "[
   const Words prepare{"prepare", "--pairs", pairs(), "--model", bart, "--validation-size", "3", "--out", out("prepared_bart")};
   REQUIRE(run(prepare).code == 0);
   const Words prepared{"--prepared", out("prepared_bart"), "--init", bart};
-  REQUIRE(run(train(out("of_prepared_bart"), prepared)).code == 0);
+  REQUIRE(run(training(out("of_prepared_bart"), prepared)).code == 0);
   CHECK(load_tokenizer(out("of_prepared_bart/last")).forced_begin() == 0);
   auto settings = io::read_json(out("prepared_bart/tokenizer_config.json"));
   settings.erase("forced_bos_token_id");
   io::write_json(out("prepared_bart/tokenizer_config.json"), settings);
-  fails(train(out("without"), prepared), "--prepared has targets that begin with no token of its own, and those of " + bart +
-                                             " begin with <s>: prepare --model " + bart + " once more");
+  fails(training(out("without"), prepared), "--prepared has targets that begin with no token of its own, and those of " + bart +
+                                                " begin with <s>: prepare --model " + bart + " once more");
   CHECK_FALSE(fs::exists(out("without")));
 
   // The language that was chosen comes in the place of the folder's.
   const auto tokenizer = text::load_pretrained_tokenizer(pretrained::tokenizers() / "nllb");
   pretrained::make(files() / "to_german", "m2m_100", "nllb", {},
                    pretrained::unusual_generation(tokenizer.token("deu_Latn")).c_str());
-  REQUIRE(run(train(out("of_german"), with({"--init", out("to_german"), "--pairs", pairs()}, to_french))).code == 0);
+  REQUIRE(run(training(out("of_german"), with({"--init", out("to_german"), "--pairs", pairs()}, to_french))).code == 0);
   auto expected = search_of(out("to_german"));
   CHECK(expected["first"] == tokenizer.token("deu_Latn"));
   expected["first"] = tokenizer.token("fra_Latn");
