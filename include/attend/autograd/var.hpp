@@ -21,6 +21,8 @@ class Var;
 
 namespace detail {
 
+struct Recording;
+
 inline bool& grad_flag() {
   thread_local bool enabled = true;
   return enabled;
@@ -297,10 +299,9 @@ class Var {
   /// The identity of the value: equal for two handles of the same parameter.
   [[nodiscard]] const void* id() const { return node_.get(); }
 
-  template <class U, Device E, class V, class F>
-  friend Var<U, E> record(Tensor<U, E> value, std::vector<Var<V, E>> inputs, F&& backward);
-
  private:
+  friend struct detail::Recording;
+
   /// What this was computed from, latest first. Throws Error if an earlier backward pass has freed a part of it: a gradient
   /// would end there, and the leaves behind it would go without.
   std::vector<std::shared_ptr<detail::NodeBase>> reachable() const {
@@ -327,30 +328,41 @@ class Var {
   Tensor<T, D> computed_;  // the value, unless this is a leaf
 };
 
+namespace detail {
+/// A friend of all Vars, as a struct, because Clang 16 does not take a constrained template for the friend that a class named.
+struct Recording {
+  /// See `record`.
+  template <class T, Device D, class U, class F>
+  static Var<T, D> of(Tensor<T, D> value, std::vector<Var<U, D>> inputs, F&& backward) {
+    Var<T, D> result(std::move(value));
+    if (!grad_enabled()) return result;
+    auto& node = *result.node_;
+    for (const auto& input : inputs) node.requires_grad = node.requires_grad || input.requires_grad();
+    if (!node.requires_grad) return result;
+    node.inputs.reserve(inputs.size());
+    for (auto& input : inputs) {
+      if (input.node_->released) throw Error("record: an input's graph was freed by an earlier backward pass; compute it again");
+      if (input.requires_grad()) node.inputs.push_back(input.node_);
+    }
+    node.shape = node.value.shape();
+    result.computed_ = std::exchange(node.value, {});
+    node.computed = true;
+    node.backward = [run = std::decay_t<F>(std::forward<F>(backward))](const void* dy) mutable {
+      run(*static_cast<const Tensor<T, D>*>(dy));
+    };
+    node.order = detail::NodeBase::next_order();
+    return result;
+  }
+};
+}  // namespace detail
+
 /// Makes `value`, computed from `inputs`, part of the graph. `backward(dy)` is called once with d(loss)/d(value) and must hand
 /// each input its share by `accumulate(dx)` or `accumulate_with(...)` of the input or of its `sink()`. It may keep inputs whose
 /// values it reads, sinks of the others and what it needs besides, never the returned Var itself, which would own itself. With
 /// NoGrad in scope, or if no input requires a gradient, nothing is kept. The inputs, as a vector, may be of another type.
 template <class T, Device D, class U = T, class F>
 Var<T, D> record(Tensor<T, D> value, std::vector<Var<U, D>> inputs, F&& backward) {
-  Var<T, D> result(std::move(value));
-  if (!grad_enabled()) return result;
-  auto& node = *result.node_;
-  for (const auto& input : inputs) node.requires_grad = node.requires_grad || input.requires_grad();
-  if (!node.requires_grad) return result;
-  node.inputs.reserve(inputs.size());
-  for (auto& input : inputs) {
-    if (input.node_->released) throw Error("record: an input's graph was freed by an earlier backward pass; compute it again");
-    if (input.requires_grad()) node.inputs.push_back(input.node_);
-  }
-  node.shape = node.value.shape();
-  result.computed_ = std::exchange(node.value, {});
-  node.computed = true;
-  node.backward = [run = std::decay_t<F>(std::forward<F>(backward))](const void* dy) mutable {
-    run(*static_cast<const Tensor<T, D>*>(dy));
-  };
-  node.order = detail::NodeBase::next_order();
-  return result;
+  return detail::Recording::of<T, D, U>(std::move(value), std::move(inputs), std::forward<F>(backward));
 }
 
 /// The same for two values that are computed together, the second from `more` besides. `backward(da, db)` is called once: with an
