@@ -97,7 +97,7 @@ void bench_training(const BenchCommand& flags, nn::Transformer<typename Types::T
 template <class Types>
 void bench_decoding(const BenchCommand& flags, const nn::Transformer<typename Types::T, typename Types::D>& model, index_t beam,
                     index_t sentences) {
-  const decode::TransformerModel<typename Types::T, typename Types::D> steps(model, flags.place.decoding());
+  const decode::TransformerModel<typename Types::T, typename Types::D> steps(model, flags.place.products());
   const auto source = random_sentences(sentences * flags.length, flags.length, flags.vocabulary);
   const index_t count = source.segments.count();
   // Weights that have learnt nothing do not know when to stop, so all translations get one length.
