@@ -44,15 +44,6 @@ Numbers product(D device, bool ta, bool tb, const Size& s, const Numbers& a, con
   return c;
 }
 
-/// Whether all bits are the same; what is not a number is so in either.
-void check_same_bits(const Numbers& a, const Numbers& b) {
-  REQUIRE(a.size() == b.size());
-  std::size_t others = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    others += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]) && !(std::isnan(a[i]) && std::isnan(b[i]));
-  CHECK(others == 0);
-}
-
 }  // namespace
 
 TEST_CASE("gemm_bf16: the sum of products of rounded numbers, each way of storing, any number of threads the same bits") {
@@ -179,6 +170,19 @@ TEST_CASE("gemm_bf16: rounds to the nearest, halves to even; infinities and what
 }
 
 #if ATTEND_DISPATCH && ATTEND_GRANTED < 2
+namespace {
+
+/// Whether all bits are the same; what is not a number is so in either.
+void check_same_bits(const Numbers& a, const Numbers& b) {
+  REQUIRE(a.size() == b.size());
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    others += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]) && !(std::isnan(a[i]) && std::isnan(b[i]));
+  CHECK(others == 0);
+}
+
+}  // namespace
+
 TEST_CASE("gemm_bf16: without the instruction, the same bits as with it") {
   if (!detail::processor_has(5)) return;
   const auto compare = [](const Size& size, const Numbers& a, const Numbers& b) {

@@ -132,6 +132,10 @@ TEST_CASE("MatmulPrecision: a scope ends, holds for its thread alone, and refuse
     CHECK_THROWS_WITH(linear(x, w), "linear: " + refused);
     CHECK_THROWS_WITH(matmul(x, w, {.transpose_b = true}), "matmul: " + refused);
     CHECK_THROWS_WITH(linear_cross_entropy(x, w, Tensor<token_t>({2}, 0)), "linear_cross_entropy: " + refused);
+#if defined(ATTEND_TEST_CUDA)
+    const Var<float, Cuda> there(Tensor<float>({2, 3}, 1.0f).to<Cuda>());
+    CHECK_THROWS_WITH(linear(there, there), "linear: " + refused);
+#endif
   }
   CHECK(matmul_precision() == Precision::full);
   CHECK_THROWS_WITH(MatmulPrecision(Precision::int8), "MatmulPrecision: precision is int8, expected full or bf16");

@@ -45,8 +45,8 @@ void accumulate_parameters(const Products<T, D>& products, const Tensor<T, D>& d
   weight.accumulate_with([&](auto dw) {
     const bool add = adds(weight, dw);
     const kernels::Matrix<T> dweight{dw.data + first * in, out, in};
-    if (!biased) return products.linear_backward_weight(as_rows(dy), as_rows(x), dweight, add);
-    with_bias([&](const auto& dbias) { products.linear_backward_weight_bias(as_rows(dy), as_rows(x), dweight, add, dbias); });
+    if (!biased) return products.backward_weight(as_rows(dy), as_rows(x), dweight, add);
+    with_bias([&](const auto& dbias) { products.backward_weight_bias(as_rows(dy), as_rows(x), dweight, add, dbias); });
   });
 }
 
@@ -70,12 +70,12 @@ Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const std::ty
     }
   const detail::Products<T, D> products("linear");
   const auto part = [=] { return kernels::Matrix<T>{weight.data() + first * in, count, in}; };
-  products.linear_forward(as_rows(x.value()), part(), bias_data, as_rows(y));
+  products.forward(as_rows(x.value()), part(), bias_data, as_rows(y));
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   return record(std::move(y), inputs, [=](const Tensor<T, D>& dy) {
     x.accumulate_with([&](auto dx) {
-      products.linear_backward_input(as_rows(dy), part(), kernels::Matrix<T>{dx.data, rows, in}, dx.add);
+      products.backward_input(as_rows(dy), part(), kernels::Matrix<T>{dx.data, rows, in}, dx.add);
     });
     detail::accumulate_parameters(products, dy, x.value(), inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr, first);
   });

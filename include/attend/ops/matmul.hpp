@@ -31,13 +31,13 @@ void product(const Products<T, D>& products, index_t count, kernels::Matrices<T>
     if (a.first.transposed && !b.first.transposed && a_end_to_end && b_end_to_end) {
       a.first.columns *= count, b.first.rows *= count, count = 1;
     } else {
-      for (index_t i = 0; i < count; ++i) products.gemm_batched(1, {a[i]}, {b[i]}, {c.first}, {.add = add || i > 0});
+      for (index_t i = 0; i < count; ++i) products.batched(1, {a[i]}, {b[i]}, {c.first}, {.add = add || i > 0});
       return;
     }
   } else if (b.step == 0 && !a.first.transposed && a_end_to_end && c.step == m * n) {
     a.first.rows *= count, c.first.rows *= count, count = 1;
   }
-  products.gemm_batched(count, a, b, c, {.add = add});
+  products.batched(count, a, b, c, {.add = add});
 }
 
 /// All dimensions but the last two.
