@@ -1,5 +1,6 @@
 // Products, and what is made of one: linear, matmul, linear_cross_entropy.
 
+#include "attend/core/precision.hpp"
 #include "attend/ops/cross_entropy.hpp"
 #include "attend/ops/linear.hpp"
 #include "attend/ops/matmul.hpp"
@@ -18,19 +19,24 @@ double product_flops(index_t m, index_t n, index_t k) {
   return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-void linear_benchmark(index_t in, index_t out) {
+void linear_benchmark(index_t in, index_t out, Precision precision = Precision::full) {
   measure_operation(
-      "linear/" + std::to_string(in) + "x" + std::to_string(out), {.flops = product_flops(rows, out, in), .items = rows},
-      with_backward, [=] {
+      (precision == Precision::full ? "linear/" : "linear_bf16/") + std::to_string(in) + "x" + std::to_string(out),
+      {.flops = product_flops(rows, out, in), .items = rows}, with_backward, [=] {
         const auto x = random_parameter({rows, in}), weight = random_parameter({out, in}), bias = random_parameter({out});
-        return Operation{{x, weight, bias}, [=] { return linear(x, weight, bias); }};
+        return Operation{{x, weight, bias}, [=] {
+                           const MatmulPrecision scope(precision);
+                           return linear(x, weight, bias);
+                         }};
       });
 }
 
 const bool registered = [] {
-  for (const index_t d : {128, 256, 512}) linear_benchmark(d, d);
-  linear_benchmark(512, 2048);
-  linear_benchmark(2048, 512);
+  for (const Precision precision : {Precision::full, Precision::bf16}) {
+    for (const index_t d : {128, 256, 512}) linear_benchmark(d, d, precision);
+    linear_benchmark(512, 2048, precision);
+    linear_benchmark(2048, 512, precision);
+  }
   measure_operation("matmul/512", {.flops = product_flops(512, 512, 512)}, with_backward, [] {
     const auto a = random_parameter({512, 512}), b = random_parameter({512, 512});
     return Operation{{a, b}, [=] { return matmul(a, b); }};

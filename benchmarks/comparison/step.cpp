@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../networks.hpp"
+#include "attend/core/precision.hpp"
 #include "attend/io/state.hpp"
 #include "attend/optim/adam.hpp"
 #include "parts.hpp"
@@ -236,9 +237,11 @@ void weights(Arguments arguments) {
 
 namespace {
 
-/// Answers what is asked of one network in one precision.
+/// Answers what is asked of one network in one type, its products in one precision.
 template <class T>
-void serve_steps(const std::string& network, const std::string& weights, const std::string& file) {
+void serve_steps(const std::string& network, const std::string& weights, const std::string& file,
+                 Precision precision = Precision::full) {
+  const MatmulPrecision products(precision);
   const double idle = resident("VmRSS:");
   seed(1);
   const BatchFile data(file);
@@ -282,10 +285,11 @@ void serve_steps(const std::string& network, const std::string& weights, const s
 
 }  // namespace
 
-/// step NETWORK WEIGHTS BATCHES float|double
+/// step NETWORK WEIGHTS BATCHES float|bf16|double. bf16: floats, with products in bfloat16.
 void step(Arguments arguments) {
-  if (arguments.size() != 4) throw ValueError("attend_compare step: expected NETWORK WEIGHTS BATCHES float|double");
+  if (arguments.size() != 4) throw ValueError("attend_compare step: expected NETWORK WEIGHTS BATCHES float|bf16|double");
   if (arguments[3] == "float") serve_steps<float>(arguments[0], arguments[1], arguments[2]);
+  else if (arguments[3] == "bf16") serve_steps<float>(arguments[0], arguments[1], arguments[2], Precision::bf16);
   else if (arguments[3] == "double") serve_steps<double>(arguments[0], arguments[1], arguments[2]);
   else throw ValueError("attend_compare step: no precision is called " + arguments[3]);
 }

@@ -30,6 +30,12 @@
 namespace attend {
 
 ATTEND_TEMPLATE void cpu::multiply(const cpu::Product<float>&, bool);
+ATTEND_TEMPLATE void kernels::gemm_bf16<float>(Cpu, kernels::Matrix<const float>, kernels::Matrix<const float>, const float*,
+                                               kernels::Matrix<float>, const kernels::ProductOptions&);
+ATTEND_TEMPLATE void kernels::gemm_bf16_batched<float>(Cpu, index_t, kernels::Matrices<const float>,
+                                                       kernels::Matrices<const float>, kernels::Matrices<float>,
+                                                       const kernels::ProductOptions&);
+ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_bf16(Cpu, const kernels::Matrix<const float>&);
 ATTEND_TEMPLATE train::FitReport train::fit(nn::Transformer<float>&, const text::Corpus&, const text::SentencePiece&,
                                             const train::FitOptions&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const io::SaveOptions&);

@@ -12,6 +12,7 @@
 #include "attend/core/bfloat16.hpp"
 #include "attend/core/error.hpp"
 #include "attend/core/memory.hpp"
+#include "attend/core/precision.hpp"
 #include "attend/core/random.hpp"
 #include "attend/core/segments.hpp"
 #include "attend/core/shape.hpp"

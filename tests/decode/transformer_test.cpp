@@ -140,7 +140,7 @@ TEST_CASE("a shortlist's search is the same with the head of its tokens, in 8-bi
   const nn::Transformer<float> model(small_options());
   const decode::Constraints constraints{.allowed = {{3, 9, 4}, {6, 4, 5, 3}}};
   const std::vector<token_t> head{2, 3, 4, 5, 6, 9};
-  for (const auto precision : {Precision::full, Precision::int8}) {
+  for (const auto precision : {Precision::full, Precision::bf16, Precision::int8}) {
     const decode::TransformerModel<float> steps(model, precision);
     auto state = steps.begin(source, segments), narrow = steps.begin(source, segments, head);
     const decode::BeamOptions options{.max_length = 9, .beam = 3, .n_best = 3, .constraints = constraints};

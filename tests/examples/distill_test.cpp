@@ -301,8 +301,8 @@ TEST_CASE("translate distill: what cannot end well is refused before anything is
   fails_early(distill(nowhere, {"--optimizer", "adam", "--momentum", "0.5"}), "--momentum goes with");
   fails_early(distill(nowhere, {"--validation-size", "0", "--validate-every", "5"}), "--validate-every needs validation pairs");
   fails_early(distill(nowhere, {"--from", "eng_Latn", "--to", "fra_Latn"}), "has none to choose from");
-  fails_early(distill(nowhere, {"--precision", "bf16"}), "is for a GPU");
-  fails_early(distill(nowhere, {"--teacher-precision", "bf16"}), "is for a GPU");
+  fails_early(distill(nowhere, {"--precision", "tf32"}), "is for a GPU");
+  fails_early(distill(nowhere, {"--teacher-precision", "tf32"}), "is for a GPU");
   CHECK_FALSE(fs::exists(nowhere));
 
   fails_early(distill(teacher()), "distill: " + teacher() + " holds another run");

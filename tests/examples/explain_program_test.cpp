@@ -229,7 +229,7 @@ TEST_CASE("translate explain: what cannot be done ends with one line that names 
   fails({"tea", "--model", model(), "--out", file("no") + "/page.html"}, 1, "No such file");
   fails({"tea", "--model", model(), "--out", files().path().string()}, 1, "is a folder");
   fails({"tea", "--model", model(), "--out", out, "--n-best", "9"}, 1, "n_best is 9");
-  fails({"tea", "--model", model(), "--out", out, "--precision", "bf16"}, 1, "--precision bf16 is for a GPU: add --device cuda");
+  fails({"tea", "--model", model(), "--out", out, "--precision", "tf32"}, 1, "--precision tf32 is for a GPU: add --device cuda");
   fails({"tea", "--model", model(), "--out", out, "--device", "cuda", "--precision", "int8"}, 1,
         "--precision int8 is for the CPU");
   fails({"tea", "--model", model(), "--out", out, "--device", "tpu"}, 2, "--device");

@@ -286,3 +286,22 @@ TEST_CASE("translate train: the curve as CSV and for TensorBoard", "[translate]"
   CHECK_THAT(io::read_file(events), ContainsSubstring("brain.Event:2") && ContainsSubstring("validation/bleu"));
   fails(train("use", out("again"), {"--csv", out("base.csv")}), "base.csv is there already");
 }
+
+TEST_CASE("translate: --precision bf16 trains and translates on the CPU, and a run goes on in it", "[translate]") {
+  const std::string folder = out("bf16");
+  const Words how{"--init", base(), "--precision", "bf16", "--max-steps", "6"};
+  const auto trained = run(train("have", folder, how));
+  REQUIRE(trained.code == 0);
+  CHECK_THAT(trained.errors, ContainsSubstring("products   in bf16\n"));
+  REQUIRE(run(train("have", out("float32"), {"--init", base(), "--max-steps", "6"})).code == 0);
+  CHECK(io::read_file(fs::path(folder) / "last" / "model.safetensors") !=
+        io::read_file(fs::path(out("float32")) / "last" / "model.safetensors"));
+  CHECK_THAT(run({"train", "--resume", "--out", folder, "--precision", "float32", "--max-steps", "8"}).errors,
+             ContainsSubstring("precision bf16 (this run: full)"));
+  CHECK_THAT(run({"train", "--resume", "--out", folder, "--max-steps", "8"}).errors, ContainsSubstring("going on from step 6"));
+  const auto full = run({"run", "--model", folder}, "I have tea.\n"),
+             bf16 = run({"run", "--model", folder, "--precision", "bf16"}, "I have tea.\n");
+  CHECK(full.code == 0);
+  CHECK(bf16.code == 0);
+  CHECK(std::count(bf16.output.begin(), bf16.output.end(), '\n') == 1);
+}

@@ -63,9 +63,20 @@ TEST_CASE("PackedWeights: int8 is near, leaves recorded graphs alone, and is for
   CHECK_THROWS_WITH(PackedWeights<double>(Precision::int8), "PackedWeights: int8 is for float models on the CPU");
 }
 
+TEST_CASE("PackedWeights: bf16 gives the bits that operations give in bf16, and is for float only") {
+  const auto x = random({3, 65}, 0), w = random({50, 65}, 1), b = random({50}, 2);
+  const PackedWeights<float> packed(Precision::bf16);
+  const NoGrad no_grad;
+  const auto y = linear(x, w, b, &packed).value().values();
+  CHECK(y != linear(x, w, b).value().values());
+  const MatmulPrecision precision(Precision::bf16);
+  CHECK(y == linear(x, w, b).value().values());
+  CHECK_THROWS_WITH(PackedWeights<double>(Precision::bf16), "PackedWeights: bf16 is for float models on the CPU");
+}
+
 TEST_CASE("PackedWeights: a product over nothing is the bias, and a new tensor of one value makes nothing be packed anew") {
   const NoGrad no_grad;
-  for (const auto precision : {Precision::full, Precision::int8}) {
+  for (const auto precision : {Precision::full, Precision::bf16, Precision::int8}) {
     const PackedWeights<float> packed(precision);
     const auto b = random({3}, 2);
     const auto y = linear(Var<float>(Tensor<float>({2, 0})), Var<float>(Tensor<float>({3, 0})), b, &packed).value().values();
@@ -83,7 +94,7 @@ TEST_CASE("PackedWeights: a product over nothing is the bias, and a new tensor o
 TEST_CASE("PackedWeights: see what was written by hand, in whichever of the matrices") {
   const auto x = random({2, 40}, 0), w = random({70, 40}, 1), v = random({3000, 40}, 2), b = random({70}, 3);
   const NoGrad no_grad;
-  for (const auto precision : {Precision::full, Precision::int8}) {
+  for (const auto precision : {Precision::full, Precision::bf16, Precision::int8}) {
     const PackedWeights<float> packed(precision);
     const auto same_as = [](const PackedWeights<float>& weights, const Var<float>& input, const Var<float>& matrix) {
       return linear(input, matrix, {}, &weights).value().values();

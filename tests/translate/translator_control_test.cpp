@@ -165,7 +165,7 @@ TEST_CASE("Translator::alternatives: the most probable ways on, and all of them 
 }
 
 TEST_CASE("Translator::score: what the search reports for its own output, in float and in int8") {
-  for (const auto precision : {Precision::full, Precision::int8}) {
+  for (const auto precision : {Precision::full, Precision::bf16, Precision::int8}) {
     const auto t = translator({.n_best = 4, .precision = precision, .alignments = true});
     const auto found = t.translate(sentences);
     const double close = precision == Precision::full ? 1e-4 : 0.02;

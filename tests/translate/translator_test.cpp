@@ -167,7 +167,7 @@ TEST_CASE("Translator: a sentence's translation and its score have the same bits
   const nn::Transformer<float> model(nn::TransformerOptions{
       .vocabulary = 12, .d_model = 32, .heads = 2, .d_ff = 48, .layers = 2, .dropout = 0, .max_length = 40});
   const std::vector<std::string> words{"abc", "hgfedcba", "d", "aaaaaaaa", "bca", "cabd", "abcabcabc", "ef", "gh", "fg", "hhhh"};
-  for (const auto precision : {Precision::full, Precision::int8})
+  for (const auto precision : {Precision::full, Precision::bf16, Precision::int8})
     for (const index_t beam : {1, 3}) {
       const decode::Translator one(model, Letters{}, {.beam = beam, .batch_sentences = 1, .precision = precision});
       const decode::Translator all(model, Letters{}, {.beam = beam, .batch_sentences = 32, .precision = precision});

@@ -13,7 +13,7 @@ const std::vector<std::string> sentences{"c a f e", "h g f e d", "a b"};
 
 // A matrix packed for an earlier translation must not stand beside an embedding or a norm that is read as it is.
 TEST_CASE("a translator uses weights that were written by hand") {
-  for (const auto precision : {Precision::full, Precision::int8}) {
+  for (const auto precision : {Precision::full, Precision::bf16, Precision::int8}) {
     const auto model = swapping::model(0.8f);
     const decode::TranslatorOptions options{.beam = 2, .precision = precision};
     const decode::Translator translator(model, SpacedLetters{}, options);

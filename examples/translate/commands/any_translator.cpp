@@ -74,7 +74,7 @@ std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags&
     models.push_back(std::move(next.model));
   }
   auto options = search.over(std::move(first.search));
-  options.precision = flags.place.decoding();
+  options.precision = flags.place.products();
   if (!flags.shortlist.empty()) options.shortlist = load_shortlist(flags.shortlist, first.tokenizer);
   adjust(options);
   return std::make_unique<TranslatorOn<T, D>>(

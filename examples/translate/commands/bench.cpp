@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/core/precision.hpp"
 #include "attend/decode/beam.hpp"
 #include "attend/decode/greedy.hpp"
 #include "attend/decode/transformer.hpp"
@@ -80,6 +81,8 @@ void bench_training(const BenchCommand& flags, nn::Transformer<typename Types::T
   using T = typename Types::T;
   using D = typename Types::D;
   nn::set_training(model, true);
+  const bool bf16 = flags.place.products() == Precision::bf16;  // 8-bit integers are for decoding alone
+  const MatmulPrecision precision(bf16 ? Precision::bf16 : Precision::full);
   const auto source = random_sentences(flags.tokens, flags.length, flags.vocabulary);
   Tensor<token_t> targets(source.ids.shape()), labels(source.ids.shape());
   targets.assign(source.ids), labels.assign(source.ids);
@@ -97,7 +100,7 @@ void bench_training(const BenchCommand& flags, nn::Transformer<typename Types::T
 template <class Types>
 void bench_decoding(const BenchCommand& flags, const nn::Transformer<typename Types::T, typename Types::D>& model, index_t beam,
                     index_t sentences) {
-  const decode::TransformerModel<typename Types::T, typename Types::D> steps(model, flags.place.decoding());
+  const decode::TransformerModel<typename Types::T, typename Types::D> steps(model, flags.place.products());
   const auto source = random_sentences(sentences * flags.length, flags.length, flags.vocabulary);
   const index_t count = source.segments.count();
   // Weights that have learnt nothing do not know when to stop, so all translations get one length.

@@ -103,6 +103,7 @@ train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags
   o.max_length = std::min({o.max_length, model.encoder.max_length, model.decoder.max_length});
   o.communicator = flags.ranks;
   o.parts = flags.train.fit.given.parts;  // by the number of ranks
+  o.precision = flags.place.products();
   o.output = flags.out;
   o.resume = flags.resume;
   o.overwrite = flags.overwrite;

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "attend/core/error.hpp"
+#include "attend/core/precision.hpp"
 #include "attend/core/types.hpp"
-#include "attend/ops/packed_weights.hpp"
 
 #if defined(__CUDACC__) || defined(ATTEND_CUDA_EMULATOR)
 #include "attend/cuda.hpp"
@@ -40,9 +40,11 @@ struct Place {
         ->group(group);
     auto* option =
         app.add_option("--precision", precision,
-                       only_decoding ? "Of the products. On the CPU float32, or int8: faster, slightly other results. On "
-                                       "a GPU float32, tf32: its tensor cores, or bf16: all but norms and softmax"
-                                     : "On the CPU float32. On a GPU float32, tf32: products on its tensor cores, or "
+                       only_decoding ? "Of the products. On the CPU float32, bf16 or int8: faster where the processor has "
+                                       "instructions for it, slightly other results. On a GPU float32, tf32: its tensor "
+                                       "cores, or bf16: all but norms and softmax"
+                                     : "On the CPU float32, or bf16: products, which is faster on processors with "
+                                       "AVX512_BF16 alone. On a GPU float32, tf32: products on its tensor cores, or "
                                        "bf16: all but norms, softmax, loss and the optimizer's copies");
     option->capture_default_str()->group(group);
     if (only_decoding) option->check(CLI::IsMember({"float32", "int8", "tf32", "bf16"}));
@@ -56,7 +58,7 @@ struct Place {
     const auto check = [](bool good, const std::string& what) {  // the program puts its name before it
       if (!good) throw attend::ValueError(what);
     };
-    check(gpu || precision == "float32" || precision == "int8", "--precision " + precision + " is for a GPU: add --device cuda");
+    check(gpu || precision != "tf32", "--precision tf32 is for a GPU: add --device cuda");
     check(!gpu || precision != "int8", "--precision int8 is for the CPU");
 #if defined(TRANSLATE_WITH_CUDA)
     if (gpu) {
@@ -70,8 +72,9 @@ struct Place {
 #endif
     return f(Types<float, attend::Cpu>{});
   }
-  /// What the searches multiply in.
-  [[nodiscard]] attend::Precision decoding() const {
+  /// What products are to be computed in by a model of `with_types`' numbers.
+  [[nodiscard]] attend::Precision products() const {
+    if (device == "cpu" && precision == "bf16") return attend::Precision::bf16;
     return precision == "int8" ? attend::Precision::int8 : attend::Precision::full;
   }
 };

@@ -43,7 +43,7 @@ std::unique_ptr<ExplainedModel> load_explained(const std::string& folder, const 
     using D = typename decltype(types)::D;
     auto loaded = load<T, D>(folder);
     loaded.tokenizer = languages.choose(loaded.tokenizer, folder);
-    return std::make_unique<ExplainedModelOn<T, D>>(std::move(loaded), place.decoding());
+    return std::make_unique<ExplainedModelOn<T, D>>(std::move(loaded), place.products());
   });
 }
 

@@ -34,12 +34,22 @@ ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl", ",prefer-vect
 ATTEND_END_TARGET
 #endif
 
-#if defined(ATTEND_READ_FOR_VNNI)
+#if defined(ATTEND_READ_FOR_VNNI) && ATTEND_GRANTED < 4
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 4
 #undef attend
 #define attend attend::avx512::vnni
 ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni", ",prefer-vector-width=512")
+#include ATTEND_READ_AGAIN
+ATTEND_END_TARGET
+#endif
+
+#if defined(ATTEND_READ_FOR_BF16)
+#undef ATTEND_LEVEL
+#define ATTEND_LEVEL 5
+#undef attend
+#define attend attend::avx512::bf16
+ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16", ",prefer-vector-width=512")
 #include ATTEND_READ_AGAIN
 ATTEND_END_TARGET
 #endif
@@ -54,4 +64,5 @@ ATTEND_END_TARGET
 #ifndef ATTEND_READING
 #undef ATTEND_READ_AGAIN
 #undef ATTEND_READ_FOR_VNNI
+#undef ATTEND_READ_FOR_BF16
 #endif

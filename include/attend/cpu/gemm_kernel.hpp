@@ -64,6 +64,50 @@ template <class T>
   asm("" : "+r"(row));
 }
 
+/// Writes the sums of a tile, of which `columns` exist; all of them if `Whole`.
+template <class T, int R, int V, bool Whole>
+[[gnu::always_inline]] inline void finish_tile(const Vector<T> (&sum)[R][V], Outcome<T> outcome, index_t columns) {
+  constexpr int W = width<T>;
+  T* c = outcome.c;
+  const index_t ldc = outcome.ldc;
+  if (columns >= V * W) {
+    Vector<T> bias[V] = {};
+    if (outcome.bias)
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) bias[v] = load<T>(outcome.bias + v * W);
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i, next_row(c, ldc))
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) {
+        Vector<T> y = outcome.alpha * sum[i][v] + bias[v];
+        if (outcome.add) y += load<T>(c + v * W);
+        store<T>(c + v * W, y);
+      }
+    return;
+  }
+  if constexpr (!Whole) {
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) {
+      const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
+      if (here <= 0) break;
+      Vector<T> bias = {};
+      if (outcome.bias) bias = here == W ? load<T>(outcome.bias + v * W) : load_part<T>(outcome.bias + v * W, here);
+      T* to = c + v * W;
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i, next_row(to, ldc)) {
+        Vector<T> y = outcome.alpha * sum[i][v] + bias;
+        if (here == W) {
+          if (outcome.add) y += load<T>(to);
+          store<T>(to, y);
+        } else {
+          if (outcome.add) y += load_part<T>(to, here);
+          store_part<T>(to, y, here);
+        }
+      }
+    }
+  }
+}
+
 /// c [R, V vectors] at stride ldc, of which `columns` exist (all of them, but for the last tile of a row), from k rows of a's
 /// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. If `APacked`, a's steps are those of a packed
 /// tile, known to the compiler.
@@ -98,42 +142,7 @@ template <class T, int R, int V, bool APacked>
       for (int v = 0; v < V; ++v) sum[i][v] += x * row[v];
     }
   }
-  if (columns >= V * W) {
-    Vector<T> bias[V] = {};
-    if (outcome.bias)
-#pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) bias[v] = load<T>(outcome.bias + v * W);
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i, next_row(c, ldc))
-#pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) {
-        Vector<T> y = outcome.alpha * sum[i][v] + bias[v];
-        if (outcome.add) y += load<T>(c + v * W);
-        store<T>(c + v * W, y);
-      }
-    return;
-  }
-  if constexpr (!APacked && V <= tile_vectors) {  // the others get whole panels only
-#pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) {
-      const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
-      if (here <= 0) break;
-      Vector<T> bias = {};
-      if (outcome.bias) bias = here == W ? load<T>(outcome.bias + v * W) : load_part<T>(outcome.bias + v * W, here);
-      T* to = c + v * W;
-#pragma GCC unroll 16
-      for (int i = 0; i < R; ++i, next_row(to, ldc)) {
-        Vector<T> y = outcome.alpha * sum[i][v] + bias;
-        if (here == W) {
-          if (outcome.add) y += load<T>(to);
-          store<T>(to, y);
-        } else {
-          if (outcome.add) y += load_part<T>(to, here);
-          store_part<T>(to, y, here);
-        }
-      }
-    }
-  }
+  finish_tile<T, R, V, APacked || (V > tile_vectors)>(sum, outcome, columns);
 }
 
 template <class T>

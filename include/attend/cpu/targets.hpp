@@ -18,9 +18,12 @@
 /// whose stack is not aligned for wide vectors) and in programs that are not optimised, which would only take longer to compile;
 /// define it as 0 or 1 to have it otherwise.
 
-/// What the text being read may use: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI. The compiler's own
-/// macros would not do: Clang does not define them under its pragma.
-#if defined(__AVX512F__) && defined(__AVX512VNNI__)
+/// What the text being read may use: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI, 5 with BF16 too. The
+/// compiler's own macros would not do: Clang does not define them under its pragma.
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__) && defined(__AVX512BF16__)
+#define ATTEND_LEVEL 5
+#define ATTEND_GRANTED 5
+#elif defined(__AVX512F__) && defined(__AVX512VNNI__)
 #define ATTEND_LEVEL 4
 #define ATTEND_GRANTED 4
 #elif defined(__AVX512F__)
@@ -37,7 +40,7 @@
 #define ATTEND_GRANTED 0
 #endif
 
-#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__CUDACC__) || defined(__MINGW32__) || ATTEND_GRANTED == 4
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__CUDACC__) || defined(__MINGW32__) || ATTEND_GRANTED == 5
 #undef ATTEND_DISPATCH
 #define ATTEND_DISPATCH 0
 #elif !defined(ATTEND_DISPATCH)
@@ -82,7 +85,9 @@ inline namespace ATTEND_FLAGS {
 
 /// Those that were compiled, the least first.
 inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
-#if ATTEND_GRANTED == 4
+#if ATTEND_GRANTED == 5
+  {"avx512_bf16", 5, 64},
+#elif ATTEND_GRANTED == 4
   {"avx512_vnni", 4, 64},
 #elif ATTEND_GRANTED == 3
   {"avx512", 3, 64},
@@ -103,8 +108,11 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
 #if ATTEND_DISPATCH && ATTEND_GRANTED < 3
       {"avx512", 3, 64},
 #endif
-#if ATTEND_DISPATCH
+#if ATTEND_DISPATCH && ATTEND_GRANTED < 4
       {"avx512_vnni", 4, 64},
+#endif
+#if ATTEND_DISPATCH
+      {"avx512_bf16", 5, 64},
 #endif
 });
 
@@ -113,6 +121,7 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
 inline bool processor_has([[maybe_unused]] int level) {
 #if ATTEND_DISPATCH
   __builtin_cpu_init();
+  if (level >= 5 && !__builtin_cpu_supports("avx512bf16")) return false;
   if (level >= 4 && !__builtin_cpu_supports("avx512vnni")) return false;
   if (level >= 3 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")))
@@ -194,17 +203,19 @@ namespace attend::ATTEND_CPU::detail {}
 ATTEND_DECLARE_TARGET(attend::avx2, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512::vnni, ::attend::avx512)
+ATTEND_DECLARE_TARGET(attend::avx512::bf16, ::attend::avx512)
 #undef ATTEND_DECLARE_TARGET
 
 /// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor. VNNI
-/// is for 8-bit products alone (`pack_int8`); the other kernels would be compiled once more for nothing.
-#define ATTEND_FASTEST(kernel, ...)                                                                       \
-  switch (processor().level) {                                                                            \
-    ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);)              \
-    ATTEND_TARGET_AVX512(case 3 : case 4 : return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);) \
-    default:                                                                                              \
-      break;                                                                                              \
-  }                                                                                                       \
+/// is for 8-bit products alone (`pack_int8`) and BF16 for those in bfloat16 (`gemm_bf16`, `pack_bf16`); the other kernels would
+/// be compiled once more for nothing.
+#define ATTEND_FASTEST(kernel, ...)                                                                                \
+  switch (processor().level) {                                                                                     \
+    ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);)                       \
+    ATTEND_TARGET_AVX512(case 3 : case 4 : case 5 : return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);) \
+    default:                                                                                                       \
+      break;                                                                                                       \
+  }                                                                                                                \
   static_cast<void>(0)
 #else
 #define ATTEND_FASTEST(...) static_cast<void>(0)

@@ -14,7 +14,7 @@ namespace attend::decode {
 
 /// How a TransformerModel computes.
 struct StepOptions {
-  /// int8: products in 8-bit integers, for float models on the CPU.
+  /// int8: products in 8-bit integers, bf16: of numbers rounded to bfloat16; both for float models on the CPU.
   Precision precision = Precision::full;
   /// Each step also gives each row's attention to its source, the mean over the heads of the decoder's last layer.
   bool attention = false;

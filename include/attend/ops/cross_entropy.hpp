@@ -93,6 +93,7 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
   detail::linear_shape("linear_cross_entropy", x, weight, bias);
   const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1), classes = weight.dim(0);
   const auto scale = checked_scale<Wide<T>>("linear_cross_entropy", labels, rows, classes, options);
+  const Products<T, D> products("linear_cross_entropy");
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return v.requires_grad(); });
@@ -112,8 +113,8 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
     const auto place_of = [&](index_t pass) { return (pass * pass_rows + first) * in; };
     const auto inputs_of = [&](index_t pass) { return kernels::Matrix<T>{x.data() + place_of(pass), n, in}; };
     for (index_t pass = 0; pass < passes; ++pass)
-      linear_forward(D{}, inputs_of(pass), as_rows(weight.value()), bias ? bias->data() : nullptr,
-                     kernels::Matrix<T>{logits_of(pass), n, classes});
+      products.forward(inputs_of(pass), as_rows(weight.value()), bias ? bias->data() : nullptr,
+                       kernels::Matrix<T>{logits_of(pass), n, classes});
     if (passes == 2) {
       r_drop_in_place<T>(D{}, of, scale.data(), {logits_of(0), losses_of(0)}, {logits_of(1), losses_of(1)});
     } else if (!need) {
@@ -127,11 +128,9 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
       const bool add = first > 0 || pass > 0;
       const kernels::Gradient<T> bias_gradient{dbias.data(), add};
       if (!dx.empty())
-        linear_backward_input(D{}, dlogits, as_rows(weight.value()), kernels::Matrix<T>{dx.data() + place_of(pass), n, in},
-                              false);
-      if (!dweight.empty() && !dbias.empty())
-        linear_backward_weight_bias(D{}, dlogits, part, as_rows(dweight), add, bias_gradient);
-      else if (!dweight.empty()) linear_backward_weight(D{}, dlogits, part, as_rows(dweight), add);
+        products.backward_input(dlogits, as_rows(weight.value()), kernels::Matrix<T>{dx.data() + place_of(pass), n, in}, false);
+      if (!dweight.empty() && !dbias.empty()) products.backward_weight_bias(dlogits, part, as_rows(dweight), add, bias_gradient);
+      else if (!dweight.empty()) products.backward_weight(dlogits, part, as_rows(dweight), add);
       else if (!dbias.empty()) linear_backward_bias(D{}, dlogits, bias_gradient);
     }
   }

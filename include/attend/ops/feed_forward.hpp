@@ -26,6 +26,7 @@ template <class T, Device D>
 std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>& w1, const Var<T, D>& b1, const Var<T, D>& w2,
                                             const Var<T, D>& b2, bool gelu) {
   const Shape shape = linear_shape("feed_forward", x, w1, &b1);
+  const Products<T, D> products("feed_forward");
   const index_t in = w1.dim(1), hidden = w1.dim(0), out = w2.dim(0);
   const Var<T, D> inputs[] = {x, w1, b1, w2, b2};
   const bool need =
@@ -41,7 +42,7 @@ std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>&
     Tensor<T, D> dh(h.shape()), db1({hidden});
     linear_backward_input_activation(D{}, as_rows(dy), as_rows(w2.value()), {gelu, h.data(), aux.data()}, as_rows(dh),
                                      db1.data());
-    accumulate_parameters(dy, h, w2, &b2, 0);
+    accumulate_parameters(products, dy, h, w2, &b2, 0);
     w1.accumulate_with([&](auto g) {
       linear_backward_weight(D{}, as_rows(dh), as_rows(x.value()), kernels::Matrix<T>{g.data, hidden, in}, g.add);
     });

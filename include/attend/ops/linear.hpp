@@ -6,6 +6,7 @@
 #include "attend/autograd/var.hpp"
 #include "attend/cpu/linear.hpp"
 #include "attend/ops/packed_weights.hpp"
+#include "attend/ops/products.hpp"
 
 namespace attend {
 
@@ -24,8 +25,8 @@ Shape linear_shape(const char* operation, const Var<T, D>& x, const Var<T, D>& w
 /// Hands rows `first` to `first + dy's width` of weight and bias their gradients, dy being that of their product with x. The
 /// bias's gradient is summed up along with the weight's if both are wanted. `bias` may be null.
 template <class T, Device D>
-void accumulate_parameters(const Tensor<T, D>& dy, const Tensor<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
-                           index_t first) {
+void accumulate_parameters(const Products<T, D>& products, const Tensor<T, D>& dy, const Tensor<T, D>& x, const Var<T, D>& weight,
+                           const Var<T, D>* bias, index_t first) {
   const index_t in = weight.dim(1), out = dy.dim(-1);
   // A fresh gradient of which only some rows are written starts from zeros.
   const auto adds = [&](const Var<T, D>& v, const kernels::Gradient<T>& g) {
@@ -44,8 +45,8 @@ void accumulate_parameters(const Tensor<T, D>& dy, const Tensor<T, D>& x, const 
   weight.accumulate_with([&](auto dw) {
     const bool add = adds(weight, dw);
     const kernels::Matrix<T> dweight{dw.data + first * in, out, in};
-    if (!biased) return linear_backward_weight(D{}, as_rows(dy), as_rows(x), dweight, add);
-    with_bias([&](const auto& dbias) { linear_backward_weight_bias(D{}, as_rows(dy), as_rows(x), dweight, add, dbias); });
+    if (!biased) return products.backward_weight(as_rows(dy), as_rows(x), dweight, add);
+    with_bias([&](const auto& dbias) { products.backward_weight_bias(as_rows(dy), as_rows(x), dweight, add, dbias); });
   });
 }
 
@@ -67,15 +68,16 @@ Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const std::ty
       packed->linear(as_rows(x.value()), weight.value(), first, bias_data, as_rows(y));
       return Var<T, D>(std::move(y));
     }
+  const detail::Products<T, D> products("linear");
   const auto part = [=] { return kernels::Matrix<T>{weight.data() + first * in, count, in}; };
-  linear_forward(D{}, as_rows(x.value()), part(), bias_data, as_rows(y));
+  products.forward(as_rows(x.value()), part(), bias_data, as_rows(y));
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   return record(std::move(y), inputs, [=](const Tensor<T, D>& dy) {
     x.accumulate_with([&](auto dx) {
-      linear_backward_input(D{}, as_rows(dy), part(), kernels::Matrix<T>{dx.data, rows, in}, dx.add);
+      products.backward_input(as_rows(dy), part(), kernels::Matrix<T>{dx.data, rows, in}, dx.add);
     });
-    detail::accumulate_parameters(dy, x.value(), inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr, first);
+    detail::accumulate_parameters(products, dy, x.value(), inputs[1], inputs.size() == 3 ? &inputs[2] : nullptr, first);
   });
 }
 

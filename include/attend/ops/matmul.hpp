@@ -8,6 +8,7 @@
 #include "attend/autograd/var.hpp"
 #include "attend/core/broadcast.hpp"
 #include "attend/cpu/gemm.hpp"
+#include "attend/ops/products.hpp"
 
 namespace attend {
 
@@ -22,20 +23,21 @@ namespace detail {
 /// `count` products c_i = a_i b_i, with c_i on top if `add`, of matrices without gaps between their rows. If c's step is 0, all
 /// are added up in one c. Where the matrices lie end to end, this is a single product of larger ones.
 template <class T, Device D>
-void product(D, index_t count, kernels::Matrices<T> a, kernels::Matrices<T> b, kernels::Matrices<T> c, bool add) {
+void product(const Products<T, D>& products, index_t count, kernels::Matrices<T> a, kernels::Matrices<T> b,
+             kernels::Matrices<T> c, bool add) {
   const index_t m = c.first.rows, n = c.first.columns, k = a.first.columns;
   const bool a_end_to_end = a.step == m * k, b_end_to_end = b.step == k * n;
   if (count > 1 && c.step == 0) {
     if (a.first.transposed && !b.first.transposed && a_end_to_end && b_end_to_end) {
       a.first.columns *= count, b.first.rows *= count, count = 1;
     } else {
-      for (index_t i = 0; i < count; ++i) gemm(D{}, a[i], b[i], c.first, {.add = add || i > 0});
+      for (index_t i = 0; i < count; ++i) products.batched(1, {a[i]}, {b[i]}, {c.first}, {.add = add || i > 0});
       return;
     }
   } else if (b.step == 0 && !a.first.transposed && a_end_to_end && c.step == m * n) {
     a.first.rows *= count, c.first.rows *= count, count = 1;
   }
-  gemm_batched(D{}, count, a, b, c, {.add = add});
+  products.batched(count, a, b, c, {.add = add});
 }
 
 /// All dimensions but the last two.
@@ -77,6 +79,7 @@ Var<T, D> matmul(const Var<T, D>& a, const Var<T, D>& b, const MatmulOptions& op
                        (tb ? ", transposed" : ""), "; expected ", what);
   };
   expect(a.shape().rank() >= 2 && b.shape().rank() >= 2, "two dimensions or more of each");
+  const detail::Products<T, D> products("matmul");
   const index_t m = a.dim(ta ? -1 : -2), k = a.dim(ta ? -2 : -1), n = b.dim(tb ? -2 : -1);
   expect(b.dim(tb ? -1 : -2) == k, "[.., m, k] and [.., k, n]");
   const Shape batch_a = detail::batch_shape(a.shape()), batch_b = detail::batch_shape(b.shape());
@@ -97,7 +100,7 @@ Var<T, D> matmul(const Var<T, D>& a, const Var<T, D>& b, const MatmulOptions& op
     return kernels::Matrices{kernels::stored(false, data + at * m * n, m, n), m * n};
   };
   detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {
-    detail::product(D{}, count, run_of_a(a.data(), at_a), run_of_b(b.data(), at_b), run_of_y(y.data(), at_y), false);
+    detail::product(products, count, run_of_a(a.data(), at_a), run_of_b(b.data(), at_b), run_of_y(y.data(), at_y), false);
   });
   return record(std::move(y), {a, b}, [=, va = a.value(), vb = b.value()](const Tensor<T, D>& dy) {
     // What was stored transposed gets its gradient transposed too: (x y)^T = y^T x^T.
@@ -105,16 +108,16 @@ Var<T, D> matmul(const Var<T, D>& a, const Var<T, D>& b, const MatmulOptions& op
       const bool add = detail::start_gradient(D{}, s, s.a, va.size(), da);
       detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {
         const auto dys = run_of_y(dy.data(), at_y), bs = run_of_b(vb.data(), at_b), das = run_of_a(da.data, at_a);
-        if (ta) detail::product(D{}, count, bs, dys.transpose(), das.transpose(), add);
-        else detail::product(D{}, count, dys, bs.transpose(), das, add);
+        if (ta) detail::product(products, count, bs, dys.transpose(), das.transpose(), add);
+        else detail::product(products, count, dys, bs.transpose(), das, add);
       });
     });
     b.accumulate_with([&](auto db) {
       const bool add = detail::start_gradient(D{}, s, s.b, vb.size(), db);
       detail::for_each_run(s, [&](index_t count, index_t at_y, index_t at_a, index_t at_b) {
         const auto dys = run_of_y(dy.data(), at_y), as = run_of_a(va.data(), at_a), dbs = run_of_b(db.data, at_b);
-        if (tb) detail::product(D{}, count, dys.transpose(), as, dbs.transpose(), add);
-        else detail::product(D{}, count, as.transpose(), dys, dbs, add);
+        if (tb) detail::product(products, count, dys.transpose(), as, dbs.transpose(), add);
+        else detail::product(products, count, as.transpose(), dys, dbs, add);
       });
     });
   });

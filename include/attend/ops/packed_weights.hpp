@@ -11,8 +11,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "attend/core/precision.hpp"
 #include "attend/core/tensor.hpp"
 #include "attend/core/weights_version.hpp"
+#include "attend/cpu/bf16.hpp"
 #include "attend/cpu/int8.hpp"
 #include "attend/cpu/packed_matrix.hpp"
 
@@ -52,10 +54,6 @@ std::uint64_t fingerprint(const T* values, index_t count, std::size_t step) {
 
 namespace attend {
 
-/// What the products of decoding compute in. full: the model's own type. int8: weights and activations in 8-bit integers with a
-/// scale for each row, sums in 32 bits; softmax, norms and attention stay in the model's type. For float models on the CPU.
-enum class Precision { full, int8 };
-
 /// The matrices of a model in the order in which products read them, for those who multiply by the same weights again and again.
 /// `linear` multiplies by these if it is handed them and records no gradients; so do modules that were told to by `use`. A matrix
 /// is copied when it is first used; `refresh` forgets them all if weights have changed. Between two calls of `refresh` weights
@@ -63,10 +61,10 @@ enum class Precision { full, int8 };
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
-  /// Throws ValueError for int8 unless the model is of float on the CPU.
+  /// Throws ValueError for bf16 and int8 unless the model is of float on the CPU.
   explicit PackedWeights(Precision precision = Precision::full) : precision_(precision) {
     check_value(precision == Precision::full || (std::is_same_v<T, float> && std::is_same_v<D, Cpu>), "PackedWeights",
-                "int8 is for float models on the CPU");
+                name_of(precision), " is for float models on the CPU");
   }
   [[nodiscard]] Precision precision() const { return precision_; }
 
@@ -114,8 +112,10 @@ class PackedWeights {
     packed->whole = whole;
     packed->begin = weight.data, packed->count = weight.rows * weight.columns;
     packed->fingerprint = detail::fingerprint(packed->begin, packed->count, step_);
-    if constexpr (std::is_same_v<T, float>)
+    if constexpr (std::is_same_v<T, float>) {
       if (precision_ == Precision::int8) packed->product = pack_int8(D{}, weight.transpose());
+      if (precision_ == Precision::bf16) packed->product = pack_bf16<T>(D{}, weight.transpose());
+    }
     if (!packed->product) packed->product = pack_matrix(D{}, weight.transpose());
     matrices_.emplace(place, packed);
     return packed;
@@ -134,9 +134,9 @@ class PackedWeights {
 template <class T>
 class PackedWeights<T, Cuda> {
  public:
-  /// Throws ValueError for int8.
+  /// Throws ValueError for bf16 and int8.
   explicit PackedWeights(Precision precision = Precision::full) {
-    check_value(precision == Precision::full, "PackedWeights", "int8 is for float models on the CPU");
+    check_value(precision == Precision::full, "PackedWeights", name_of(precision), " is for float models on the CPU");
   }
   [[nodiscard]] Precision precision() const { return Precision::full; }
   void refresh() const {}

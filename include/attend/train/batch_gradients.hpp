@@ -1,11 +1,13 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "attend/core/precision.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/checkpoint.hpp"
@@ -27,13 +29,17 @@ class BatchGradients {
   using D = typename Model::device_type;
   using PartLoss = typename PendingUpdates<T, D>::PartLoss;
 
-  /// What it is given must outlive it.
-  BatchGradients(const Model& model, const Ranks& ranks, const FitOptions& options) : model_(model), ranks_(ranks), o_(options) {}
+  /// What it is given must outlive it. Throws ValueError if the model's numbers have no products of this precision.
+  BatchGradients(const Model& model, const Ranks& ranks, const FitOptions& options) : model_(model), ranks_(ranks), o_(options) {
+    check_value(o_.precision == Precision::full || (std::same_as<T, float> && std::same_as<D, Cpu>), "fit", "precision is ",
+                name_of(o_.precision), ", which is for models of floats on the CPU; on a GPU bfloat16 is a type of model");
+  }
 
   /// Puts the gradients of a batch of so many labels into the optimizer's, and returns the losses of its passes. With several
   /// parts, what is drawn depends on the step and the part alone, and the generator is afterwards as `state` has it.
   std::vector<PartLoss> operator()(const Batches& batches, std::span<const index_t> batch, index_t labels,
                                    const TrainingState& state, optim::AnyOptimizer<T, D>& optimizer) {
+    const MatmulPrecision precision(o_.precision);
     const auto& parameters = optimizer.parameters();
     const auto parts = batches.cut(batch, o_.parts);
     const index_t first = ranks_.first(o_.parts), last = ranks_.last(o_.parts);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "attend/core/options.hpp"
+#include "attend/core/precision.hpp"
 #include "attend/core/tokenizer.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/schedule.hpp"
@@ -81,7 +82,10 @@ struct FitOptions {
   /// Of a moving average of the weights, 0.999 say; 0: none. The average is then what is validated, saved as the best and left in
   /// the model at the end. See `optim::WeightAverage`.
   double average_decay = 0;
-  double clip_norm = 1;    ///< the gradients are clipped to this norm; 0: not at all
+  double clip_norm = 1;  ///< the gradients are clipped to this norm; 0: not at all
+  /// What the products of a step compute in, for a model of floats on the CPU: full, or bf16. See `MatmulPrecision`. Weights, the
+  /// optimizer and validation are float either way. On a GPU bfloat16 is a type of model.
+  Precision precision = Precision::full;
   std::uint64_t seed = 1;  ///< of the order of the pairs and of dropout
 
   /// Whether to warn of what is odd about the pairs, before the first step: see `text::suspicions`.
@@ -166,6 +170,7 @@ struct FitOptions {
     field("average_decay", &O::average_decay, less_than_1(),
           Flag{"Of a moving average of the weights, which is what is validated and saved as best; 0: none"});
     field("clip_norm", &O::clip_norm, at_least(0), or_infinite(), Flag{"Gradients are clipped to this norm; 0: not at all"});
+    field("precision", &O::precision);
     field("seed", &O::seed, Flag{"Of weights, order and dropout"});
     field("validate_every", &O::validate_every, between(0, largest_count), if_automatic,
           Flag{"Steps; 0: at the end of each epoch. Up to twenty times where not given"});
@@ -188,6 +193,7 @@ inline const FitOptions& check(const FitOptions& o) {
   check_fields("fit", o);
   check_value(o.keep_checkpoints == 0 || (o.checkpoint_every > 0 && !o.output.empty()), "fit",
               "keep_checkpoints needs checkpoint_every and an output folder");
+  check_value(o.precision != Precision::int8, "fit", "precision is int8, expected full or bf16");
   check_value(!o.optimizer || !o.optimizer_kind, "fit", "optimizer and optimizer_kind exclude each other");
   check_value(!o.schedule || !o.schedule_kind, "fit", "schedule and schedule_kind exclude each other");
   check_value(o.schedule_kind != optim::ScheduleKind::noam, "fit",

@@ -33,6 +33,7 @@ RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const 
           {"max_length", number_text(o.max_length)},
           {"bucket_width", number_text(o.bucket_width)},
           {"seed", number_text(o.seed)},
+          {"precision", name_of(o.precision)},
           {"average_decay", number_text(o.average_decay)},
           {"optimizer", std::string(optim::optimizer_name(o.optimizer.value()))},
           {"validation", validation ? number_text(validation->fingerprint()) : "none"},

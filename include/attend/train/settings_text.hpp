@@ -48,6 +48,8 @@ inline std::vector<std::string> settings_text(const FitOptions& o, const optim::
   if (o.clip_norm > 0) text += detail::formatted(", gradients clipped to norm %.3g", o.clip_norm);
   lines.push_back(setting_line("optimizer", text));
 
+  if (o.precision != Precision::full) lines.push_back(setting_line("products", "in " + name_of(o.precision)));
+
   text = "label smoothing " + number_text(o.label_smoothing);
   if (o.r_drop > 0) text += ", R-Drop " + number_text(o.r_drop);
   text += o.average_decay > 0 ? ", weights averaged with decay " + number_text(o.average_decay) : ", weights not averaged";

@@ -90,7 +90,8 @@ struct TranslatorOptions {
   double min_p = 0;              ///< of sampling: among tokens at least this share as probable as the most probable one; 0: all
   std::uint64_t seed = 0;        ///< of sampling
   index_t batch_sentences = 32;  ///< sentences translated together, at most
-  /// int8: products in 8-bit integers, for float models: a quarter of the memory to read, and slightly other results.
+  /// For float models on the CPU, with slightly other results. int8: products in 8-bit integers, a quarter of the memory to read.
+  /// bf16: products of numbers that are rounded to bfloat16, half of it.
   Precision precision = Precision::full;
   /// Gets all that the beam search of the latest batch looked at: for one sentence at a time, and one thread.
   BeamTrace* trace = nullptr;
