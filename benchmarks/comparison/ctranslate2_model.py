@@ -110,5 +110,5 @@ def norm(spec: common_spec.LayerNormSpec, tensors: Tensors, name: str) -> None:
     spec.gamma, spec.beta = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
 
 
-def load(folder: Path, compute_type: str, threads: int) -> ctranslate2.Translator:
-    return ctranslate2.Translator(str(folder), "cpu", compute_type=compute_type, inter_threads=1, intra_threads=threads)
+def load(folder: Path, compute_type: str, workers: int, threads: int) -> ctranslate2.Translator:
+    return ctranslate2.Translator(str(folder), "cpu", compute_type=compute_type, inter_threads=workers, intra_threads=threads)

@@ -21,6 +21,15 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 by instructions of its own."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return bool(re.search(r"^(flags|Features)\b.*\b(avx512_bf16|amx_bf16|bf16)\b", text, re.MULTILINE))
+
+
 def _cached(build: Path, name: str) -> str:
     """A variable of the build folder's CMakeCache.txt."""
     try:

@@ -1,4 +1,7 @@
-"""PyTorch's side of training steps: NETWORK WEIGHTS BATCHES eager|compile|double (eager, in double precision, the judge)."""
+"""PyTorch's side of training steps: NETWORK WEIGHTS BATCHES MODE.
+
+MODE: eager or compile, in float32; eager-bfloat16 or compile-bfloat16, under autocast; double, the judge (eager, in double precision).
+"""
 
 import argparse
 import os
@@ -42,10 +45,19 @@ def pad(batch: Batch) -> Batch:
     return padded
 
 
-def make_pass(name: str, model: torch.nn.Module, batches: list[Batch], compiled: bool) -> Pass:
+def make_pass(name: str, model: torch.nn.Module, batches: list[Batch], compiled: bool, bfloat16: bool) -> Pass:
     # Several shapes: sizes that vary are symbols from the first, so that it compiles once.
     shapes = {tuple(b[key].shape for key in sorted(b)) for b in batches}
-    wrap = (lambda f: torch.compile(f, dynamic=len(shapes) > 1)) if compiled else (lambda f: f)
+
+    def wrap(f: Pass) -> Pass:
+        forward = torch.compile(f, dynamic=len(shapes) > 1) if compiled else f
+
+        def run(b: Batch) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):  # of the forward pass: the backward follows it
+                return forward(b)
+
+        return run
+
     if name == "notebook2":
         forward = wrap(lambda b: model(b["x"], memories=(b["first"], b["second"])))
     elif name == "notebook3":
@@ -63,7 +75,7 @@ def make_pass(name: str, model: torch.nn.Module, batches: list[Batch], compiled:
 
     def vectors(b: Batch) -> Tensor:
         y = forward(b)
-        y.backward(b["dy"])
+        y.backward(b["dy"].to(y.dtype))
         return y
 
     return vectors
@@ -83,7 +95,7 @@ def main() -> None:
     parser.add_argument("network")
     parser.add_argument("weights", type=Path)
     parser.add_argument("batches", type=Path)
-    parser.add_argument("mode", choices=("eager", "compile", "double"))
+    parser.add_argument("mode", choices=("eager", "compile", "eager-bfloat16", "compile-bfloat16", "double"))
     arguments = parser.parse_args()
     idle = resident("VmRSS")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -95,7 +107,8 @@ def main() -> None:
     networks.load(model, load_file(arguments.weights))
     if arguments.mode == "double":
         batches = [{name: x.double() if x.is_floating_point() else x for name, x in b.items()} for b in batches]
-    run = make_pass(arguments.network, model, batches, arguments.mode == "compile")
+    mode = arguments.mode
+    run = make_pass(arguments.network, model, batches, mode.startswith("compile"), mode.endswith("bfloat16"))
     adam = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)  # the fastest that there is
 
     def steps() -> None:

@@ -1,4 +1,4 @@
-"""PyTorch's side of translation: MODEL."""
+"""PyTorch's side of translation: MODEL float32|bfloat16, which is what its weights are."""
 
 import json
 import os
@@ -18,6 +18,7 @@ def main() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     model = networks.saved_transformer(json.loads((folder / "config.json").read_text(encoding="utf-8"))).eval()
     networks.load(model, load_file(folder / "model.safetensors"))
+    model.to(getattr(torch, sys.argv[2]))
     sources: list[list[int]] = []
 
     @torch.inference_mode()

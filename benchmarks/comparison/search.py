@@ -37,11 +37,11 @@ class State:
         self.layers = model.decoder.layers
         self.memories = [layer.cross[0].keys_values(memory) for layer in self.layers]  # [sentences, heads, source length, d_k]
         attention = self.layers[0].self_attention
-        empty = torch.empty(len(sources), attention.heads, 0, attention.d_k)
+        empty = memory.new_empty(len(sources), attention.heads, 0, attention.d_k)
         self.caches = [(empty, empty) for _ in self.layers]  # [rows, heads, room, d_k]
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Logits [rows, vocabulary] after one token more for each row, tokens [rows]."""
+        """Logits [rows, vocabulary], in float32 whatever the model is in, after one token more for each row, tokens [rows]."""
         decoder = self.model.decoder
         if self.length == self.caches[0][0].shape[2]:
             self.caches = [(self._grown(k), self._grown(v)) for k, v in self.caches]
@@ -51,7 +51,7 @@ class State:
             x = layer.around(0, x, lambda z: self._attend_to_self(layer.self_attention, k, v, z))
             x = layer.around(1, x, lambda z: self._attend_to_source(layer.cross[0], memory, z))
             x = layer.around(2, x, layer.feed_forward)
-        return self.model.head(decoder.final_norm(x)).squeeze(1)
+        return self.model.head(decoder.final_norm(x)).squeeze(1).float()
 
     def reorder(self, rows: Tensor) -> None:
         """Row i from now on continues what was row rows[i], of the same sentence."""

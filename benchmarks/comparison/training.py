@@ -9,13 +9,16 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from . import data, report
+from . import data, machine, report
 from .settings import Ceiling, Settings
 from .worker import Worker, WorkerError, python_worker, settle
 
 EXACT = 1e-9  # in double precision: of losses, and of gradients in the norm of each tensor, relative
 TOLERANCE = 2e-5  # the same in float32
 LENIENCE = 3.0  # times PyTorch's own worst error in float32, where a network makes more of rounding
+
+ATTEND = {"attend": "float", "attend bfloat16": "bf16", "attend double": "double"}  # sides, and what the program calls them
+PYTORCH = ("eager", "compile", "eager-bfloat16", "compile-bfloat16")
 
 Clock = list[float]  # seconds, one a round
 Gradients = dict[str, np.ndarray]
@@ -25,7 +28,7 @@ Gradients = dict[str, np.ndarray]
 class Sides:
     """What was measured of one network."""
 
-    times: dict[str, Clock] = field(default_factory=dict)  # "attend", "eager", "compile": seconds a step, round by round
+    times: dict[str, Clock] = field(default_factory=dict)  # of ATTEND and PYTORCH: seconds a step, round by round
     memory: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes: "idle", "peak"
     flops: float = 0.0  # useful, of a step
     tokens: float = 0.0
@@ -42,10 +45,10 @@ class Case:
     batches: Path
 
     def command(self, settings: Settings, side: str) -> list[str | Path]:
-        """Of the worker of a side: "attend", "attend double", "eager", "compile" or "double" (PyTorch's)."""
+        """Of the worker of a side: of ATTEND, of PYTORCH, or "double" (PyTorch's)."""
         files = (self.name, self.weights, self.batches)
-        if side.startswith("attend"):
-            return [settings.program, "step", *files, "double" if side.endswith("double") else "float"]
+        if side in ATTEND:
+            return [settings.program, "step", *files, ATTEND[side]]
         return python_worker("pytorch_step_worker", *files, side)
 
 
@@ -90,7 +93,7 @@ def measure(settings: Settings, ceiling: Ceiling, case: Case) -> Sides:
     compare(settings, sides, case)
     workers: dict[str, Worker] = {}
     try:
-        for side in ("attend", "eager", "compile") if settings.compile else ("attend", "eager"):
+        for side in sides_of(settings):
             settings.say(f"step {name}: warming {side}")
             start(settings, sides, workers, side, case)
         for r in range(settings.rounds):
@@ -107,19 +110,27 @@ def measure(settings: Settings, ceiling: Ceiling, case: Case) -> Sides:
     return sides
 
 
+def sides_of(settings: Settings) -> list[str]:
+    """Both libraries' ways to take a step on this processor. Where it has no instructions for bfloat16, nobody would choose that."""
+    sides = ["attend", "attend bfloat16", *PYTORCH]
+    if not machine.has_bfloat16():
+        sides = [side for side in sides if not side.endswith("bfloat16")]
+    return [side for side in sides if settings.compile or not side.startswith("compile")]
+
+
 def start(settings: Settings, sides: Sides, workers: dict[str, Worker], side: str, case: Case) -> None:
     """A worker with all its batches behind it once. torch.compile may fail or take for ever: then it is left out, and said so."""
-    limit = settings.compile_timeout if side == "compile" else None
+    limit = settings.compile_timeout if side.startswith("compile") else None
     try:
         worker = Worker(case.command(settings, side), settings.threads, limit)
         workers[side] = worker
         worker.ask("warm", timeout=limit)
     except WorkerError as e:
-        if side != "compile":
+        if limit is None:
             raise
         if side in workers:
             workers.pop(side).close()
-        sides.notes.append(f"torch.compile left out: {str(e).splitlines()[-1][:160]}")
+        sides.notes.append(f"torch.compile ({side}) left out: {str(e).splitlines()[-1][:160]}")
         settings.say(f"step {case.name}: {sides.notes[-1]}")
         return
     if side == "attend":
@@ -162,9 +173,10 @@ def norm(x: np.ndarray) -> float:
     return float(np.linalg.norm(x.astype(np.float64)))
 
 
-def faster(sides: Sides) -> str:
-    """PyTorch's faster side."""
-    return min((s for s in sides.times if s != "attend"), key=lambda s: statistics.median(sides.times[s]))
+def faster(sides: Sides, *, attend: bool, float32: bool = False) -> str:
+    """The faster side of a library, of those in float32 or of all."""
+    own = [s for s in sides.times if s.startswith("attend") == attend and not (float32 and s.endswith("bfloat16"))]
+    return min(own, key=lambda s: statistics.median(sides.times[s]))
 
 
 def net(memory: dict[str, float]) -> float:
@@ -173,27 +185,32 @@ def net(memory: dict[str, float]) -> float:
 
 
 def document(settings: Settings, ceiling: Ceiling, results: dict[str, Sides]) -> list[str]:
-    rows, memory, ratios, notes = [], [], {}, []
+    rows, shares, memory, ratios, notes = [], [], [], {}, []
+    columns = [side for side in ("attend", "attend bfloat16", *PYTORCH) if any(side in s.times for s in results.values())]
     for name, s in results.items():
-        best, ours = faster(s), s.times["attend"]
-        ratios[name] = report.median_ratio(s.times[best], ours)
-        share, loaded = (s.flops / statistics.median(ours) / statistics.median(rates) for rates in (ceiling.rates, ceiling.loaded))
-        their_share = s.flops / statistics.median(s.times[best]) / ceiling.median()
-        times = [report.milliseconds(s.times.get(side, [])) for side in ("attend", "eager", "compile")]
-        rows.append(
-            [name, *times, f"{ratios[name]:.2f}", report.spread(s.times[best], ours), f"{s.flops / 1e9:.3g}"]
-            + [f"{share:.0%}", f"{loaded:.0%}", f"{their_share:.0%}", f"{s.errors[0]:.0e}, {s.errors[1]:.0e}"]
+        best = faster(s, attend=False, float32=True)
+        pairs = [(best, "attend"), (faster(s, attend=False), faster(s, attend=True))]
+        ratios[name] = [report.median_ratio(s.times[theirs], s.times[ours]) for theirs, ours in pairs]
+        compared = [f"{ratio:.2f} ({report.spread(s.times[a], s.times[b])})" for ratio, (a, b) in zip(ratios[name], pairs)]
+        rows.append([name, *(report.milliseconds(s.times.get(side, [])) for side in columns), *compared])
+        ours = s.flops / statistics.median(s.times["attend"])
+        theirs = s.flops / statistics.median(s.times[best]) / ceiling.median()
+        share, loaded = (ours / statistics.median(rates) for rates in (ceiling.rates, ceiling.loaded))
+        shares.append(
+            [name, f"{s.flops / 1e9:.3g}", f"{share:.0%}", f"{loaded:.0%}", f"{theirs:.0%}", f"{s.errors[0]:.0e}, {s.errors[1]:.0e}"]
         )
         sizes = [report.megabytes(value) for side in ("attend", best) for value in (s.memory[side]["peak"], net(s.memory[side]))]
         memory.append([name, *sizes, f"{net(s.memory['attend']) / net(s.memory[best]):.2f}"])
         notes += [f"- {name}: {note}" for note in s.notes]
-    lines = ["## Training step", ""]
-    head = ["network", "attend, ms", "eager, ms", "compiled, ms", "ratio", "over the rounds", "useful GFLOP"]
-    head += ["share of the ceiling", "of that under load", "PyTorch's share", "error of gradients, attend, PyTorch"]
-    lines += report.table(head, rows)
+    lines = ["## Training step", "", "Milliseconds. bfloat16: products alone; PyTorch's by autocast. A library's best is the faster of all its ways.", ""]
+    lines += report.table(["network", *columns, "ratio, float32", "ratio, each at its best"], rows)
     small = [ratios[n] for n in results if n != "base"]
     if small:
-        lines += ["", f"Geometric mean of the ratios without base: **{report.geometric_mean(small):.2f}**."]
-    lines += ["", "Peak memory of the process in MB, whole and without what it held before it built the network:", ""]
+        means = [f"**{report.geometric_mean(list(ratio)):.2f}**" for ratio in zip(*small)]
+        lines += ["", f"Geometric mean of the ratios without base: {means[0]} in float32, {means[1]} each at its best."]
+    lines += ["", "In float32, of the ceiling of multiply-adds:", ""]
+    head = ["network", "useful GFLOP", "attend's share", "of that under load", "PyTorch's share", "error of gradients, attend, PyTorch"]
+    lines += report.table(head, shares)
+    lines += ["", "In float32, peak memory of the process in MB, whole and without what it held before it built the network:", ""]
     lines += report.table(["network", "attend", "net", "PyTorch", "net", "attend / PyTorch, net"], memory)
     return lines + ([""] + notes if notes else [])

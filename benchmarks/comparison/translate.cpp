@@ -1,8 +1,13 @@
 // Greedy and beam search with a saved model: tokens in, tokens out.
 
+#include <algorithm>
+#include <map>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "attend/core/threads.hpp"
 #include "attend/decode/beam.hpp"
 #include "attend/decode/greedy.hpp"
 #include "attend/decode/transformer.hpp"
@@ -30,7 +35,8 @@ Options options_from(const Json& request) {
 }
 
 template <class M>
-void search(M& model, typename M::State& state, index_t sentences, const Json& request, std::vector<decode::Hypothesis>& found) {
+std::vector<decode::Hypothesis> search(M& model, typename M::State& state, index_t sentences, const Json& request) {
+  std::vector<decode::Hypothesis> found;
   if (const index_t beam = request.at("beam"); beam > 1) {
     auto options = options_from<decode::BeamOptions>(request);
     options.beam = beam;
@@ -42,43 +48,62 @@ void search(M& model, typename M::State& state, index_t sentences, const Json& r
     for (auto& best : decode::greedy(model, state, sentences, options_from<decode::GreedyOptions>(request)))
       found.push_back(std::move(best));
   }
+  return found;
 }
 
-/// All sentences, `batch` at a time, in the order that they come in.
+/// A batch of sentences.
 template <class M>
-Json translate_all(M& model, const Sentences& sources, const Json& request) {
-  const std::size_t batch = request.at("batch");
-  std::vector<decode::Hypothesis> found;
-  found.reserve(sources.size());
+std::vector<decode::Hypothesis> translate_batch(M& model, std::span<const std::vector<token_t>> sources, const Json& request) {
+  std::vector<token_t> tokens;
+  std::vector<index_t> lengths;
+  for (const auto& source : sources) {
+    tokens.insert(tokens.end(), source.begin(), source.end());
+    lengths.push_back(static_cast<index_t>(source.size()));
+  }
+  const Tensor<token_t> source({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens));
+  auto state = model.begin(source, Segments::ragged(lengths));
+  return search(model, state, static_cast<index_t>(lengths.size()), request);
+}
+
+/// One batch in `every`, of `batch` sentences in the order that they come in: one after another with all threads, or
+/// `side_by_side` with one thread for each, as a Translator does where nobody waits for the first of many sentences.
+template <class M>
+Json translate_all(M& model, const Sentences& sources, const Json& request, bool side_by_side) {
+  const std::size_t batch = request.at("batch"), every = request.at("every");
+  std::vector<std::span<const std::vector<token_t>>> batches;
+  for (std::size_t first = 0; first < sources.size(); first += batch * every)
+    batches.emplace_back(sources.begin() + first, std::min(batch, sources.size() - first));
+  std::vector<std::vector<decode::Hypothesis>> found(batches.size());
+  const auto some = [&](index_t first, index_t last) {
+    for (index_t b = first; b < last; ++b) found[b] = translate_batch(model, batches[b], request);
+  };
   const Stopwatch watch;
-  for (std::size_t first = 0; first < sources.size(); first += batch) {
-    std::vector<token_t> tokens;
-    std::vector<index_t> lengths;
-    for (std::size_t i = first; i < std::min(first + batch, sources.size()); ++i) {
-      tokens.insert(tokens.end(), sources[i].begin(), sources[i].end());
-      lengths.push_back(static_cast<index_t>(sources[i].size()));
-    }
-    const Tensor<token_t> source({static_cast<index_t>(tokens.size())}, std::span<const token_t>(tokens));
-    auto state = model.begin(source, Segments::ragged(lengths));
-    search(model, state, static_cast<index_t>(lengths.size()), request, found);
-  }
+  if (side_by_side) ThreadPool::instance().run(count_of(batches), 1, some);
+  else some(0, count_of(batches));
   Json answer = watch.per(1);
-  for (const auto& h : found) {
-    answer["outputs"].push_back(h.tokens);
-    answer["scores"].push_back(h.score);
-  }
+  for (const auto& hypotheses : found)
+    for (const auto& h : hypotheses) {
+      answer["outputs"].push_back(h.tokens);
+      answer["scores"].push_back(h.score);
+    }
   return answer;
 }
 
 }  // namespace
 
-/// translate MODEL PRECISION
+/// translate MODEL PRECISION WORKERS: so many batches side by side, with one thread each; if 1, one batch with all threads.
 void translate(Arguments arguments) {
-  if (arguments.size() != 2) throw ValueError("attend_compare translate: expected MODEL PRECISION");
-  const bool int8 = arguments[1] == "int8";
-  if (!int8 && arguments[1] != "float32") throw ValueError("attend_compare translate: no precision is called " + arguments[1]);
+  if (arguments.size() != 3) throw ValueError("attend_compare translate: expected MODEL PRECISION WORKERS");
+  const std::map<std::string, Precision> precisions = {
+      {"float32", Precision::full}, {"bfloat16", Precision::bf16}, {"int8", Precision::int8}};
+  const auto precision = precisions.find(arguments[1]);
+  if (precision == precisions.end()) throw ValueError("attend_compare translate: no precision is called " + arguments[1]);
+  const bool side_by_side = arguments[2] != "1";
+  if (side_by_side && arguments[2] != std::to_string(threads()))
+    throw ValueError("attend_compare translate: got " + arguments[2] + " workers, expected 1 or " + std::to_string(threads()) +
+                     ", the number of threads");
   const double idle = resident("VmRSS:");
-  decode::TransformerModel<float> model(io::load_model<float>(arguments[0]), int8 ? Precision::int8 : Precision::full);
+  decode::TransformerModel<float> model(io::load_model<float>(arguments[0]), precision->second);
   Sentences sources;
   serve(Json::object(), [&](const Json& request) -> Json {
     const std::string what = request.at("do");
@@ -86,7 +111,7 @@ void translate(Arguments arguments) {
       sources = request.at("sources").get<Sentences>();
       return Json::object();
     }
-    if (what == "translate") return translate_all(model, sources, request);
+    if (what == "translate") return translate_all(model, sources, request, side_by_side);
     if (what == "memory") return {{"idle", idle}, {"peak", resident("VmHWM:")}};
     unknown(request);
   });

@@ -1,8 +1,10 @@
-"""Part 2: translation with one trained model, attend against CTranslate2 and against PyTorch with a key-value cache."""
+"""Part 2: translation with one trained model, attend against CTranslate2 and PyTorch with a key-value cache."""
 
 import json
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,9 +19,29 @@ from .worker import Answer, Worker, WorkerError, python_worker, settle
 SETTINGS = ((1, 1), (1, 32), (4, 1), (4, 32))  # beam, batch
 ALPHA = 0.6  # log-probabilities are divided by n ** ALPHA
 MAX_LENGTH = 128
-PRECISIONS = ("float32", "int8")  # of attend
-SAMPLE = 20  # one batch in so many, but two at least, show which number of threads suits another library best
+PRECISIONS = ("float32", "bfloat16", "int8")  # of attend
+SAMPLE = 20  # one batch in so many, but SHARE at least for each worker, show which way suits another library best
+SHARE = 4
 ROUNDING = 5e-3  # two scores, sums of up to a hundred numbers and more, that differ by less than this may change places
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a library uses the processor."""
+
+    workers: int  # batches that are translated side by side
+    threads: int  # of each of them
+    numbers: str = ""  # what it computes in, where the library has several for one precision
+
+    def __str__(self) -> str:
+        return f"{self.workers} × {self.threads}" + (f", {self.numbers}" if self.numbers else "")
+
+
+def ways(threads: int, side_by_side: bool, numbers: tuple[str, ...] = ("",)) -> list[Way]:
+    """All that a library has: every thread in one batch; one alone, because threads that wait for each other at every operation can be
+    slower; and a batch for each thread, if it translates batches side by side."""
+    shapes = [(1, threads), *([(threads, 1)] if side_by_side else []), (1, 1)]
+    return [Way(*shape, kind) for kind in numbers for shape in dict.fromkeys(shapes)]
 
 
 @dataclass
@@ -30,32 +52,38 @@ class Measured:
     outputs: list[list[int]] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     bleu: float | None = None
-    threads: int = 1
+    way: Way = Way(1, 1)
+    trial: dict[Way, float] = field(default_factory=dict)  # tokens a second of each way, if there are several
 
 
 @dataclass
 class Side:
-    """A library in one precision. Others than attend come with one thread and with as many as were asked for; the faster counts."""
+    """A library in one precision, in all its ways; the fastest in a trial counts."""
 
-    workers: dict[int, Worker]  # by their threads
-    threads: int  # of the worker that counts
+    workers: dict[Way, Worker] = field(default_factory=dict)
+    way: Way = Way(1, 1)  # the one that counts
+    counted: set[Way] = field(default_factory=set)  # in any setting
 
     def ask(self, do: str, **request: object) -> Answer:
-        return self.workers[self.threads].ask(do, **request)
+        return self.workers[self.way].ask(do, **request)
 
-    def choose(self, settings: Settings, batches: int, request: dict[str, object]) -> None:
-        """By some of so many batches."""
-        if len(self.workers) < 2:
-            return
-        every, seconds = max(1, batches // max(2, batches // SAMPLE)), {}
-        for threads, worker in self.workers.items():
-            for _ in range(2):  # the first time, threads and memory wake up
-                settle()
-                seconds[threads] = worker.ask("translate", scores=False, every=every, **request)[settings.clock]
-        self.threads = min(seconds, key=seconds.__getitem__)
+    def choose(self, settings: Settings, batches: int, request: dict[str, object]) -> dict[Way, float]:
+        """By some of so many batches. Tokens a second of each way."""
+        speeds: dict[Way, float] = {}
+        if len(self.workers) > 1:
+            least = SHARE * max(way.workers for way in self.workers)
+            every = max(1, batches // max(least, batches // SAMPLE))
+            for way, worker in self.workers.items():
+                for _ in range(2):  # the first time, threads and memory wake up
+                    settle()
+                    answer = worker.ask("translate", scores=False, every=every, **request)
+                speeds[way] = sum(len(o) + 1 for o in answer["outputs"]) / answer[settings.clock]
+            self.way = max(speeds, key=speeds.__getitem__)
+        self.counted.add(self.way)
+        return speeds
 
     def memory(self) -> Answer:
-        return max((worker.ask("memory") for worker in self.workers.values()), key=lambda answer: answer["peak"])
+        return max((self.workers[way].ask("memory") for way in self.counted), key=lambda answer: answer["peak"])
 
     def close(self) -> None:
         for worker in self.workers.values():
@@ -131,24 +159,43 @@ def start(settings: Settings, text: Text, model: Path, folder: Path, sides: dict
     """Adds all sides that there are, attend first."""
     pieces = folder / "pieces.json"
     pieces.write_text(json.dumps(text.pieces()), encoding="utf-8")
-    commands: dict[str, list[str | Path]] = {
-        f"attend {precision}": [settings.program, "translate", model, precision] for precision in PRECISIONS
-    }
+    for precision in PRECISIONS:
+        if precision == "bfloat16" and not machine.has_bfloat16():
+            continue
+        commands = {way: [settings.program, "translate", model, precision, way.workers] for way in ways(settings.threads, True)}
+        add(settings, text, sides, f"attend {precision}", commands)
     if machine.version("ctranslate2"):
-        for precision in ("float32", "int8"):
-            work = [model, pieces, folder / "ctranslate2", precision]
-            commands[f"CTranslate2 {precision}"] = python_worker("ctranslate2_worker", *work)
+        for precision, numbers in compute_types().items():
+            commands = {}
+            for way in ways(settings.threads, True, numbers):
+                work = [model, pieces, folder / "ctranslate2", way.numbers or precision, way.workers]
+                commands[way] = python_worker("ctranslate2_worker", *work)
+            add(settings, text, sides, f"CTranslate2 {precision}", commands)
     if machine.version("torch"):
-        commands["PyTorch float32"] = python_worker("pytorch_translate_worker", model)
-    for name, command in commands.items():
-        settings.say(f"translate: loading {name}")
-        side = sides[name] = Side({}, settings.threads)
-        try:
-            for threads in {settings.threads} if name.startswith("attend") else {settings.threads, 1}:
-                side.workers[threads] = Worker(command, threads)
-                side.workers[threads].ask("sources", sources=text.sources)
-        except WorkerError as e:
-            raise WorkerError(f"{name}: {e}") from e
+        for precision in ("float32", "bfloat16") if machine.has_bfloat16() else ("float32",):
+            command = python_worker("pytorch_translate_worker", model, precision)
+            add(settings, text, sides, f"PyTorch {precision}", dict.fromkeys(ways(settings.threads, False), command))
+
+
+def add(settings: Settings, text: Text, sides: dict[str, Side], name: str, commands: dict[Way, list[str | Path]]) -> None:
+    """Starts the processes of a side, one for each of its ways. attend is told of all threads, others of each worker's."""
+    settings.say(f"translate: loading {name}")
+    side = sides[name] = Side()
+    try:
+        for way, command in commands.items():
+            side.way = way
+            side.workers[way] = Worker(command, way.workers * way.threads if name.startswith("attend") else way.threads)
+            side.ask("sources", sources=text.sources)
+    except WorkerError as e:
+        raise WorkerError(f"{name}: {e}") from e
+
+
+def compute_types() -> dict[str, tuple[str, ...]]:
+    """CTranslate2's on this processor, by precision. Asked in a process of its own, which keeps this one small."""
+    ask = "import ctranslate2; print(*ctranslate2.get_supported_compute_types('cpu'))"
+    known = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout.split()
+    types = {"float32": ("",), "int8": tuple(t for t in ("int8_float32", "int8_bfloat16") if t in known)}
+    return types | ({"bfloat16": ("",)} if "bfloat16" in known else {})
 
 
 def request(text: Text, setting: tuple[int, int]) -> dict[str, object]:
@@ -162,10 +209,10 @@ def check(
     """What each side says, before any of it is timed. Throws WorkerError if float32 sides differ by more than rounding."""
     settings.say(f"translate beam {setting[0]}, batch {setting[1]}: outputs")
     for name, side in sides.items():
-        side.choose(settings, -(-len(text.sources) // setting[1]), request(text, setting))
+        trial = side.choose(settings, -(-len(text.sources) // setting[1]), request(text, setting))
         answer = side.ask("translate", scores=True, every=1, **request(text, setting))
         outputs = answer["outputs"]
-        measured[name] = Measured([], outputs, answer["scores"], text.bleu(outputs), side.threads)
+        measured[name] = Measured([], outputs, answer["scores"], text.bleu(outputs), side.way, trial)
     ours = measured["attend float32"]
     for name, theirs in measured.items():
         same = [abs(a - b) for a, b, x, y in zip(ours.scores, theirs.scores, ours.outputs, theirs.outputs) if x == y]
@@ -195,24 +242,31 @@ def counterpart(side: str, sides: dict[str, Measured]) -> str:
 
 
 def document(text: Text, results: dict[tuple[int, int], dict[str, Measured]], memory: dict[str, dict[str, float]]) -> list[str]:
-    count, rows = len(text.sources), []
+    rows, trials = [], []
     for (beam, batch), sides in results.items():
+        setting = f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {batch}"
         for side, m in sides.items():
             ours = sides[counterpart(side, sides)]
             words = sum(len(o) + 1 for o in m.outputs) / statistics.median(m.times)
-            is_ours = side.startswith("attend")
-            ratio = ["–", "–"] if is_ours else [
+            ratio = ["–", "–"] if side.startswith("attend") else [
                 f"{report.median_ratio(m.times, ours.times):.2f} ({counterpart(side, sides).split()[-1]})",
                 report.spread(m.times, ours.times),
             ]
             differ = "–" if side == "attend float32" else differences(sides["attend float32"], m)
             bleu = f"{m.bleu:.2f}" if m.bleu is not None else "–"
-            setting = f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {batch}"
-            rows.append([setting, side, str(m.threads), f"{statistics.median(m.times):.3f}", f"{words:.0f}", *ratio, bleu, differ])
-    lines = ["## Translation", "", f"{count} sentences of Multi30k's test 2016 (English to German), from tokens to tokens.", ""]
-    head = ["setting", "side", "threads", "seconds", "tokens/s", "ratio to attend", "over the rounds", "BLEU"]
+            rows.append([setting, side, str(m.way), f"{statistics.median(m.times):.3f}", f"{words:.0f}", *ratio, bleu, differ])
+            if m.trial:
+                fastest_first = sorted(m.trial.items(), key=lambda item: -item[1])
+                trials.append([setting, side, "; ".join(f"{way}: {speed:.0f}" for way, speed in fastest_first)])
+    count = len(text.sources)
+    lines = ["## Translation", "", f"{count} sentences of Multi30k's test 2016 (English to German), from tokens to tokens."]
+    lines += ["Workers × threads: so many batches side by side, with so many threads for each.", ""]
+    head = ["setting", "side", "workers × threads", "seconds", "tokens/s", "ratio to attend", "over the rounds", "BLEU"]
     head.append("sentences unlike attend's")
     lines += report.table(head, rows)
+    if trials:
+        lines += ["", "The ways that the other sides have, and their tokens a second in a trial on some of the batches; the first counts:"]
+        lines += ["", *report.table(["setting", "side", "workers × threads: tokens/s"], trials)]
     lines += ["", "Peak memory of the process in MB, whole and without what it held before it loaded the model:", ""]
     sizes = [[side, report.megabytes(m["peak"]), report.megabytes(m["peak"] - m["idle"])] for side, m in memory.items()]
     return lines + report.table(["side", "whole", "net"], sizes)

@@ -113,6 +113,27 @@ class Stopwatch:
         return {"real": self.real() / times, "cpu": (time.process_time() - self._cpu) / times}
 
 
+def in_a_child(work: Callable[[], None]) -> None:
+    """Does something in a process of its own, so that its memory does not count as this one's. Throws WorkerError if it fails."""
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except Exception as e:
+            print(e, file=sys.stderr, flush=True)
+        finally:
+            os._exit(status)
+    if os.waitpid(child, 0)[1] != 0:
+        raise WorkerError("the model could not be converted")
+
+
+def sample(sources: Sequence[Any], request: Answer) -> list[Any]:
+    """One batch of `sources` in so many as the request has it, end to end."""
+    batch, every = request["batch"], request["every"]
+    return [s for first in range(0, len(sources), batch * every) for s in sources[first : first + batch]]
+
+
 def resident(key: str) -> float:
     """A line of /proc/self/status in bytes: VmRSS, what is resident now; VmHWM, the most there has been."""
     try:
