@@ -130,10 +130,14 @@ template <int R, int P, bool ByRows>
   finish_tile<float, R, V, (P > 1)>(sum, outcome, columns);
 }
 
+/// Panels that a tile of R rows takes at once: the instruction takes longer than a multiply-add until its sum is there, so that
+/// up to four rows want sixteen sums between them.
+constexpr int pair_panels_of(int rows) { return vector_registers == 32 && rows > 2 && rows <= 4 ? 2 : panels_of(rows); }
+
 using PairTile = void (*)(index_t, const std::uint32_t*, const std::uint32_t*, index_t, Outcome<float>, index_t);
 template <bool Wide, bool ByRows, int... R>
 constexpr auto pair_tiles(std::integer_sequence<int, R...>) {
-  return std::array<PairTile, sizeof...(R)>{&pair_tile < R + 1, Wide ? panels_of(R + 1) : 1, ByRows > ...};
+  return std::array<PairTile, sizeof...(R)>{&pair_tile < R + 1, Wide ? pair_panels_of(R + 1) : 1, ByRows > ...};
 }
 template <bool Wide, bool ByRows>
 inline constexpr auto all_pair_tiles = pair_tiles<Wide, ByRows>(std::make_integer_sequence<int, tile_rows>{});
@@ -207,7 +211,7 @@ inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<flo
       cpu::pack_pair_rows<side>({a.at(i, 0), a.column_step, a.row_step}, 0, deep, k, group, rows, words, size);
     }
     for (index_t t = 0; t < (by_rows ? 1 : most) && i < m; ++t, i += rows) {
-      const index_t count = std::min(rows, m - i), together = detail::panels_of(static_cast<int>(count));
+      const index_t count = std::min(rows, m - i), together = detail::pair_panels_of(static_cast<int>(count));
       const auto at = static_cast<std::size_t>(count - 1);
       const auto run = [&](detail::PairTile tile, index_t p) {
         tile(deep, words + t * size, b + p * panel_step, panel_step, outcome.at(i, p * N), n - p * N);
