@@ -21,13 +21,18 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def has_bfloat16() -> bool:
-    """Whether the processor multiplies bfloat16 by instructions of its own."""
+def has(*instructions: str) -> bool:
+    """Whether the processor has one of these sets of instructions, by their names in /proc/cpuinfo."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return False
-    return bool(re.search(r"^(flags|Features)\b.*\b(avx512_bf16|amx_bf16|bf16)\b", text, re.MULTILINE))
+    return bool(re.search(rf"^(flags|Features)\b.*\b({'|'.join(instructions)})\b", text, re.MULTILINE))
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 by instructions of its own."""
+    return has("avx512_bf16", "amx_bf16", "bf16")
 
 
 def _cached(build: Path, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Part 2: translation with one trained model, attend against CTranslate2 and PyTorch with a key-value cache."""
+"""Part 2: translation with one trained model, attend against CTranslate2, Marian, and PyTorch with a key-value cache."""
 
 import json
 import shutil
@@ -133,8 +133,9 @@ def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
         model = Path(shutil.copytree(settings.model, Path(folder) / "model"))
         text = Text(settings, model)
         sides: dict[str, Side] = {}
+        notes: list[str] = []
         try:
-            start(settings, text, model, Path(folder), sides)
+            start(settings, text, model, Path(folder), sides, notes)
             for setting, measured in results.items():
                 try:
                     check(settings, text, sides, setting, measured)
@@ -149,16 +150,17 @@ def run(settings: Settings, ceiling: Ceiling) -> Iterator[list[str]]:
                         settle()
                         answer = side.ask("translate", scores=False, every=1, **request(text, setting))
                         measured[name].times.append(answer[settings.clock])
-                yield document(text, results, {name: side.memory() for name, side in sides.items()})
+                yield document(text, results, {name: side.memory() for name, side in sides.items()}, notes)
         finally:
             for side in sides.values():
                 side.close()
 
 
-def start(settings: Settings, text: Text, model: Path, folder: Path, sides: dict[str, Side]) -> None:
-    """Adds all sides that there are, attend first."""
+def start(settings: Settings, text: Text, model: Path, folder: Path, sides: dict[str, Side], notes: list[str]) -> None:
+    """Adds all sides that there are, attend first. `notes`: what a reader has to know of them."""
     pieces = folder / "pieces.json"
     pieces.write_text(json.dumps(text.pieces()), encoding="utf-8")
+    marian = marian_takes_part(settings, model, notes)
     for precision in PRECISIONS:
         if precision == "bfloat16" and not machine.has_bfloat16():
             continue
@@ -171,6 +173,14 @@ def start(settings: Settings, text: Text, model: Path, folder: Path, sides: dict
                 work = [model, pieces, folder / "ctranslate2", way.numbers or precision, way.workers]
                 commands[way] = python_worker("ctranslate2_worker", *work)
             add(settings, text, sides, f"CTranslate2 {precision}", commands)
+    if marian:
+        packed = "packed8avx512" if machine.has("avx512bw") else "packed8avx2"
+        for precision, numbers in {"float32": ("",), "int8": ("intgemm8", packed)}.items():
+            commands = {}
+            for way in ways(settings.threads, True, numbers):
+                work = [model, pieces, folder / "marian", way.numbers or precision, way.workers]
+                commands[way] = python_worker("marian_translate_worker", *work)
+            add(settings, text, sides, f"Marian {precision}", commands)
     if machine.version("torch"):
         for precision in ("float32", "bfloat16") if machine.has_bfloat16() else ("float32",):
             command = python_worker("pytorch_translate_worker", model, precision)
@@ -196,6 +206,19 @@ def compute_types() -> dict[str, tuple[str, ...]]:
     known = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout.split()
     types = {"float32": ("",), "int8": tuple(t for t in ("int8_float32", "int8_bfloat16") if t in known)}
     return types | ({"bfloat16": ("",)} if "bfloat16" in known else {})
+
+
+def marian_takes_part(settings: Settings, model: Path, notes: list[str]) -> bool:
+    """If it is there and has a place for all of the model."""
+    if not machine.version("pymarian"):
+        return False
+    from . import marian_model
+
+    obstacles = marian_model.obstacles(model)
+    if obstacles:
+        notes.append(f"Marian is left out: it has no place for {'; '.join(obstacles)}.")
+        settings.say(f"translate: {notes[-1]}")
+    return not obstacles
 
 
 def request(text: Text, setting: tuple[int, int]) -> dict[str, object]:
@@ -241,7 +264,9 @@ def counterpart(side: str, sides: dict[str, Measured]) -> str:
     return same if same in sides else "attend float32"
 
 
-def document(text: Text, results: dict[tuple[int, int], dict[str, Measured]], memory: dict[str, dict[str, float]]) -> list[str]:
+def document(
+    text: Text, results: dict[tuple[int, int], dict[str, Measured]], memory: dict[str, dict[str, float]], notes: list[str]
+) -> list[str]:
     rows, trials = [], []
     for (beam, batch), sides in results.items():
         setting = f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {batch}"
@@ -260,7 +285,7 @@ def document(text: Text, results: dict[tuple[int, int], dict[str, Measured]], me
                 trials.append([setting, side, "; ".join(f"{way}: {speed:.0f}" for way, speed in fastest_first)])
     count = len(text.sources)
     lines = ["## Translation", "", f"{count} sentences of Multi30k's test 2016 (English to German), from tokens to tokens."]
-    lines += ["Workers × threads: so many batches side by side, with so many threads for each.", ""]
+    lines += ["Workers × threads: so many batches side by side, with so many threads for each.", *notes, ""]
     head = ["setting", "side", "workers × threads", "seconds", "tokens/s", "ratio to attend", "over the rounds", "BLEU"]
     head.append("sentences unlike attend's")
     lines += report.table(head, rows)
