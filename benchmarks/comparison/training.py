@@ -1,8 +1,8 @@
-"""Part 1: a training step of each network, attend against PyTorch."""
+"""Part 1: a training step of each network, attend against PyTorch and Marian."""
 
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,8 @@ LENIENCE = 3.0  # times PyTorch's own worst error in float32, where a network ma
 
 ATTEND = {"attend": "float", "attend bfloat16": "bf16", "attend double": "double"}  # sides, and what the program calls them
 PYTORCH = ("eager", "compile", "eager-bfloat16", "compile-bfloat16")
+MARIAN = "Marian"
+OF_MARIAN = ("tiny", "base")  # the networks that Marian has too
 
 Clock = list[float]  # seconds, one a round
 Gradients = dict[str, np.ndarray]
@@ -28,7 +30,7 @@ Gradients = dict[str, np.ndarray]
 class Sides:
     """What was measured of one network."""
 
-    times: dict[str, Clock] = field(default_factory=dict)  # of ATTEND and PYTORCH: seconds a step, round by round
+    times: dict[str, Clock] = field(default_factory=dict)  # of ATTEND, PYTORCH and MARIAN: seconds a step, round by round
     memory: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes: "idle", "peak"
     flops: float = 0.0  # useful, of a step
     tokens: float = 0.0
@@ -45,8 +47,10 @@ class Case:
     batches: Path
 
     def command(self, settings: Settings, side: str) -> list[str | Path]:
-        """Of the worker of a side: of ATTEND, of PYTORCH, or "double" (PyTorch's)."""
+        """Of the worker of a side: of ATTEND, of PYTORCH, MARIAN, or "double" (PyTorch's)."""
         files = (self.name, self.weights, self.batches)
+        if side == MARIAN:
+            return python_worker("marian_step_worker", self.name, self.batches)
         if side in ATTEND:
             return [settings.program, "step", *files, ATTEND[side]]
         return python_worker("pytorch_step_worker", *files, side)
@@ -93,7 +97,7 @@ def measure(settings: Settings, ceiling: Ceiling, case: Case) -> Sides:
     compare(settings, sides, case)
     workers: dict[str, Worker] = {}
     try:
-        for side in sides_of(settings):
+        for side in sides_of(settings, name):
             settings.say(f"step {name}: warming {side}")
             start(settings, sides, workers, side, case)
         for r in range(settings.rounds):
@@ -103,36 +107,41 @@ def measure(settings: Settings, ceiling: Ceiling, case: Case) -> Sides:
                 settle()
                 answer = worker.ask("time", seconds=settings.seconds(0.2 if settings.quick else 1.0))
                 sides.times.setdefault(side, []).append(answer[settings.clock])
-        sides.memory = {side: worker.ask("memory") for side, worker in workers.items()}
+        sides.memory = {side: worker.ask("memory") for side, worker in workers.items() if side != MARIAN}
     finally:
         for worker in workers.values():
             worker.close()
     return sides
 
 
-def sides_of(settings: Settings) -> list[str]:
-    """Both libraries' ways to take a step on this processor. Where it has no instructions for bfloat16, nobody would choose that."""
+def sides_of(settings: Settings, network: str) -> list[str]:
+    """The libraries' ways to take a step on this processor. Where it has no instructions for bfloat16, nobody would choose that."""
     sides = ["attend", "attend bfloat16", *PYTORCH]
     if not machine.has_bfloat16():
         sides = [side for side in sides if not side.endswith("bfloat16")]
+    if machine.version("pymarian") and network in OF_MARIAN and settings.clock == "real":  # it tells real time alone
+        sides.append(MARIAN)
     return [side for side in sides if settings.compile or not side.startswith("compile")]
 
 
 def start(settings: Settings, sides: Sides, workers: dict[str, Worker], side: str, case: Case) -> None:
-    """A worker with all its batches behind it once. torch.compile may fail or take for ever: then it is left out, and said so."""
+    """A worker with all its batches behind it once. torch.compile may fail or take for ever, Marian may not run here: then it is left
+    out, and said so."""
     limit = settings.compile_timeout if side.startswith("compile") else None
     try:
         worker = Worker(case.command(settings, side), settings.threads, limit)
         workers[side] = worker
-        worker.ask("warm", timeout=limit)
+        warm = worker.ask("warm", timeout=limit)
     except WorkerError as e:
-        if limit is None:
+        if limit is None and side != MARIAN:
             raise
         if side in workers:
             workers.pop(side).close()
-        sides.notes.append(f"torch.compile ({side}) left out: {str(e).splitlines()[-1][:160]}")
+        sides.notes.append(f"{side} left out: {str(e).splitlines()[-1][:160]}")
         settings.say(f"step {case.name}: {sides.notes[-1]}")
         return
+    if side == MARIAN:
+        sides.notes.append(f"Marian trains with {warm['way']} workers × threads, which was its fastest way in a trial")
     if side == "attend":
         sides.flops, sides.tokens = worker.ready["flops"], worker.ready["tokens"]
 
@@ -173,10 +182,10 @@ def norm(x: np.ndarray) -> float:
     return float(np.linalg.norm(x.astype(np.float64)))
 
 
-def faster(sides: Sides, *, attend: bool, float32: bool = False) -> str:
-    """The faster side of a library, of those in float32 or of all."""
-    own = [s for s in sides.times if s.startswith("attend") == attend and not (float32 and s.endswith("bfloat16"))]
-    return min(own, key=lambda s: statistics.median(sides.times[s]))
+def fastest(sides: Sides, among: Iterable[str], float32: bool = False) -> str:
+    """Of some sides, or of those of them that are in float32."""
+    found = [side for side in among if side in sides.times and not (float32 and side.endswith("bfloat16"))]
+    return min(found, key=lambda side: statistics.median(sides.times[side]))
 
 
 def net(memory: dict[str, float]) -> float:
@@ -186,12 +195,13 @@ def net(memory: dict[str, float]) -> float:
 
 def document(settings: Settings, ceiling: Ceiling, results: dict[str, Sides]) -> list[str]:
     rows, shares, memory, ratios, notes = [], [], [], {}, []
-    columns = [side for side in ("attend", "attend bfloat16", *PYTORCH) if any(side in s.times for s in results.values())]
+    others = (*PYTORCH, MARIAN)
+    columns = [side for side in (*ATTEND, *others) if any(side in s.times for s in results.values())]
     for name, s in results.items():
-        best = faster(s, attend=False, float32=True)
-        pairs = [(best, "attend"), (faster(s, attend=False), faster(s, attend=True))]
+        best = fastest(s, PYTORCH, float32=True)
+        pairs = [(fastest(s, others, float32=True), "attend"), (fastest(s, others), fastest(s, ATTEND))]
         ratios[name] = [report.median_ratio(s.times[theirs], s.times[ours]) for theirs, ours in pairs]
-        compared = [f"{ratio:.2f} ({report.spread(s.times[a], s.times[b])})" for ratio, (a, b) in zip(ratios[name], pairs)]
+        compared = [f"{r:.2f} ({report.spread(s.times[a], s.times[b])}), {a} over {b}" for r, (a, b) in zip(ratios[name], pairs)]
         rows.append([name, *(report.milliseconds(s.times.get(side, [])) for side in columns), *compared])
         ours = s.flops / statistics.median(s.times["attend"])
         theirs = s.flops / statistics.median(s.times[best]) / ceiling.median()
@@ -202,7 +212,8 @@ def document(settings: Settings, ceiling: Ceiling, results: dict[str, Sides]) ->
         sizes = [report.megabytes(value) for side in ("attend", best) for value in (s.memory[side]["peak"], net(s.memory[side]))]
         memory.append([name, *sizes, f"{net(s.memory['attend']) / net(s.memory[best]):.2f}"])
         notes += [f"- {name}: {note}" for note in s.notes]
-    lines = ["## Training step", "", "Milliseconds. bfloat16: products alone; PyTorch's by autocast. A library's best is the faster of all its ways.", ""]
+    lines = ["## Training step", "", "Milliseconds. bfloat16: products alone; eager and compile are PyTorch's, in bfloat16 by autocast. A ratio is"]
+    lines += ["of the fastest other side to attend in float32, and of the fastest of all to attend's faster one.", ""]
     lines += report.table(["network", *columns, "ratio, float32", "ratio, each at its best"], rows)
     small = [ratios[n] for n in results if n != "base"]
     if small:
