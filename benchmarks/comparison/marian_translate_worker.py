@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .worker import Answer, Stopwatch, in_a_child, resident, sample, serve
 
-LONGEST = 10  # of a translation, in lengths of its source; more than any has
+LONGEST = 3  # of a translation, in lengths of the longest source of its batch; as Marian has it by itself
 MARK = " ||| "  # between the parts of a line of an n-best list: the sentence's number, the tokens, scores, the score
 
 
