@@ -40,8 +40,10 @@ def obstacles(model: Path) -> list[str]:
             found.append(f"positions other than sinusoids of base {base!r}")
         if any(o[key] not in (0, width // o["heads"]) for key in ("d_k", "d_v")):
             found.append("heads of a width of their own")
-        if o["norm"]["sample_deviation"] or o["norm"]["scalar_affine"] or o["final_norm"] != (o["norm_order"] == "pre"):
-            found.append("its norms")
+        if o["norm_order"] != "post" or o["final_norm"]:  # Marian's norms before a sublayer are of the queries alone
+            found.append("norms before the sublayers")
+        if o["norm"]["sample_deviation"] or o["norm"]["scalar_affine"]:
+            found.append("its kind of norm")
         if o["activation"] not in ACTIVATIONS or not o["scale_embedding"] or not o["attention_bias"]:
             found.append("its activation, embeddings that are not scaled, or attention without biases")
     if config["share_embeddings"] and not config["tie_head"]:
@@ -69,7 +71,7 @@ def begin_with_nothing(model: Path) -> None:
     save_file(tensors, model / "model.safetensors")
 
 
-def architecture(encoder: Mapping[str, Any], decoder_layers: int, pre_norm: bool, tied: str = "") -> dict[str, Any]:
+def architecture(encoder: Mapping[str, Any], decoder_layers: int, tied: str = "") -> dict[str, Any]:
     """Marian's options for a network of these sizes. `tied`: "all", "head" or nothing."""
     return {
         "type": "transformer",
@@ -79,9 +81,9 @@ def architecture(encoder: Mapping[str, Any], decoder_layers: int, pre_norm: bool
         "transformer-heads": encoder["heads"],
         "transformer-dim-ffn": encoder["d_ff"],
         "transformer-ffn-activation": ACTIVATIONS[encoder["activation"]],
-        "transformer-preprocess": "n" if pre_norm else "",
-        "transformer-postprocess": "da" if pre_norm else "dan",
-        "transformer-postprocess-top": "n" if pre_norm else "",
+        "transformer-preprocess": "",
+        "transformer-postprocess": "dan",
+        "transformer-postprocess-top": "",
         "tied-embeddings-all": tied == "all",
         "tied-embeddings": tied == "head",
     }
@@ -112,7 +114,7 @@ def convert(model: Path, pieces: Sequence[str], out: Path) -> None:
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     tensors = load_file(model / "model.safetensors")
     encoder, decoder = config["encoder"], config["decoder"]
-    width, pre_norm = encoder["d_model"], encoder["norm_order"] == "pre"
+    width = encoder["d_model"]
     # The sinusoids' channels: attend has a sine and its cosine side by side, Marian all sines first.
     channels = np.concatenate((np.arange(0, width, 2), np.arange(1, width, 2)))
     pieces = [*pieces, *(f"<unused{i}>" for i in range(len(pieces), encoder["vocabulary"]))]
@@ -128,28 +130,25 @@ def convert(model: Path, pieces: Sequence[str], out: Path) -> None:
         found[f"{kind}_W{number}"] = (weight[channels] if writes else weight).T
         found[f"{kind}_b{number}"] = (bias[channels] if writes else bias)[None]
 
-    def norm(name: str, tensor: str, suffix: str) -> None:
+    def norm(name: str, tensor: str) -> None:
         for theirs, ours in (("scale", "weight"), ("bias", "bias")):
-            found[f"{name}_ln_{theirs}{suffix}"] = tensors[f"{tensor}.{ours}"][channels][None]
+            found[f"{name}_ln_{theirs}"] = tensors[f"{tensor}.{ours}"][channels][None]
 
-    def attention(name: str, tensor: str, suffix: str) -> None:
+    def attention(name: str, tensor: str) -> None:
         for letter in "qkv":
             matrix(f"{name}_{letter}", f"{tensor}.{letter}_proj", reads=True, writes=False)
         matrix(f"{name}_o", f"{tensor}.out_proj", reads=False, writes=True)
-        norm(f"{name}_Wo", f"{tensor}_layer_norm", suffix)
+        norm(f"{name}_Wo", f"{tensor}_layer_norm")
 
-    suffix = "_pre" if pre_norm else ""
     for stack, options in (("encoder", encoder), ("decoder", decoder)):
         for i in range(options["layers"]):
             ours, theirs = f"{stack}.layers.{i}", f"{stack}_l{i + 1}"
-            attention(f"{theirs}_self", f"{ours}.self_attn", suffix)
+            attention(f"{theirs}_self", f"{ours}.self_attn")
             if stack == "decoder":
-                attention(f"{theirs}_context", f"{ours}.encoder_attn", suffix)
+                attention(f"{theirs}_context", f"{ours}.encoder_attn")
             matrix(f"{theirs}_ffn_1", f"{ours}.fc1", reads=True, writes=False)
             matrix(f"{theirs}_ffn_2", f"{ours}.fc2", reads=False, writes=True)
-            norm(f"{theirs}_ffn_ffn", f"{ours}.final_layer_norm", suffix)
-        if pre_norm:
-            norm(f"{stack}_top", f"{stack}.layer_norm", "")
+            norm(f"{theirs}_ffn_ffn", f"{ours}.final_layer_norm")
 
     def embedding(stack: str) -> np.ndarray:
         return next(tensors[name] for name in embeddings(config, stack) if name in tensors)[rows][:, channels]
@@ -159,13 +158,14 @@ def convert(model: Path, pieces: Sequence[str], out: Path) -> None:
     else:
         found["encoder_Wemb"], found["decoder_Wemb"] = embedding("encoder"), embedding("decoder")
     if not config["tie_head"]:
+        # Marian's own name and layout is _Wt; packed for intgemm8 its program then fails, while it takes the older one as well.
         found["decoder_ff_logit_out_W"] = tensors["lm_head.weight"][rows][:, channels].T
     bias = tensors["lm_head.bias"].copy() if config["head_bias"] else np.zeros(len(rows), np.float32)
     bias[[PAD, BEGIN, UNKNOWN]] = NEVER
     found["decoder_ff_logit_out_b"] = bias[rows][None]
 
     tied = "all" if config["share_embeddings"] else "head" if config["tie_head"] else ""
-    described = architecture(encoder, decoder["layers"], pre_norm, tied) | {
+    described = architecture(encoder, decoder["layers"], tied) | {
         "version": "v1.12.0",
         "dim-vocabs": [len(rows), len(rows)],
         "max-length": encoder["max_length"],
