@@ -22,7 +22,7 @@ MAX_LENGTH = 128
 PRECISIONS = ("float32", "bfloat16", "int8")  # of attend
 SAMPLE = 20  # one batch in so many, but SHARE at least for each worker, show which way suits another library best
 SHARE = 4
-TRIAL = 0.5  # seconds that each way is tried for at least; its fastest time counts
+TRIAL = 0.4  # seconds that each way is tried for at least
 ROUNDING = 1e-2  # two scores, sums of up to a hundred numbers and more, that differ by less than this may change places
 
 
@@ -75,12 +75,13 @@ class Side:
             least = SHARE * max(way.workers for way in self.workers)
             every = max(1, batches // max(least, batches // SAMPLE))
             for way, worker in self.workers.items():
+                settle()
                 times: list[float] = []
-                while len(times) < 2 or sum(times) < TRIAL:  # the first time, threads and memory wake up
-                    settle()
+                while len(times) < 2 or sum(times) < TRIAL:
                     answer = worker.ask("translate", scores=False, every=every, **request)
                     times.append(answer[settings.clock])
-                speeds[way] = sum(len(o) + 1 for o in answer["outputs"]) / min(times)
+                # Without the first time, when threads and memory wake up.
+                speeds[way] = sum(len(o) + 1 for o in answer["outputs"]) / statistics.median(times[1:])
             self.way = max(speeds, key=speeds.__getitem__)
         self.counted.add(self.way)
         return speeds
