@@ -5,7 +5,7 @@ import json
 import os
 from pathlib import Path
 
-from .worker import Answer, Stopwatch, in_a_child, resident, sample, serve
+from .worker import Answer, Stopwatch, in_a_child, resident, serve_translations
 
 
 def main() -> None:
@@ -31,14 +31,12 @@ def main() -> None:
     idle, threads = resident("VmRSS"), int(os.environ["OMP_NUM_THREADS"])
     translator = ctranslate2_model.load(arguments.work, arguments.compute_type, arguments.workers, threads)
     numbers = {piece: i for i, piece in enumerate(pieces)}
-    sources: list[list[str]] = []
 
-    def translate(request: Answer) -> Answer:
+    def translate(sources: list[list[str]], request: Answer) -> Answer:
         suppressed = [[pieces[i]] for i in request["suppressed"]]
-        chosen = sample(sources, request)
         watch = Stopwatch()
         found = translator.translate_batch(
-            chosen,
+            sources,
             max_batch_size=request["batch"],
             beam_size=request["beam"],
             length_penalty=request["alpha"],
@@ -52,15 +50,7 @@ def main() -> None:
         answer["scores"] = [result.scores[0] for result in found if result.scores]
         return answer
 
-    def answer(request: Answer) -> Answer:
-        if request["do"] == "sources":
-            sources[:] = [[pieces[i] for i in sentence] for sentence in request["sources"]]
-            return {}
-        if request["do"] == "memory":
-            return {"idle": idle, "peak": resident("VmHWM")}
-        return translate(request)
-
-    serve({}, answer)
+    serve_translations(idle, lambda sentence: [pieces[i] for i in sentence], translate)
 
 
 if __name__ == "__main__":

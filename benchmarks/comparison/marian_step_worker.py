@@ -37,7 +37,8 @@ class Training:
         options = model.encoder.options
         marian_model.write_vocabulary([str(i) for i in range(options.vocabulary)], folder / "vocabulary.yml")
         tied = "all" if model.head.weight is model.encoder.embedding.weight else ""
-        self.architecture = marian_model.architecture(dataclasses.asdict(options), model.decoder.options.layers, tied) | {"transformer-dropout": options.dropout.residual}
+        self.architecture = marian_model.architecture(dataclasses.asdict(options), model.decoder.options.layers, tied)
+        self.architecture["transformer-dropout"] = options.dropout.residual
         self.most = max(len(tensors[f"{i}.labels"]) for i in range(self.count))
 
     def speed(self, workers: int, threads: int, seconds: float) -> float:

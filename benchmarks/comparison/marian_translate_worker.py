@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from .worker import Answer, Stopwatch, in_a_child, resident, sample, serve
+from .worker import Answer, Stopwatch, in_a_child, resident, serve_translations
 
 LONGEST = 3  # of a translation, in lengths of the longest source of its batch; as Marian has it by itself
 MARK = " ||| "  # between the parts of a line of an n-best list: the sentence's number, the tokens, scores, the score
@@ -38,33 +38,23 @@ def main() -> None:
     translator = pymarian.Translator(options)
     quick = pymarian.Translator(options + " --skip-cost")  # without a softmax: for the greedy search, which needs none
     numbers = {piece: i for i, piece in enumerate(pieces)}
-    sources: list[str] = []
 
-    def translate(request: Answer) -> Answer:
-        chosen = sample(sources, request)
+    def translate(sources: list[str], request: Answer) -> Answer:
         search = {"mini_batch": request["batch"], "beam_size": request["beam"], "normalize": request["alpha"]}
         without_scores = request["beam"] == 1 and not request["scores"]
         watch = Stopwatch()
-        lines = (quick if without_scores else translator).translate(chosen, n_best=request["scores"], **search)
+        lines = (quick if without_scores else translator).translate(sources, n_best=request["scores"], **search)
         answer = watch.per(1)
         answer["scores"] = []
         if request["scores"]:
             best = {int(line.split(MARK, 1)[0]): line for line in reversed(lines)}  # the first of each sentence
-            lines = [best[i].split(MARK, 1)[1].rsplit(MARK, 2)[0] for i in range(len(chosen))]
-            answer["scores"] = [float(best[i].rsplit(MARK, 1)[1]) for i in range(len(chosen))]
+            lines = [best[i].split(MARK, 1)[1].rsplit(MARK, 2)[0] for i in range(len(sources))]
+            answer["scores"] = [float(best[i].rsplit(MARK, 1)[1]) for i in range(len(sources))]
         answer["outputs"] = [[numbers[piece] for piece in line.split(" ") if piece] for line in lines]
         return answer
 
-    def answer(request: Answer) -> Answer:
-        if request["do"] == "sources":
-            # Marian adds the end by itself.
-            sources[:] = [" ".join(pieces[i] for i in sentence[:-1]) for sentence in request["sources"]]
-            return {}
-        if request["do"] == "memory":
-            return {"idle": idle, "peak": resident("VmHWM")}
-        return translate(request)
-
-    serve({}, answer)
+    # Marian adds the end by itself.
+    serve_translations(idle, lambda sentence: " ".join(pieces[i] for i in sentence[:-1]), translate)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from . import networks, search
-from .worker import Answer, Stopwatch, resident, serve
+from .worker import Answer, Stopwatch, resident, serve_translations
 
 
 def main() -> None:
@@ -19,15 +19,14 @@ def main() -> None:
     model = networks.saved_transformer(json.loads((folder / "config.json").read_text(encoding="utf-8"))).eval()
     networks.load(model, load_file(folder / "model.safetensors"))
     model.to(getattr(torch, sys.argv[2]))
-    sources: list[list[int]] = []
 
     @torch.inference_mode()
-    def translate(request: Answer) -> Answer:
+    def translate(sources: list[list[int]], request: Answer) -> Answer:
         names = ("bos", "eos", "suppressed", "max_length", "alpha", "beam")
         options = search.Request(**{name: request[name] for name in names})
         found: list[search.Found] = []
         watch = Stopwatch()
-        for first in range(0, len(sources), request["batch"] * request["every"]):
+        for first in range(0, len(sources), request["batch"]):
             batch = sources[first : first + request["batch"]]
             if options.beam > 1:
                 found += search.beam_search(model, batch, options)
@@ -35,15 +34,7 @@ def main() -> None:
                 found += search.greedy(model, batch, options, request["scores"])
         return {**watch.per(1), "outputs": [tokens for tokens, _ in found], "scores": [score for _, score in found]}
 
-    def answer(request: Answer) -> Answer:
-        if request["do"] == "sources":
-            sources[:] = request["sources"]
-            return {}
-        if request["do"] == "memory":
-            return {"idle": idle, "peak": resident("VmHWM")}
-        return translate(request)
-
-    serve({}, answer)
+    serve_translations(idle, list, translate)
 
 
 if __name__ == "__main__":

@@ -212,8 +212,9 @@ def document(settings: Settings, ceiling: Ceiling, results: dict[str, Sides]) ->
         sizes = [report.megabytes(value) for side in ("attend", best) for value in (s.memory[side]["peak"], net(s.memory[side]))]
         memory.append([name, *sizes, f"{net(s.memory['attend']) / net(s.memory[best]):.2f}"])
         notes += [f"- {name}: {note}" for note in s.notes]
-    lines = ["## Training step", "", "Milliseconds. bfloat16: products alone; eager and compile are PyTorch's, in bfloat16 by autocast. A ratio is"]
-    lines += ["of the fastest other side to attend in float32, and of the fastest of all to attend's faster one.", ""]
+    lines = ["## Training step", ""]
+    lines += ["Milliseconds. bfloat16: products alone; eager and compile are PyTorch's, in bfloat16 by autocast. A ratio is of the fastest"]
+    lines += ["other side to attend in float32, and of the fastest of all to attend's faster one.", ""]
     lines += report.table(["network", *columns, "ratio, float32", "ratio, each at its best"], rows)
     small = [ratios[n] for n in results if n != "base"]
     if small:

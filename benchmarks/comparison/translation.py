@@ -23,7 +23,7 @@ PRECISIONS = ("float32", "bfloat16", "int8")  # of attend
 SAMPLE = 20  # one batch in so many, but SHARE at least for each worker, show which way suits another library best
 SHARE = 4
 TRIAL = 0.4  # seconds that each way is tried for at least
-ROUNDING = 1e-2  # two scores, sums of up to a hundred numbers and more, that differ by less than this may change places
+ROUNDING = 5e-3  # two scores, sums of up to a hundred numbers and more, that differ by less than this may change places
 
 
 @dataclass(frozen=True)

@@ -128,10 +128,22 @@ def in_a_child(work: Callable[[], None]) -> None:
         raise WorkerError("the model could not be converted")
 
 
-def sample(sources: Sequence[Any], request: Answer) -> list[Any]:
-    """One batch of `sources` in so many as the request has it, end to end."""
-    batch, every = request["batch"], request["every"]
-    return [s for first in range(0, len(sources), batch * every) for s in sources[first : first + batch]]
+def serve_translations(idle: float, take: Callable[[list[int]], Any], translate: Callable[[list[Any], Answer], Answer]) -> None:
+    """A translator's side, which held `idle` bytes before it loaded the model. `take` makes of a sentence's tokens what `translate`
+    wants, which gets one batch in so many as the request has it, end to end."""
+    sources: list[Any] = []
+
+    def answer(request: Answer) -> Answer:
+        if request["do"] == "sources":
+            sources[:] = map(take, request["sources"])
+            return {}
+        if request["do"] == "memory":
+            return {"idle": idle, "peak": resident("VmHWM")}
+        batch, every = request["batch"], request["every"]
+        starts = range(0, len(sources), batch * every)
+        return translate([source for first in starts for source in sources[first : first + batch]], request)
+
+    serve({}, answer)
 
 
 def resident(key: str) -> float:
