@@ -52,6 +52,7 @@ inline std::string json_excerpt(const io::Json& value) {
 /// Whether a type is a std::vector.
 template <class T>
 inline constexpr bool is_vector = false;
+/// A std::vector is one.
 template <class T>
 inline constexpr bool is_vector<std::vector<T>> = true;
 

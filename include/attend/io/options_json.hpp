@@ -10,8 +10,10 @@
 /// Options as JSON, by what their `fields` say of them.
 namespace attend::io {
 
+/// An object with a key for each field; see below.
 template <OptionsWithFields O>
 Json options_to_json(const O& options);
+/// Options from an object with a key for each field; see below.
 template <OptionsWithFields O>
 O options_from_json(const JsonObject& json);
 
@@ -23,25 +25,32 @@ namespace attend::detail {
 template <class V>
 inline constexpr bool stands_for_number = std::is_class_v<V>&& std::is_convertible_v<V, index_t>;
 
+/// Whether a file need not say this value, since that is what one without it means. What is said of a field decides: most says
+/// nothing of that.
 template <class V>
 bool left_out(const V& /*value*/, const auto& /*about*/) {
   return false;
 }
+/// IfAbsent does.
 template <class V>
 bool left_out(const V& value, const IfAbsent<V>& absent) {
   return !absent.always_written && value == absent.value;
 }
+/// Gives the value that a file without the key means, and whether there is one.
 template <class V>
 bool set_absent(V& /*value*/, const auto& /*about*/) {
   return false;
 }
+/// IfAbsent says it.
 template <class V>
 bool set_absent(V& value, const IfAbsent<V>& absent) {
   value = absent.value;
   return true;
 }
 
+/// Raises the version of files to the one with which a field came, if anything is said of that.
 inline void raise_version(index_t& /*version*/, const auto& /*about*/) {}
+/// Since says it.
 inline void raise_version(index_t& version, const Since& since) { version = std::max(version, since.version); }
 
 /// Reads what stands at a key into `value`.
