@@ -139,10 +139,7 @@ namespace attend::kernels {
 template <class T>
 void gemm_bf16(Cpu, ConstMatrix<T> a, ConstMatrix<T> b, const std::type_identity_t<T>* bias, Matrix<T> c,
                const ProductOptions& options = {}) {
-#if ATTEND_DISPATCH && !defined(ATTEND_READING)
-  if (processor().level >= 5) return gemm_bf16(::attend::avx512::bf16::kernels::Cpu{}, a, b, bias, c, options);
-#endif
-  ATTEND_FASTEST(gemm_bf16, a, b, bias, c, options);
+  ATTEND_FASTEST_BF16(gemm_bf16, a, b, bias, c, options);
   cpu::multiply_pairs(cpu::Product<T>(a, b, bias, c, options), true);
 }
 
@@ -150,10 +147,7 @@ void gemm_bf16(Cpu, ConstMatrix<T> a, ConstMatrix<T> b, const std::type_identity
 template <class T>
 void gemm_bf16_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Matrices<T> c,
                        const ProductOptions& options = {}) {
-#if ATTEND_DISPATCH && !defined(ATTEND_READING)
-  if (processor().level >= 5) return gemm_bf16_batched(::attend::avx512::bf16::kernels::Cpu{}, count, a, b, c, options);
-#endif
-  ATTEND_FASTEST(gemm_bf16_batched, count, a, b, c, options);
+  ATTEND_FASTEST_BF16(gemm_bf16_batched, count, a, b, c, options);
   if (count == 1) return gemm_bf16(Cpu{}, a.first, b.first, nullptr, c.first, options);
   const index_t cost = std::max<index_t>(1, c.first.rows * c.first.columns * a.first.columns);
   parallel_for(count, std::max<index_t>(1, 65536 / cost), [=](index_t begin, index_t end) {
@@ -164,10 +158,7 @@ void gemm_bf16_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> 
 /// The matrix b [k, n] in bfloat16, for products with the bits that `gemm_bf16` gives.
 template <class T>
 std::unique_ptr<PackedProduct<T>> pack_bf16(Cpu, const Matrix<const T>& b) {
-#if ATTEND_DISPATCH && !defined(ATTEND_READING)
-  if (processor().level >= 5) return pack_bf16(::attend::avx512::bf16::kernels::Cpu{}, b);
-#endif
-  ATTEND_FASTEST(pack_bf16, b);
+  ATTEND_FASTEST_BF16(pack_bf16, b);
   return std::make_unique<cpu::Bf16Matrix>(b);
 }
 

@@ -8,10 +8,16 @@
 #pragma push_macro("ATTEND_CPU")
 #pragma push_macro("ATTEND_LEVEL")
 #pragma push_macro("ATTEND_FASTEST")
+#pragma push_macro("ATTEND_FASTEST_VNNI")
+#pragma push_macro("ATTEND_FASTEST_BF16")
 #undef ATTEND_CPU
 #define ATTEND_CPU cpu
 #undef ATTEND_FASTEST
 #define ATTEND_FASTEST(...) static_cast<void>(0)
+#undef ATTEND_FASTEST_VNNI
+#define ATTEND_FASTEST_VNNI(...) static_cast<void>(0)
+#undef ATTEND_FASTEST_BF16
+#define ATTEND_FASTEST_BF16(...) static_cast<void>(0)
 #define ATTEND_READING
 
 #if ATTEND_GRANTED < 2
@@ -55,6 +61,8 @@ ATTEND_END_TARGET
 #endif
 
 #undef ATTEND_READING
+#pragma pop_macro("ATTEND_FASTEST_BF16")
+#pragma pop_macro("ATTEND_FASTEST_VNNI")
 #pragma pop_macro("ATTEND_FASTEST")
 #pragma pop_macro("ATTEND_LEVEL")
 #pragma pop_macro("ATTEND_CPU")

@@ -213,10 +213,7 @@ namespace attend::kernels {
 /// The matrix b [k, n] in 8-bit integers. Throws ValueError for a k so large that a sum might not fit into 32 bits.
 template <class T>
 std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b) {
-#if ATTEND_DISPATCH && ATTEND_GRANTED < 4 && !defined(ATTEND_READING)
-  if (processor().level >= 4) return pack_int8(::attend::avx512::vnni::kernels::Cpu{}, b);
-#endif
-  ATTEND_FASTEST(pack_int8, b);
+  ATTEND_FASTEST_VNNI(pack_int8, b);
   return std::make_unique<cpu::Int8Matrix>(b);
 }
 

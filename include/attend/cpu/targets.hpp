@@ -161,6 +161,9 @@ inline const InstructionSet& processor() {
   return chosen;
 }
 
+/// Whether these have products of bfloat16 among them.
+inline bool multiplies_bf16() { return processor().level >= 5; }
+
 }  // namespace ATTEND_FLAGS
 
 }  // namespace attend
@@ -206,9 +209,7 @@ ATTEND_DECLARE_TARGET(attend::avx512::vnni, ::attend::avx512)
 ATTEND_DECLARE_TARGET(attend::avx512::bf16, ::attend::avx512)
 #undef ATTEND_DECLARE_TARGET
 
-/// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor. VNNI
-/// is for 8-bit products alone (`pack_int8`) and BF16 for those in bfloat16 (`gemm_bf16`, `pack_bf16`); the other kernels would
-/// be compiled once more for nothing.
+/// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor.
 #define ATTEND_FASTEST(kernel, ...)                                                                                \
   switch (processor().level) {                                                                                     \
     ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);)                       \
@@ -217,6 +218,20 @@ ATTEND_DECLARE_TARGET(attend::avx512::bf16, ::attend::avx512)
       break;                                                                                                       \
   }                                                                                                                \
   static_cast<void>(0)
+/// The same for kernels that are read for VNNI too, which are 8-bit products alone, and for those that are read for BF16: the
+/// others would be compiled once more for nothing.
+#if ATTEND_GRANTED < 4
+#define ATTEND_FASTEST_VNNI(kernel, ...)                                                          \
+  if (processor().level >= 4) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__); \
+  ATTEND_FASTEST(kernel, __VA_ARGS__)
+#else
+#define ATTEND_FASTEST_VNNI(...) static_cast<void>(0)
+#endif
+#define ATTEND_FASTEST_BF16(kernel, ...)                                                          \
+  if (processor().level >= 5) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__); \
+  ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST(...) static_cast<void>(0)
+#define ATTEND_FASTEST_VNNI(...) static_cast<void>(0)
+#define ATTEND_FASTEST_BF16(...) static_cast<void>(0)
 #endif
