@@ -1,5 +1,5 @@
 # Compiles for 64-bit Windows with Debian's MinGW-w64 and runs tests in Wine: g++-mingw-w64-x86-64-posix, wine64. Of the library
-# attend::core alone. Catch2 is fetched, or taken from CMAKE_PREFIX_PATH.
+# attend::core alone. Catch2 is taken from CMAKE_PREFIX_PATH.
 set(CMAKE_SYSTEM_NAME Windows)
 set(CMAKE_SYSTEM_PROCESSOR x86_64)
 set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++-posix)
