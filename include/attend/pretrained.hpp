@@ -44,7 +44,7 @@ nn::Transformer<T, D> pretrained_model(PretrainedConfig config, const File& file
   detail::check_memory("config.json", config.model, file);
   const bool t5 = detail::is_t5_family(config.family);
   if (t5) config.model.tie_head = !detail::has_own_head(file);
-  nn::Transformer<T, D> model(config.model);
+  auto model = nn::without_initial_values<nn::Transformer<T, D>>(config.model);
   if (t5) detail::load_t5(model, file, faults);
   else detail::load_bart(model, file, faults);
   nn::set_training(model, false);

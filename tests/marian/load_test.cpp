@@ -51,6 +51,23 @@ struct Copy {
 
 }  // namespace
 
+TEST_CASE("marian: weights that are mapped are those that are read") {
+  const std::string name = GENERATE("swish", "relu_separate", "gelu_odd", "untied", "half");
+  const auto load_from = [&](std::size_t from) {
+    const io::MapFrom scope(from);
+    return load(marian::folder(name)).model;
+  };
+  const auto here = load_from(1), read = load_from(io::MapFrom::never);
+  CHECK(here.decoder.embed_tokens->weight.value().is_mapped() == (name != "half"));
+  CHECK_FALSE(read.decoder.embed_tokens->weight.value().is_mapped());
+  const auto a = nn::state(here), b = nn::state(read);
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO(a[i].name);
+    CHECK(a[i].value.values() == b[i].value.values());
+  }
+}
+
 TEST_CASE("marian: logits are those of transformers") {
   const std::string name = GENERATE("swish", "relu_separate", "gelu_odd", "untied", "half");
   const marian::Expected expected(name);

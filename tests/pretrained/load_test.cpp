@@ -257,6 +257,30 @@ TEST_CASE("pretrained: shared weights may stand in the file more than once, and 
   CHECK((!model.options.tie_head && model.options.scale_head));
 }
 
+TEST_CASE("pretrained: weights that are mapped are those that are read") {
+  const auto load = [](const std::string& name, std::size_t from) {
+    const io::MapFrom scope(from);
+    auto model = io::load_pretrained(pretrained::data() / name).model;
+    std::vector<float> values;
+    index_t mapped = 0;
+    for (const auto& t : nn::state(model)) {
+      const auto more = t.value.values();
+      values.insert(values.end(), more.begin(), more.end());
+    }
+    for (const auto& p : nn::parameters(model)) mapped += p.value().is_mapped() ? 1 : 0;
+    return std::pair(values, mapped);
+  };
+  index_t mapped = 0;
+  for (const auto& name : pretrained::models()) {
+    INFO(name);
+    const auto here = load(name, 1), read = load(name, io::MapFrom::never);
+    CHECK(here.first == read.first);
+    CHECK(read.second == 0);
+    mapped += here.second;
+  }
+  CHECK(mapped > 50);  // files of other types of numbers cannot be
+}
+
 TEST_CASE("pretrained: a model that was saved without its head has no prefix") {
   const Copy copy("m2m_relu");
   io::SafetensorsWriter writer;

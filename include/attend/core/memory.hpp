@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -210,6 +211,14 @@ void copy(Cpu, index_t n, const T* x, T* y) {
 
 }  // namespace kernels
 
+/// Memory of the processor to which a file is mapped for this program alone: the system reads what is looked at, and what is
+/// written stays in the program (`MAP_PRIVATE`). See io::map_weights.
+struct MappedMemory {
+  void* data = nullptr;
+  std::size_t size = 0;                ///< in bytes
+  std::shared_ptr<const void> keeper;  ///< keeps it mapped
+};
+
 /// A block of the device's memory, given back to its pool when the last tensor that looks into it goes.
 template <class T, Device D = Cpu>
 class Storage {
@@ -218,15 +227,20 @@ class Storage {
   explicit Storage(index_t count) {
     if (count > 0) block_ = allocate(D{}, count * sizeof(T));
   }
+  /// A part of a file.
+  explicit Storage(MappedMemory memory) requires std::same_as<D, Cpu> : block_{.data = memory.data, .size = memory.size},
+                                                                        keeper_(std::move(memory.keeper)) {}
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   ~Storage() {
-    if (block_.data) deallocate(D{}, block_);
+    if (block_.data && !keeper_) deallocate(D{}, block_);
   }
   T* data() { return static_cast<T*>(block_.data); }
+  [[nodiscard]] bool is_mapped() const { return keeper_ != nullptr; }
 
  private:
   MemoryBlock block_;
+  std::shared_ptr<const void> keeper_;  // of memory that is none of the pool's
 };
 
 }  // namespace attend

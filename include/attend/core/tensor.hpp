@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -40,6 +41,19 @@ class Tensor {
   }
   Tensor(const Shape& shape, std::initializer_list<T> values) requires std::same_as<D, Cpu>
       : Tensor(shape, std::span<const T>(values.begin(), values.size())) {}
+  /// The elements that lie in a mapped file. Throws ShapeError unless it has as many bytes as they need, ValueError if they do
+  /// not begin at a multiple of alignof(T).
+  [[nodiscard]] static Tensor mapped(const Shape& shape, MappedMemory memory) requires std::same_as<D, Cpu> {
+    if (memory.size != static_cast<std::size_t>(checked(shape).size()) * sizeof(T))
+      throw ShapeError("tensor: got ", memory.size, " mapped bytes for shape ", shape.text(), " of ", sizeof(T), " bytes each");
+    check_value(reinterpret_cast<std::uintptr_t>(memory.data) % alignof(T) == 0, "tensor",
+                "mapped numbers must begin at a multiple of ", alignof(T), " bytes");
+    Tensor t;
+    t.shape_ = shape;
+    t.storage_ = std::make_shared<Storage<T, D>>(std::move(memory));
+    t.data_ = t.storage_->data();
+    return t;
+  }
 
   /// The shape, the number of dimensions, the number of elements.
   [[nodiscard]] const Shape& shape() const { return shape_; }
@@ -141,6 +155,8 @@ class Tensor {
 
   /// True if no other tensor looks into this tensor's storage, so that it may be written in place.
   [[nodiscard]] bool unique() const { return storage_.use_count() == 1; }
+  /// True if the elements are those of a file, see `mapped`.
+  [[nodiscard]] bool is_mapped() const { return storage_ && storage_->is_mapped(); }
 
  private:
   static const Shape& checked(const Shape& shape) {

@@ -1,12 +1,28 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <memory>
 #include <span>
 
+#include "attend/core/memory.hpp"
 #include "attend/io/file.hpp"
+
+namespace attend::detail {
+
+/// Whole pages of a file in memory, until it goes.
+struct Mapping {
+  void* at;
+  std::size_t size;
+  Mapping(void* begin, std::size_t bytes) : at(begin), size(bytes) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { ::munmap(at, size); }
+};
+
+}  // namespace attend::detail
 
 namespace attend::io {
 
@@ -20,22 +36,27 @@ class MappedFile {
     if (file.size() == 0) return;
     void* at = ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.descriptor(), 0);
     if (at == MAP_FAILED) detail::throw_errno("map", file.path());
-    mapping_ = std::make_shared<const Mapping>(at, file.size());
+    mapping_ = std::make_shared<const detail::Mapping>(at, file.size());
   }
   [[nodiscard]] std::span<const std::byte> bytes() const {
     return mapping_ ? std::span(static_cast<const std::byte*>(mapping_->at), mapping_->size) : std::span<const std::byte>();
   }
 
  private:
-  struct Mapping {
-    void* at;
-    std::size_t size;
-    Mapping(void* begin, std::size_t bytes) : at(begin), size(bytes) {}
-    Mapping(const Mapping&) = delete;
-    Mapping& operator=(const Mapping&) = delete;
-    ~Mapping() { ::munmap(at, size); }
-  };
-  std::shared_ptr<const Mapping> mapping_;
+  std::shared_ptr<const detail::Mapping> mapping_;
 };
+
+/// `size` bytes of a file, from `begin` on, as memory of the program's own: what is written to it stays there, and the file is as
+/// it was. Nothing is read before it is looked at. The file may be renamed, removed or replaced by another meanwhile; it must not
+/// be overwritten or cut short in its place, see MappedFile. Null if the system refuses, or the file does not have them.
+inline MappedMemory map_privately(const InputFile& file, std::size_t begin, std::size_t size) {
+  if (size == 0 || begin > file.size() || size > file.size() - begin) return {};
+  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), before = begin % page;
+  // Without a reservation: pages that nobody writes to need no memory but the file.
+  void* at = ::mmap(nullptr, before + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor(),
+                    static_cast<off_t>(begin - before));
+  if (at == MAP_FAILED) return {};
+  return {static_cast<std::byte*>(at) + before, size, std::make_shared<const detail::Mapping>(at, before + size)};
+}
 
 }  // namespace attend::io

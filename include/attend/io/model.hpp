@@ -122,12 +122,12 @@ nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
   detail::check_memory(config.string(), options, file);
   auto model = [&] {
     try {
-      return nn::Transformer<T, D>(options);
+      return nn::without_initial_values<nn::Transformer<T, D>>(options);
     } catch (const ValueError& e) {  // adapters that do not fit the matrices
       throw FormatError(config.string(), ": ", e.what());
     }
   }();
-  load_state(model, file);
+  load_state(model, file, {.map = true});
   nn::set_training(model, false);
   return model;
 }

@@ -5,14 +5,35 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/io/dtype.hpp"
 #include "attend/io/file.hpp"
+#include "attend/io/safetensors_header.hpp"
 
 /// Numbers from a file into a program's, by way of a small buffer where their types differ.
 
+namespace attend::io {
+
+/// Where in a file the numbers of a tensor lie end to end, in C order.
+struct TensorPlace {
+  const InputFile* file;
+  std::size_t begin;  ///< the byte
+};
+
+}  // namespace attend::io
+
 namespace attend::detail {
+
+/// Throws ShapeError, which begins with `where`, unless the tensor has `count` numbers from `first` on.
+inline void check_part(const std::string& where, const io::TensorInfo& tensor, index_t first, index_t count) {
+  const index_t size = tensor.shape.size();
+  if (first < 0 || first > size || count > size - first)
+    throw ShapeError(where, "tensor '", printable(tensor.name), "' has ", size, " numbers, expected ", count, " from ", first,
+                     " on");
+}
 
 /// Throws FormatError, which begins with `name()`, unless numbers of that type can be read as `T`.
 template <io::Storable T, class Name>

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,6 +61,19 @@ class SafetensorsFile {
     if (count_of(out) != tensor.shape.size())
       throw ShapeError(where_, quoted(tensor), " has shape ", tensor.shape.text(), ", expected ", out.size(), " elements");
     detail::read_numbers(file_, data_begin_ + tensor.begin, tensor.dtype, out, [&] { return where_ + quoted(tensor); });
+  }
+
+  /// As many of a tensor's numbers as `out` has room for, from number `first` on. Throws the same.
+  template <Storable T>
+  void read_part(std::string_view name, index_t first, std::span<T> out) const {
+    const TensorInfo& tensor = info(name);
+    detail::check_part(where_, tensor, first, count_of(out));
+    detail::read_numbers(file_, data_begin_ + tensor.begin + static_cast<std::size_t>(first) * dtype_bytes(tensor.dtype),
+                         tensor.dtype, out, [&] { return where_ + quoted(tensor); });
+  }
+  /// Where the numbers of a tensor lie. Throws FormatError if there is none of that name.
+  [[nodiscard]] std::optional<TensorPlace> place(std::string_view name) const {
+    return TensorPlace{&file_, data_begin_ + info(name).begin};
   }
 
   /// The same into a vector, whose size the tensor decides.

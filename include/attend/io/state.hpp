@@ -12,6 +12,7 @@
 
 #include "attend/core/glob.hpp"
 #include "attend/core/printable.hpp"
+#include "attend/io/load_parameters.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
@@ -41,18 +42,19 @@ inline std::vector<PackedRows> packed_names(const std::string& name, char& part)
   return {};
 }
 
-/// Copies the rows of one part of a packed tensor over `out`, [heads * width, ...]. Returns false if the sizes do not fit.
-template <class T>
-bool unpack(const Tensor<T>& packed, const PackedRows& how, char part, index_t heads, const Tensor<T>& out) {
+/// Calls piece(from, to, count), in elements, for what of a packed tensor is one part of it, of shape `out`, [heads * width,
+/// ...]. Returns false if the sizes do not fit.
+template <class F>
+bool unpack(const Shape& packed, const PackedRows& how, char part, index_t heads, const Shape& out, F&& piece) {
   if (packed.rank() != out.rank() || packed.rank() == 0 || heads < 1) return false;
-  const index_t rows = packed.dim(0), count = out.dim(0), row_size = count == 0 ? 0 : out.size() / count;
+  const index_t rows = packed[0], count = out[0], row_size = count == 0 ? 0 : out.size() / count;
   if (rows == 0 || packed.size() / rows != row_size || rows % heads != 0 || count % heads != 0 || rows < count) return false;
   const index_t group = how.head_by_head ? rows / heads : rows, width = how.head_by_head ? count / heads : count;
   // q comes first and v last, each as wide as the part itself; k comes after q, which is as wide as k.
   const index_t first = part == 'q' ? 0 : part == 'v' ? group - width : how.with_q ? width : 0;
   if (first < 0 || first + width > group) return false;
   for (index_t begin = 0, to = 0; to < count; begin += group, to += width)
-    copy(Cpu{}, width * row_size, packed.data() + (begin + first) * row_size, out.data() + to * row_size);
+    piece((begin + first) * row_size, to * row_size, width * row_size);
   return true;
 }
 
@@ -70,22 +72,19 @@ struct LoadOptions {
   std::vector<std::string> absent =
       {};  ///< patterns (see `matches`) of the model's names that may be missing; they keep their values
   std::vector<std::string> ignored = {};  ///< patterns of names in the file that are left alone
+  /// On the processor, parameters whose numbers lie in the file as the model has them become a mapping of it, which takes no
+  /// other memory and no time (see `MapFrom`); what is written to them stays in the program. What looked into their tensors
+  /// before no longer does. The library's own functions that build a model do so.
+  bool map = false;
 };
 
-/// Reads every parameter of `model` from the file, converted to the model's type. A shared parameter may stand in the file under
-/// any of its names. q, k and v projections may be packed: `in_proj_weight` (q, k, v one after the other, as
-/// torch.nn.MultiheadAttention has them), `qkv_proj.weight` and `kv_proj.weight` (head by head); biases likewise. Nothing of the
-/// model changes unless all of it fits. Throws FormatError with all names that are missing, unexpected or of the wrong shape, as
-/// the file spells them; IoError.
-///
-///     io::load_state(model, file, {.rename = [](const std::string& name) {
-///                                    return name == "lm_head.weight" ? "out.weight" : "transformer." + io::torch_name(name);
-///                                  },
-///                                  .ignored = {"*.num_batches_tracked"}});
-template <class M, TensorSource File>
-void load_state(const M& model, const File& file, const LoadOptions& options = {}) {
-  using T = typename M::value_type;
-  using D = typename M::device_type;
+}  // namespace attend::io
+
+namespace attend::detail {
+
+/// Tells `loader` where in its file each parameter of `model` is. Throws FormatError with all that does not fit.
+template <class M, class T, Device D, io::TensorSource File>
+void find_state(const M& model, const File& file, const io::LoadOptions& options, ParameterLoader<T, D, File>& loader) {
   const auto all = nn::named_tensors(model);
   std::unordered_map<const void*, std::vector<const nn::NamedTensor<T, D>*>> names_of;  // by where the tensor lives
   for (const auto& t : all) names_of[t.value.data()].push_back(&t);
@@ -94,33 +93,33 @@ void load_state(const M& model, const File& file, const LoadOptions& options = {
   std::vector<std::string> missing, shapes;
   std::set<std::string> used, misfits;   // misfits: packed tensors
   std::map<std::string, index_t> taken;  // how many rows of each packed tensor
-  std::vector<std::pair<Tensor<T, Cpu>, Tensor<T, D>>> loaded;
   for (const auto& t : nn::state(model)) {
     char part = 0;
-    auto packed_in = t.heads > 0 ? detail::packed_names(t.name, part) : std::vector<detail::PackedRows>{};
+    auto packed_in = t.heads > 0 ? packed_names(t.name, part) : std::vector<PackedRows>{};
     for (auto& packed : packed_in) packed.name = in_file(packed.name);
     bool found = false;
     for (const auto* alias : names_of[t.value.data()]) {
       const std::string name = in_file(alias->name);
-      const auto is_it = [&](const detail::PackedRows& packed) { return packed.name == name; };
+      const auto is_it = [&](const PackedRows& packed) { return packed.name == name; };
       if (!file.contains(name) || std::any_of(packed_in.begin(), packed_in.end(), is_it)) continue;
       used.insert(name);
       if (std::exchange(found, true)) continue;  // a second copy of a shared parameter is known, and the first one counts
       const Shape shape = file.info(name).shape;
-      if (shape == t.value.shape()) loaded.emplace_back(read_tensor<T>(file, name), t.value);
+      if (shape == t.value.shape()) loader.add(t, name);
       else shapes.push_back(name + " has shape " + shape.text() + ", expected " + t.value.shape().text());
     }
     for (const auto& packed : packed_in) {
       if (found || !file.contains(packed.name)) continue;
       used.insert(packed.name);
       found = true;
-      Tensor<T, Cpu> value(t.value.shape());
-      const auto whole = read_tensor<T>(file, packed.name);
-      if (detail::unpack(whole, packed, part, t.heads, value)) {
-        loaded.emplace_back(value, t.value);
-        taken[packed.name] += value.dim(0);
+      const Shape whole = file.info(packed.name).shape;
+      std::vector<typename ParameterLoader<T, D, File>::Piece> pieces;
+      const auto note = [&](index_t from, index_t to, index_t count) { pieces.push_back({packed.name, from, to, count}); };
+      if (unpack(whole, packed, part, t.heads, t.value.shape(), note)) {
+        loader.add(t, std::move(pieces));
+        taken[packed.name] += t.value.dim(0);
       } else if (misfits.insert(packed.name).second) {
-        shapes.push_back(packed.name + " has shape " + whole.shape().text() + ", which does not hold " + t.name + " " +
+        shapes.push_back(packed.name + " has shape " + whole.text() + ", which does not hold " + t.name + " " +
                          t.value.shape().text());
       }
     }
@@ -134,13 +133,33 @@ void load_state(const M& model, const File& file, const LoadOptions& options = {
   std::vector<std::string> unexpected;
   for (const auto& info : file.tensors())
     if (info.name.starts_with(options.prefix) && !used.contains(info.name) && !matches_any(options.ignored, info.name))
-      unexpected.push_back(detail::printable(info.name));
+      unexpected.push_back(printable(info.name));
   std::string faults;
-  detail::list_names(faults, "missing", missing);
-  detail::list_names(faults, "unexpected", unexpected);
-  detail::list_names(faults, "mis-shaped:", shapes);
+  list_names(faults, "missing", missing);
+  list_names(faults, "unexpected", unexpected);
+  list_names(faults, "mis-shaped:", shapes);
   if (!faults.empty()) throw FormatError("load: ", file.path().string(), " does not fit the model: ", faults);
-  for (const auto& [from, to] : loaded) to.assign(from);
+}
+
+}  // namespace attend::detail
+
+namespace attend::io {
+
+/// Reads every parameter of `model` from the file, converted to the model's type. A shared parameter may stand in the file under
+/// any of its names. q, k and v projections may be packed: `in_proj_weight` (q, k, v one after the other, as
+/// torch.nn.MultiheadAttention has them), `qkv_proj.weight` and `kv_proj.weight` (head by head); biases likewise. Nothing of the
+/// model changes unless all of it fits, or reading itself fails. Throws FormatError with all names that are missing, unexpected
+/// or of the wrong shape, as the file spells them; IoError.
+///
+///     io::load_state(model, file, {.rename = [](const std::string& name) {
+///                                    return name == "lm_head.weight" ? "out.weight" : "transformer." + io::torch_name(name);
+///                                  },
+///                                  .ignored = {"*.num_batches_tracked"}});
+template <class M, TensorSource File>
+void load_state(const M& model, const File& file, const LoadOptions& options = {}) {
+  detail::ParameterLoader<typename M::value_type, typename M::device_type, File> loader(file, options.map);
+  detail::find_state(model, file, options, loader);
+  loader.load();
 }
 
 /// Adds every parameter of `model` once, stored as `stored`.

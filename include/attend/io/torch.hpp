@@ -140,7 +140,7 @@ template <class M>
 void load_torch_state(M& model, const io::SafetensorsFile& file, const io::TorchOptions& o, bool decoder,
                       const std::vector<std::string>& absent) {
   const auto rename = [=](const std::string& name) { return io::torch_name(name, decoder); };
-  io::load_state(model, file, {.rename = rename, .prefix = o.prefix, .absent = absent, .ignored = o.ignored});
+  io::load_state(model, file, {.rename = rename, .prefix = o.prefix, .absent = absent, .ignored = o.ignored, .map = true});
   for (const auto& t : nn::state(model))
     if (matches_any(absent, t.name) && !file.contains(o.prefix + rename(t.name))) t.parameter.set_requires_grad(false);
   nn::set_training(model, false);
@@ -169,7 +169,8 @@ TorchTransformer<T, D> load_torch_transformer(const std::filesystem::path& path,
   const auto file = SafetensorsFile::open(path);
   const auto encoder = detail::torch_stack(file, options.prefix + "encoder.", options, nn::StackKind::encoder),
              decoder = detail::torch_stack(file, options.prefix + "decoder.", options, nn::StackKind::decoder);
-  TorchTransformer<T, D> model{nn::Encoder<T, D>(encoder), nn::Decoder<T, D>(decoder)};
+  TorchTransformer<T, D> model{nn::without_initial_values<nn::Encoder<T, D>>(encoder),
+                               nn::without_initial_values<nn::Decoder<T, D>>(decoder)};
   auto absent = detail::absent_biases(encoder, "encoder.*.bias");
   for (auto& pattern : detail::absent_biases(decoder, "decoder.*.bias")) absent.push_back(std::move(pattern));
   detail::load_torch_state(model, file, options, false, absent);
@@ -181,7 +182,8 @@ TorchTransformer<T, D> load_torch_transformer(const std::filesystem::path& path,
 template <class T = float, Device D = Cpu>
 nn::Encoder<T, D> load_torch_encoder(const std::filesystem::path& path, const TorchOptions& options = {}) {
   const auto file = SafetensorsFile::open(path);
-  nn::Encoder<T, D> model(detail::torch_stack(file, options.prefix, options, nn::StackKind::encoder));
+  auto model =
+      nn::without_initial_values<nn::Encoder<T, D>>(detail::torch_stack(file, options.prefix, options, nn::StackKind::encoder));
   detail::load_torch_state(model, file, options, false, detail::absent_biases(model.options, "*.bias"));
   return model;
 }
@@ -190,7 +192,8 @@ nn::Encoder<T, D> load_torch_encoder(const std::filesystem::path& path, const To
 template <class T = float, Device D = Cpu>
 nn::Decoder<T, D> load_torch_decoder(const std::filesystem::path& path, const TorchOptions& options = {}) {
   const auto file = SafetensorsFile::open(path);
-  nn::Decoder<T, D> model(detail::torch_stack(file, options.prefix, options, nn::StackKind::decoder));
+  auto model =
+      nn::without_initial_values<nn::Decoder<T, D>>(detail::torch_stack(file, options.prefix, options, nn::StackKind::decoder));
   detail::load_torch_state(model, file, options, true, detail::absent_biases(model.options, "*.bias"));
   return model;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,10 +57,20 @@ class TorchFile {
     const TensorInfo& tensor = tensors_[i];
     if (count_of(out) != tensor.shape.size())
       throw ShapeError(where_, quoted(tensor), " has shape ", tensor.shape.text(), ", expected ", out.size(), " elements");
-    const auto named = [&] { return where_ + quoted(tensor); };
-    if (strides_[i].empty()) return detail::read_numbers(file_, tensor.begin, tensor.dtype, out, named);
-    detail::check_readable<T>(tensor.dtype, named);
-    gather(tensor, strides_[i], out, named);
+    read(i, 0, out);
+  }
+  /// As many of a tensor's numbers as `out` has room for, from number `first` on. Throws the same.
+  template <Storable T>
+  void read_part(std::string_view name, index_t first, std::span<T> out) const {
+    const std::size_t i = index(name);
+    detail::check_part(where_, tensors_[i], first, count_of(out));
+    read(i, static_cast<std::size_t>(first), out);
+  }
+  /// Where the numbers of a tensor lie, if it is contiguous. Throws FormatError if there is none of that name.
+  [[nodiscard]] std::optional<TensorPlace> place(std::string_view name) const {
+    const std::size_t i = index(name);
+    if (!strides_[i].empty()) return std::nullopt;
+    return TensorPlace{&file_, tensors_[i].begin};
   }
 
  private:
@@ -134,14 +145,31 @@ class TorchFile {
     strides_.push_back(is_contiguous ? std::vector<std::uint64_t>{} : tensor.strides);
   }
 
+  template <Storable T>
+  void read(std::size_t i, std::size_t skipped, std::span<T> out) const {
+    const TensorInfo& tensor = tensors_[i];
+    const auto named = [&] { return where_ + quoted(tensor); };
+    if (strides_[i].empty())
+      return detail::read_numbers(file_, tensor.begin + skipped * dtype_bytes(tensor.dtype), tensor.dtype, out, named);
+    detail::check_readable<T>(tensor.dtype, named);
+    gather(tensor, strides_[i], skipped, out, named);
+  }
+
   template <Storable T, class Name>
-  void gather(const TensorInfo& tensor, const std::vector<std::uint64_t>& strides, std::span<T> out, const Name& named) const {
+  void gather(const TensorInfo& tensor, const std::vector<std::uint64_t>& strides, std::size_t skipped, std::span<T> out,
+              const Name& named) const {
+    if (out.empty()) return;
     const MappedFile mapping(file_);
     const std::byte* first = mapping.bytes().subspan(tensor.begin, tensor.end - tensor.begin).data();
     const std::size_t each = dtype_bytes(tensor.dtype), rank = strides.size();
     std::array<std::byte, 1 << 12> buffer;
     std::array<std::uint64_t, Shape::max_rank> at{};
     std::uint64_t place = 0;  // in the storage, from the first element
+    for (std::size_t d = rank; d-- > 0;) {
+      const auto size = static_cast<std::uint64_t>(tensor.shape.begin()[d]);
+      at[d] = skipped % size, skipped /= size;
+      place += at[d] * strides[d];
+    }
     for (std::size_t done = 0; done < out.size();) {
       const std::span<T> part = out.subspan(done, std::min(buffer.size() / each, out.size() - done));
       for (std::size_t i = 0; i < part.size(); ++i) {

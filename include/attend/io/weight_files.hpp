@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,6 +64,14 @@ class WeightFiles {
   template <Storable T>
   void read_as(std::string_view name, std::span<T> out) const {
     std::visit([&](const auto& file) { file.read_as(name, out); }, parts_[part_of_[index(name)]]);
+  }
+  /// As many of a tensor's numbers as `out` has room for, from number `first` on, and where they lie: see SafetensorsFile.
+  template <Storable T>
+  void read_part(std::string_view name, index_t first, std::span<T> out) const {
+    std::visit([&](const auto& file) { file.read_part(name, first, out); }, parts_[part_of_[index(name)]]);
+  }
+  [[nodiscard]] std::optional<TensorPlace> place(std::string_view name) const {
+    return std::visit([&](const auto& file) { return file.place(name); }, parts_[part_of_[index(name)]]);
   }
 
  private:

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "attend/marian/config.hpp"
 #include "attend/ops/positions.hpp"
@@ -63,7 +64,9 @@ class MarianReader {
   /// Gives `model`, built from `options()`, its weights. Throws FormatError with all that is wrong, `faults` first.
   template <Device D>
   void load(const nn::Transformer<T, D>& model, std::string faults) {
-    weights_.load(model, std::move(faults), [&](const std::string& name, const Shape& shape) { return find(name, shape); });
+    weights_.load(model, std::move(faults),
+                  [&](const std::string& name, const Shape& shape) { return find_bart(weights_, options_, name, shape); });
+    if (begin_moved_) restore_begin(model.decoder.embed_tokens->weight.value());
   }
 
  private:
@@ -81,10 +84,11 @@ class MarianReader {
   /// Whether the begin token's embedding is zero and its logit of no account, as `save_marian` leaves them.
   [[nodiscard]] bool is_begin_moved() const {
     const auto row_is_zero = [&](const std::string& name) {
-      const auto table = io::read_tensor<float>(file_, name);
-      if (table.rank() != 2 || begin_ >= table.dim(0)) return false;
-      const auto row = table.rows(begin_, 1);
-      return std::all_of(row.data(), row.data() + row.size(), [](float x) { return x == 0; });
+      const Shape shape = file_.info(name).shape;
+      if (shape.rank() != 2 || begin_ >= shape[0]) return false;
+      std::vector<float> row(shape[1]);
+      file_.read_part(name, begin_ * shape[1], std::span(row));
+      return std::all_of(row.begin(), row.end(), [](float x) { return x == 0; });
     };
     for (const auto& name : bart_names("decoder.embed_tokens.weight", options_))
       if (file_.contains(name)) {
@@ -97,22 +101,16 @@ class MarianReader {
     return begin_ < bias.size() && bias.data()[begin_] <= hidden_logit / 2;
   }
 
-  /// The file's values of a parameter; nothing if there are none that fit.
-  std::optional<Tensor<T, Cpu>> find(const std::string& name, const Shape& shape) {
-    auto value = find_bart(weights_, options_, name, shape);
-    const char* embedding = options_.share_embeddings ? "encoder.embed_tokens.weight" : "decoder.embed_tokens.weight";
-    if (value && begin_moved_ && name == embedding) restore_begin(*value);
-    return value;
-  }
-
   /// Brings the begin token's embedding back from row 0 of the decoder's positions.
-  void restore_begin(const Tensor<T, Cpu>& embedding) const {
+  template <Device D>
+  void restore_begin(const Tensor<T, D>& embedding) const {
     const auto table = io::read_tensor<double>(file_, marian_table("decoder"));
     const index_t width = table.dim(1);
     const auto sinusoids = sinusoid<double>(1, width, 10000, SinusoidOrder::halves);
     const double scale = options_.decoder.scale_embedding ? std::sqrt(static_cast<double>(width)) : 1;
-    for (index_t i = 0; i < width; ++i)
-      embedding.data()[begin_ * width + i] = static_cast<T>((table.data()[i] - sinusoids.data()[i]) / scale);
+    const Tensor<T, Cpu> row({1, width});
+    for (index_t i = 0; i < width; ++i) row.data()[i] = static_cast<T>((table.data()[i] - sinusoids.data()[i]) / scale);
+    embedding.rows(begin_, 1).assign(row);
   }
 
   WeightsReader<T, File> weights_;
@@ -132,7 +130,7 @@ template <class T = float, Device D = Cpu, TensorSource File>
 nn::Transformer<T, D> marian_model(const MarianConfig& config, const File& file, const std::string& faults = {}) {
   detail::check_memory("config.json", config.model, file);
   detail::MarianReader<T, File> reader(file, config);
-  nn::Transformer<T, D> model(reader.options());
+  auto model = nn::without_initial_values<nn::Transformer<T, D>>(reader.options());
   reader.load(model, faults);
   nn::set_training(model, false);
   return model;

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "attend/core/page_table.hpp"
 #include "attend/core/precision.hpp"
 #include "attend/core/tensor.hpp"
 #include "attend/core/weights_version.hpp"
@@ -57,7 +58,8 @@ namespace attend {
 /// The matrices of a model in the order in which products read them, for those who multiply by the same weights again and again.
 /// `linear` multiplies by these if it is handed them and records no gradients; so do modules that were told to by `use`. A matrix
 /// is copied when it is first used; `refresh` forgets them all if weights have changed. Between two calls of `refresh` weights
-/// are taken to stay as they are. Several threads may use one.
+/// are taken to stay as they are. Memory of the weights that is a mapped file's goes back to the system once it is copied.
+/// Several threads may use one.
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
@@ -75,8 +77,11 @@ class PackedWeights {
   void refresh() const {
     const std::lock_guard lock(mutex_);
     const auto now = weights_version();
-    const auto differs = [this](const auto& entry) {
+    detail::PageTable pages;
+    const auto differs = [&](const auto& entry) {
       const Packed& m = *entry.second;
+      if (m.released)  // a look at it would read it again, and the system knows as well
+        if (const auto written = pages.written(m.begin, m.count * sizeof(T))) return *written;
       return detail::fingerprint(m.begin, m.count, step_) != m.fingerprint;
     };
     if (now != version_ || std::any_of(matrices_.begin(), matrices_.end(), differs)) {
@@ -101,6 +106,7 @@ class PackedWeights {
     const T* begin = nullptr;  // of the rows that were copied
     index_t count = 0;
     std::uint64_t fingerprint = 0;
+    bool released = false;  // the pages of a mapped file, which the system has again
     std::unique_ptr<const kernels::PackedProduct<T>> product;
   };
 
@@ -117,6 +123,7 @@ class PackedWeights {
       if (precision_ == Precision::bf16) packed->product = pack_bf16<T>(D{}, weight.transpose());
     }
     if (!packed->product) packed->product = pack_matrix(D{}, weight.transpose());
+    if (whole.is_mapped()) packed->released = detail::PageTable().release(packed->begin, packed->count * sizeof(T));
     matrices_.emplace(place, packed);
     return packed;
   }

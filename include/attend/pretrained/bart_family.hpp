@@ -113,10 +113,10 @@ inline std::vector<std::string> bart_names(const std::string& name, const nn::Mo
   return list;
 }
 
-/// A file's values of a parameter by these names; nothing if there are none that fit.
+/// The tensor of a file that has the values of a parameter, by these names; nothing if there is none that fits.
 template <class T, io::TensorSource File>
-std::optional<Tensor<T, Cpu>> find_bart(WeightsReader<T, File>& weights, const nn::ModelOptions& o, const std::string& name,
-                                        const Shape& shape, const std::string& prefix = "model.") {
+std::optional<std::string> find_bart(WeightsReader<T, File>& weights, const nn::ModelOptions& o, const std::string& name,
+                                     const Shape& shape, const std::string& prefix = "model.") {
   if (name == "lm_head.bias") return weights.find_bias(shape);
   return weights.find(bart_names(name, o, prefix), shape, o.tie_head);
 }

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "attend/core/printable.hpp"
+#include "attend/io/load_parameters.hpp"
 #include "attend/io/model.hpp"
 #include "attend/io/state.hpp"
 #include "attend/io/tensors.hpp"
@@ -21,12 +24,20 @@ namespace attend::detail {
 inline constexpr const char* adapters_obstacle =
     "it has adapters: merge_adapters folds them into the weights, save_adapters saves them apart";
 
-/// Whether two tensors of a file have the same shape and the same numbers.
+/// Whether two tensors of a file have the same shape and the same numbers. They are read in pieces: the two may be most of a
+/// model.
 template <io::TensorSource File>
 bool same_weights(const File& file, const std::string& one, const std::string& other) {
-  if (!(file.info(one).shape == file.info(other).shape)) return false;
-  const auto a = io::read_tensor<float>(file, one), b = io::read_tensor<float>(file, other);
-  return std::equal(a.data(), a.data() + a.size(), b.data());
+  const Shape shape = file.info(one).shape;
+  if (!(shape == file.info(other).shape)) return false;
+  std::vector<float> a(1 << 16), b(a.size());
+  for (index_t at = 0; at < shape.size(); at += count_of(a)) {
+    const auto count = static_cast<std::size_t>(std::min(count_of(a), shape.size() - at));
+    file.read_part(one, at, std::span(a).first(count));
+    file.read_part(other, at, std::span(b).first(count));
+    if (!std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(count), b.begin())) return false;
+  }
+  return true;
 }
 
 /// Finds the tensors of a file for those of a model. What does not fit is collected, to be said all at once.
@@ -43,40 +54,44 @@ class WeightsReader {
     if (!(shape == expected)) shapes_.push_back(name + " has shape " + shape.text() + ", expected " + expected.text());
     return shape == expected;
   }
-  /// The values of the tensor that has one of these names, the likeliest first; nothing if there is none that fits. If the file
-  /// has several, the first counts, and with `tied` the others must be the same.
-  std::optional<Tensor<T, Cpu>> find(const std::vector<std::string>& names, const Shape& shape, bool tied) {
-    std::optional<Tensor<T, Cpu>> value;
+  /// The tensor that has one of these names, the likeliest first; nothing if there is none that fits. If the file has several,
+  /// the first counts, and with `tied` the others must be the same.
+  std::optional<std::string> find(const std::vector<std::string>& names, const Shape& shape, bool tied) {
+    std::optional<std::string> fits;
     std::string found;
     for (const auto& name : names) {
       if (!file_.contains(name)) continue;
       use(name);
       if (found.empty()) {
         found = name;
-        if (check_shape(name, shape)) value = io::read_tensor<T>(file_, name);
-      } else if (tied && value && check_shape(name, shape) && !same_weights(file_, found, name)) {
+        if (check_shape(name, shape)) fits = name;
+      } else if (tied && fits && check_shape(name, shape) && !same_weights(file_, found, name)) {
         differing_.push_back(found + " and " + name);
       }
     }
     if (found.empty()) missing_.push_back(names.front());
-    return value;
+    return fits;
   }
-  /// `final_logits_bias`, [1, vocabulary] or [vocabulary]; zeros if there is none.
-  std::optional<Tensor<T, Cpu>> find_bias(const Shape& shape) {
+  /// `final_logits_bias`, [1, vocabulary] or [vocabulary]; the empty name, which stands for zeros, if there is none.
+  std::optional<std::string> find_bias(const Shape& shape) {
     const std::string name = "final_logits_bias";
-    if (!file_.contains(name)) return Tensor<T, Cpu>(shape, T(0));
+    if (!file_.contains(name)) return "";
     use(name);
     if (!(file_.info(name).shape == shape) && !check_shape(name, {1, shape[0]})) return std::nullopt;
-    return io::read_tensor<T>(file_, name).reshape(shape);
+    return name;
   }
 
-  /// Gives each tensor of `model` what find(name, shape) has for it, an optional. Throws FormatError with all that is wrong,
-  /// `faults` first; the model is then as it was.
+  /// Gives each tensor of `model` the one of the file that find(name, shape) names for it, an optional. Throws FormatError with
+  /// all that is wrong, `faults` first; the model is then as it was.
   template <Device D, class Find>
   void load(const nn::Transformer<T, D>& model, std::string faults, Find&& find) {
-    std::vector<std::pair<Tensor<T, Cpu>, Tensor<T, D>>> loaded;
+    ParameterLoader<T, D, File> loader(file_, true);
+    std::vector<Tensor<T, D>> zeros;
     for (const auto& t : nn::state(model))
-      if (const auto value = find(t.name, t.value.shape())) loaded.emplace_back(*value, t.value);
+      if (const std::optional<std::string> name = find(t.name, t.value.shape())) {
+        if (name->empty()) zeros.push_back(t.value);
+        else loader.add(t, *name);
+      }
     std::vector<std::string> unexpected;
     for (const auto& info : file_.tensors())
       if (!used_.contains(info.name)) unexpected.push_back(printable(info.name));
@@ -85,7 +100,8 @@ class WeightsReader {
     list_names(faults, "mis-shaped:", shapes_);
     list_names(faults, "tied in config.json, but not the same:", differing_);
     if (!faults.empty()) throw FormatError("load: ", file_.path().string(), " does not fit the model: ", faults);
-    for (const auto& [from, to] : loaded) to.assign(from);
+    loader.load();
+    for (const auto& tensor : zeros) tensor.fill(T(0));
   }
 
  private:

@@ -223,7 +223,7 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
       throw FormatError("resume: ", path.string(), ": ", name, " is ", value, ", expected 0 to ", most);
   state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
   state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
-  each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) { tensor.assign(io::read_tensor<V>(file, name)); });
+  each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) { io::read_tensor_into(file, name, tensor); });
   optimizer.steps = steps, optimizer.skipped = skipped;
   return state;
 }

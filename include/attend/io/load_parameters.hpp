@@ -1,0 +1,139 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "attend/core/weights_version.hpp"
+#include "attend/io/mapped_file.hpp"
+#include "attend/io/tensors.hpp"
+#include "attend/nn/fields.hpp"
+
+/// How the parameters of a model get the values that a file has: on the processor they become the file's own bytes where these
+/// are what they need, so that a model takes no more memory than its file, and is there before it is read. All else is read, one
+/// tensor at a time, to where it belongs.
+
+namespace attend::io {
+
+/// While one is in scope, models that this thread loads have their parameters of so many bytes or more mapped, and the smaller
+/// ones read; 64 KiB otherwise, since a mapping takes whole pages, and the system some memory for each. `MapFrom(MapFrom::never)`
+/// is for files that others may overwrite in their place while the model is used: a look at a part that is gone ends the process
+/// (SIGBUS). Files that are removed, or replaced by others of their names, as this library and `mv` do it, are no such case.
+class MapFrom {
+ public:
+  static constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+
+  explicit MapFrom(std::size_t bytes) : before_(std::exchange(least(), bytes)) {}
+  ~MapFrom() { least() = before_; }
+  MapFrom(const MapFrom&) = delete;
+  MapFrom& operator=(const MapFrom&) = delete;
+
+  /// What holds for this thread.
+  static std::size_t current() { return least(); }
+
+ private:
+  static std::size_t& least() {
+    thread_local std::size_t bytes = std::size_t{1} << 16;
+    return bytes;
+  }
+  std::size_t before_;
+};
+
+}  // namespace attend::io
+
+namespace attend::detail {
+
+/// Which tensors of a file give a model its values. They are noted first, so that nothing changes before all of them are found.
+template <class T, Device D, io::TensorSource File>
+class ParameterLoader {
+ public:
+  /// With `map`, parameters may become a mapping of the file, and views of them that others have are then of what they were.
+  ParameterLoader(const File& file, bool map) : file_(file), map_(map && std::same_as<D, Cpu>) {}
+
+  /// The tensor `name` of the file, which has as many elements, is the values of `to`.
+  void add(const nn::NamedTensor<T, D>& to, const std::string& name) { add(to, {{name, 0, 0, to.value.size()}}); }
+
+  /// A part of a tensor of the file: `count` elements from `from` on, which are those of the model's tensor from `to` on.
+  struct Piece {
+    std::string name;
+    index_t from, to, count;
+  };
+  /// The same from several pieces, which make up all of `to`.
+  void add(const nn::NamedTensor<T, D>& to, std::vector<Piece> pieces) {
+    auto& parts = parts_of_[to.parameter.id()];
+    if (parts.empty()) order_.push_back(to.parameter.id());
+    parts.push_back({to, std::move(pieces)});
+  }
+
+  /// Changes the model, once. Throws IoError where reading fails; the model is then read in part.
+  void load() {
+    const WeightsChange change;
+    for (const void* id : order_) {
+      const auto parts = parts_of_.extract(id);
+      if (map_parameter(parts.mapped())) continue;
+      for (const Part& part : parts.mapped()) read(part);
+    }
+    if (map_) release_cached(D{});  // the memory that mapped parameters were made with, to which nobody wrote
+  }
+
+ private:
+  struct Part {
+    nn::NamedTensor<T, D> tensor;
+    std::vector<Piece> pieces;
+  };
+
+  /// Has a parameter look into the file, if all of it lies there as it must.
+  bool map_parameter(const std::vector<Part>& parts) const {
+    if constexpr (std::same_as<D, Cpu>) {
+      const Var<T, D>& parameter = parts.front().tensor.parameter;
+      const std::size_t bytes = static_cast<std::size_t>(parameter.size()) * sizeof(T);
+      if (!map_ || bytes == 0 || bytes < io::MapFrom::current()) return false;
+      std::optional<io::TensorPlace> whole;
+      index_t covered = 0;
+      for (const Part& part : parts)
+        for (const Piece& piece : part.pieces) {
+          const auto place = file_.place(piece.name);
+          if (!place || file_.info(piece.name).dtype != io::dtype_of<T>()) return false;
+          const std::size_t before = static_cast<std::size_t>(part.tensor.value.data() - parameter.data() + piece.to) * sizeof(T);
+          const std::size_t at = place->begin + static_cast<std::size_t>(piece.from) * sizeof(T);
+          if (at < before || (whole && (whole->file != place->file || whole->begin != at - before))) return false;
+          whole = io::TensorPlace{place->file, at - before};
+          covered += piece.count;
+        }
+      if (covered != parameter.size() || whole->begin % alignof(T) != 0) return false;
+      auto memory = io::map_privately(*whole->file, whole->begin, bytes);
+      if (memory.data == nullptr) return false;
+      parameter.set_value(Tensor<T>::mapped(parameter.shape(), std::move(memory)));
+      return true;
+    } else {
+      return false;
+    }
+  }
+
+  void read(const Part& part) const {
+    const auto& to = part.tensor.value;
+    const auto read_pieces = [&](std::span<T> out) {
+      for (const Piece& p : part.pieces) file_.read_part(p.name, p.from, out.subspan(p.to, p.count));
+    };
+    if constexpr (std::same_as<D, Cpu>) {
+      read_pieces(to.span());
+    } else {
+      const Tensor<T, Cpu> host(to.shape());
+      read_pieces(host.span());
+      to.assign(host);
+    }
+  }
+
+  const File& file_;
+  bool map_;
+  std::vector<const void*> order_;  // of the parameters, by Var::id
+  std::unordered_map<const void*, std::vector<Part>> parts_of_;
+};
+
+}  // namespace attend::detail
