@@ -188,9 +188,25 @@ TEST_CASE("load: q, k and v are mapped where the file has them one after the oth
   CHECK_FALSE(gathered.is_mapped());
   CHECK(gathered.values() == qkv.values());
 
+  // The writer puts them so.
   const auto apart =
-      load_from({{"q_proj.weight", qkv.rows(0, 4)}, {"k_proj.weight", qkv.rows(4, 4)}, {"v_proj.weight", qkv.rows(8, 4)}});
+      load_from({{"k_proj.weight", qkv.rows(4, 4)}, {"v_proj.weight", qkv.rows(8, 4)}, {"q_proj.weight", qkv.rows(0, 4)}});
+  CHECK(apart.is_mapped());
   CHECK(apart.values() == qkv.values());
+
+  // By their names alone, as other programs write them.
+  const auto bytes = [](const Tensor<float>& x) { return std::string(reinterpret_cast<const char*>(x.data()), 64); };
+  std::ofstream(folder / "theirs", std::ios::binary) << safetensors_bytes(
+      R"({"k_proj.weight":{"dtype":"F32","shape":[4,4],"data_offsets":[0,64]},"out_proj.weight":{"dtype":"F32","shape":[4,4],)"
+      R"("data_offsets":[64,128]},"q_proj.weight":{"dtype":"F32","shape":[4,4],"data_offsets":[128,192]},)"
+      R"("v_proj.weight":{"dtype":"F32","shape":[4,4],"data_offsets":[192,256]}}  )",
+      bytes(qkv.rows(4, 4)) + bytes(out) + bytes(qkv.rows(0, 4)) + bytes(qkv.rows(8, 4)));
+  const io::MapFrom all(1);
+  const auto theirs = nn::without_initial_values<nn::MultiHeadAttention<float>>(options);
+  io::load_state(theirs, io::SafetensorsFile::open(folder / "theirs"), {.map = true});
+  CHECK_FALSE(theirs.weight.value().is_mapped());
+  CHECK(theirs.weight.value().values() == qkv.values());
+  CHECK(theirs.out_proj.weight.value().values() == out.values());
 }
 
 TEST_CASE("load: without `map` values are read to where they were, and a file that does not fit changes nothing") {

@@ -107,6 +107,21 @@ TEST_CASE("the file is laid out as the format's own library does it, whatever th
   REQUIRE(bytes.substr(bytes.size() - 3) == "\4\5\6");
 }
 
+TEST_CASE("q, k and v stand one after the other in a file, all else by name") {
+  const TemporaryFolder folder;
+  io::SafetensorsWriter writer;
+  const std::vector<std::string> order = {
+      "a.k_projected",   "a.out_proj.weight", "a.q_proj.bias", "a.k_proj.bias", "a.v_proj.bias", "a.q_proj.weight",
+      "a.k_proj.weight", "a.v_proj.weight",   "a.unk_proj.b",  "b.k",           "q_proj.b",      "k_proj.b"};
+  for (auto name = order.rbegin(); name != order.rend(); ++name) writer.add<float>(*name, {1}, std::vector<float>{1});
+  writer.write(folder / "file");
+  const auto file = io::SafetensorsFile::open(folder / "file");
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    INFO(order[i]);
+    CHECK(file.info(order[i]).begin == 4 * i);
+  }
+}
+
 TEST_CASE("empty files, empty tensors and scalars are files too") {
   const TemporaryFolder folder;
   io::SafetensorsWriter().write(folder / "empty");

@@ -43,6 +43,21 @@ void write_floats(io::FileSink& sink, std::span<const T> values, io::DType store
   }
 }
 
+/// What a tensor is sorted by in a file: its name, but `k_proj.weight` and `v_proj.weight` follow their `q_proj.weight`, so that
+/// the three are one matrix there too, as in nn::MultiHeadAttention, which can then be mapped.
+inline std::string place_name(std::string name) {
+  std::size_t follows = 1;
+  for (const char* part : {"k_proj.", "v_proj."}) {
+    const std::size_t at = name.rfind(part);
+    if (at != name.npos && (at == 0 || name[at - 1] == '.')) {
+      name[at] = 'q';
+      return name + std::string(follows, '\1');
+    }
+    ++follows;
+  }
+  return name;
+}
+
 }  // namespace attend::detail
 
 namespace attend::io {
@@ -114,8 +129,11 @@ class SafetensorsWriter {
   void write(const std::filesystem::path& path) const {
     std::vector<const Entry*> order;
     for (const auto& [name, entry] : entries_) order.push_back(&entry);
-    // As the format's own library does: wide types first, so that each tensor is aligned to its type; then by name.
-    std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) { return a->dtype > b->dtype; });
+    // As the format's own library does: wide types first, so that each tensor is aligned to its type; then by name, but for q, k
+    // and v.
+    std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
+      return a->dtype != b->dtype ? a->dtype > b->dtype : a->place < b->place;
+    });
     const std::string header = header_text(order);
     if (header.size() > max_safetensors_header_bytes)
       throw ValueError("safetensors: ", path.string(), " would have a header of ", header.size(), " bytes, at most ",
@@ -136,7 +154,7 @@ class SafetensorsWriter {
 
  private:
   struct Entry {
-    std::string quoted_name;
+    std::string quoted_name, place;
     DType dtype;
     Shape shape;
     std::size_t bytes;
@@ -155,7 +173,8 @@ class SafetensorsWriter {
     if (shape.size() > std::numeric_limits<index_t>::max() / static_cast<index_t>(dtype_bytes(dtype)))
       throw ShapeError("safetensors: tensor '", name, "' of shape ", shape.text(), " has more bytes than a file can");
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * dtype_bytes(dtype);
-    entries_.emplace(name, Entry{detail::json_quoted("safetensors", name), dtype, shape, bytes, std::move(produce)});
+    entries_.emplace(
+        name, Entry{detail::json_quoted("safetensors", name), detail::place_name(name), dtype, shape, bytes, std::move(produce)});
   }
 
   [[nodiscard]] std::string header_text(std::span<const Entry* const> order) const {
