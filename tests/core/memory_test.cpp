@@ -78,6 +78,31 @@ TEST_CASE("a freed block serves a somewhat smaller tensor, but not one of less t
   CHECK(pool.use().in_use == in_use);
 }
 
+TEST_CASE("blocks that nobody has wanted for long go back, and those that are used now and then stay") {
+  MemoryPool pool;
+  const std::size_t large = 1 << 20, rare = 1 << 18, small = 1024;
+  const auto first = pool.allocate(large), second = pool.allocate(large), now_and_then = pool.allocate(rare);
+  for (const auto& block : {first, second, now_and_then}) pool.deallocate(block);
+  for (std::uint64_t i = 0; i < HostMemory::unused_after / 2; ++i) pool.deallocate(pool.allocate(small));
+  CHECK(pool.use().cached == 2 * large + rare + small);
+  const auto again = pool.allocate(large);  // what was freed last
+  CHECK(again.data == second.data);
+  pool.deallocate(again);
+  for (std::uint64_t i = 0; i < HostMemory::unused_after * 3 / 4; ++i) {
+    pool.deallocate(pool.allocate(small));
+    if (i % 10'000 == 0) {
+      const auto block = pool.allocate(rare);
+      CHECK(block.data == now_and_then.data);
+      pool.deallocate(block);
+    }
+  }
+  CHECK(pool.use().cached == large + rare + small);  // one of the two large ones is gone
+  for (std::uint64_t i = 0; i < HostMemory::unused_after * 5 / 4; ++i) pool.deallocate(pool.allocate(small));
+  CHECK(pool.use().cached == small);
+  CHECK(pool.use().in_use == 0);
+  pool.release_cached();
+}
+
 TEST_CASE("a loop of the same tensors asks the system for nothing after its first turn") {
   auto& pool = MemoryPool::instance();
   const auto turn = [] {

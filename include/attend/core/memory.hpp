@@ -4,6 +4,7 @@
 #include <bit>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,8 @@ struct MemoryBlock {
 /// Where the processor's memory comes from.
 struct HostMemory {
   static constexpr const char* name = "memory";
+  /// How many allocations a free block waits for one that it serves: some dozens of training steps.
+  static constexpr std::uint64_t unused_after = std::uint64_t{1} << 16;
 
   /// Null if there is none left.
   static void* take(std::size_t size) noexcept {
@@ -61,7 +64,16 @@ struct HostMemory {
 #endif
     return block;
   }
-  static void give_back(void* block, std::size_t size) noexcept { ::operator delete(block, std::align_val_t(alignment(size))); }
+  static void give_back(void* block, std::size_t size) noexcept {
+#if defined(__linux__) && !defined(ATTEND_NO_POOL)
+    // malloc may keep it, and then for nobody: its pages go at once.
+    constexpr std::size_t page = std::size_t{1} << 16;  // no system's pages are larger
+    const auto begin = reinterpret_cast<std::uintptr_t>(block), first = (begin + page - 1) / page * page;
+    const std::uintptr_t last = (begin + size) / page * page;
+    if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+#endif
+    ::operator delete(block, std::align_val_t(alignment(size)));
+  }
   /// What the system could say about a refusal.
   static std::string state() { return {}; }
   /// Gives back what it can before a second try.
@@ -76,7 +88,8 @@ struct HostMemory {
 };
 
 /// Keeps freed blocks by size class and hands them out again, so that a training step in its steady state asks the system for
-/// nothing. Safe to use from several threads. `Source`: where new blocks come from, see HostMemory.
+/// nothing. Blocks that nobody has wanted for long (`Source::unused_after`, if it says so), as after a training those of its
+/// steps, go back to the system. Safe to use from several threads. `Source`: where new blocks come from, see HostMemory.
 template <class Source>
 class CachingPool {
  public:
@@ -108,10 +121,11 @@ class CachingPool {
     const std::size_t size = size_class(bytes);
     {
       const std::lock_guard lock(mutex_);
+      give_back_unused();
       for (std::size_t other = size; other <= 2 * size; other = size_class(other + 1)) {
         const auto blocks = free_.find(other);
         if (blocks != free_.end() && !blocks->second.empty()) {
-          void* block = blocks->second.back();
+          void* block = blocks->second.back().data;
           blocks->second.pop_back();
           use_.cached -= other;
           count(other);
@@ -143,7 +157,7 @@ class CachingPool {
     }
 #endif
     try {
-      free_[block.size].push_back(block.data);
+      free_[block.size].push_back({block.data, allocations_});
       use_.cached += block.size;
     } catch (...) {
       Source::give_back(block.data, block.size);
@@ -154,7 +168,7 @@ class CachingPool {
   void release_cached() noexcept {
     const std::lock_guard lock(mutex_);
     for (auto& [size, blocks] : free_) {
-      for (void* block : blocks) Source::give_back(block, size);
+      for (const Free& block : blocks) Source::give_back(block.data, size);
       blocks.clear();
     }
     use_.cached = 0;
@@ -174,6 +188,27 @@ class CachingPool {
  private:
   static constexpr std::size_t shared_from = std::size_t{1} << 16;  // smaller blocks keep to their size class
 
+  struct Free {
+    void* data;
+    std::uint64_t since;  // how many allocations there had been
+  };
+
+  /// The blocks of a size wait in the order in which they came, the one that is taken next last.
+  void give_back_unused() noexcept {
+    if constexpr (requires { Source::unused_after; }) {
+      if (++allocations_ % (Source::unused_after / 16) != 0) return;
+      for (auto& [size, blocks] : free_) {
+        const auto wanted = std::find_if(blocks.begin(), blocks.end(),
+                                         [this](const Free& block) { return allocations_ - block.since < Source::unused_after; });
+        for (auto block = blocks.begin(); block != wanted; ++block) {
+          Source::give_back(block->data, size);
+          use_.cached -= size;
+        }
+        blocks.erase(blocks.begin(), wanted);
+      }
+    }
+  }
+
   void count(std::size_t size) {
     use_.in_use += size;
     use_.peak = std::max(use_.peak, use_.in_use);
@@ -181,7 +216,8 @@ class CachingPool {
 
   [[maybe_unused]] bool always_caches_ = false;
   mutable std::mutex mutex_;
-  std::unordered_map<std::size_t, std::vector<void*>> free_;
+  std::unordered_map<std::size_t, std::vector<Free>> free_;
+  std::uint64_t allocations_ = 0;
   MemoryUse use_;
 };
 
