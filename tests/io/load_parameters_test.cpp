@@ -9,6 +9,7 @@
 
 #include "attend/io/model.hpp"
 #include "attend/io/torch_file.hpp"
+#include "attend/io/weight_files.hpp"
 #include "attend/nn/linear.hpp"
 #include "attend/nn/multi_head_attention.hpp"
 #include "attend/ops/packed_weights.hpp"
@@ -34,6 +35,18 @@ nn::Transformer<float> random_model(index_t vocabulary = 11) {
   test::randomise(model);
   return model;
 }
+
+/// A parameter of any name.
+struct OneTensor {
+  using value_type = float;
+  using device_type = Cpu;
+  std::string name;
+  Var<float> value;
+  template <class F>
+  void fields(F&& field) {
+    field(name, value);
+  }
+};
 
 template <class M>
 std::vector<float> values_of(const M& model) {
@@ -256,6 +269,25 @@ TEST_CASE("load: parts of tensors are the numbers from there on, turned ones too
     CHECK_THROWS_AS(file.read_part(info.name, -1, std::span(one)), ShapeError);
     CHECK_THROWS_AS(file.read_part(info.name, count_of(whole), std::span(one)), ShapeError);
   }
+}
+
+TEST_CASE("load: files of torch.save are mapped too, in one part or several, but for tensors that are turned") {
+  const fs::path made = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / "../../io/torch_files";
+  const auto parameter = [](const auto& file, const std::string& name) {
+    const OneTensor model{name, Var<float>(Tensor<float>(file.info(name).shape, 0.0f), true)};
+    const io::MapFrom all(1);
+    io::load_state(model, file, {.ignored = {"*"}, .map = true});
+    CHECK(model.value.value().values() == io::read_tensor<float>(file, name).values());
+    return model.value.value();
+  };
+  const auto file = io::TorchFile::open(made / "state.bin");
+  CHECK(parameter(file, "float32").is_mapped());
+  CHECK_FALSE(parameter(file, "turned").is_mapped());
+  CHECK_FALSE(parameter(file, "float16").is_mapped());
+  CHECK_FALSE(parameter(file, "none").is_mapped());  // no numbers at all
+  const auto parts = io::WeightFiles::open(io::FolderReader(made / "sharded"));
+  for (const char* name : {"a", "b", "c"})
+    CHECK(parameter(parts, name).is_mapped() == (parts.info(name).dtype == io::DType::f32));
 }
 
 TEST_CASE("map_privately: no more than the file has") {

@@ -52,9 +52,11 @@ class MappedFile {
 inline MappedMemory map_privately(const InputFile& file, std::size_t begin, std::size_t size) {
   if (size == 0 || begin > file.size() || size > file.size() - begin) return {};
   const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), before = begin % page;
-  // Without a reservation: pages that nobody writes to need no memory but the file.
-  void* at = ::mmap(nullptr, before + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor(),
-                    static_cast<off_t>(begin - before));
+  int flags = MAP_PRIVATE;
+#if defined(MAP_NORESERVE)
+  flags |= MAP_NORESERVE;  // pages that nobody writes to need no memory but the file
+#endif
+  void* at = ::mmap(nullptr, before + size, PROT_READ | PROT_WRITE, flags, file.descriptor(), static_cast<off_t>(begin - before));
   if (at == MAP_FAILED) return {};
   return {static_cast<std::byte*>(at) + before, size, std::make_shared<const detail::Mapping>(at, before + size)};
 }
