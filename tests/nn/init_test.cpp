@@ -57,3 +57,29 @@ TEST_CASE("xavier_uniform_all fills matrices part by part and leaves vectors") {
     CHECK(largest > 0.8 * a);
   }
 }
+
+TEST_CASE("without_initial_values: vectors have theirs, and the generator goes on as if matrices were drawn") {
+  const auto make = [](auto&& build) {
+    seed(5);
+    auto attention = build();
+    return std::pair(attention, default_generator().drawn());
+  };
+  const nn::MultiHeadAttentionOptions options{.d_model = 6, .heads = 2};
+  const auto [drawn, count] = make([&] { return nn::MultiHeadAttention<float>(options); });
+  const auto [bare, bare_count] = make([&] { return nn::without_initial_values<nn::MultiHeadAttention<float>>(options); });
+  CHECK(count == 4);
+  CHECK(bare_count == count);
+  CHECK(bare.bias->value().values() == std::vector<float>(18, 0));
+  CHECK(bare.weight.shape() == drawn.weight.shape());
+  CHECK_FALSE(nn::WithoutInitialValues::on());
+
+  const Tensor<float> x({4, 4}, 3.0f);
+  {
+    const nn::WithoutInitialValues scope;
+    nn::xavier_uniform(x);
+    nn::normal(x, 1);
+  }
+  CHECK(x.values() == std::vector<float>(16, 3));
+  nn::normal(x, 1);
+  CHECK(x.values() != std::vector<float>(16, 3));
+}
