@@ -12,6 +12,7 @@
 
 #include "attend/core/glob.hpp"
 #include "attend/core/printable.hpp"
+#include "attend/io/quantized_tensors.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
@@ -70,6 +71,9 @@ struct LoadOptions {
   std::vector<std::string> absent =
       {};  ///< patterns (see `matches`) of the model's names that may be missing; they keep their values
   std::vector<std::string> ignored = {};  ///< patterns of names in the file that are left alone
+  /// The identities (`Var::id`) of parameters that are of 8-bit integers afterwards where the file has them so; for float models
+  /// on the CPU.
+  std::vector<const void*> quantizable = {};
 };
 
 /// Reads every parameter of `model` from the file, converted to the model's type. A shared parameter may stand in the file under
@@ -88,11 +92,22 @@ void load_state(const M& model, const File& file, const LoadOptions& options = {
   using D = typename M::device_type;
   const auto all = nn::named_tensors(model);
   std::unordered_map<const void*, std::vector<const nn::NamedTensor<T, D>*>> names_of;  // by where the tensor lives
-  for (const auto& t : all) names_of[t.value.data()].push_back(&t);
+  for (const auto& t : all) names_of[t.value.place()].push_back(&t);
   const auto in_file = [&](const std::string& name) { return options.prefix + (options.rename ? options.rename(name) : name); };
+  std::set<std::string> used, misfits;  // misfits: packed tensors
+  detail::QuantizedParameters quantized;
+  const auto read_quantized = [&](const std::string& name, const nn::NamedTensor<T, D>& t, bool found) {
+    const auto& list = options.quantizable;
+    if (std::find(list.begin(), list.end(), t.parameter.id()) == list.end()) return false;
+    const bool scaled = file.contains(io::scale_name(name));
+    if (!scaled && file.info(name).dtype != DType::i8) return false;
+    if (scaled) used.insert(io::scale_name(name));
+    if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
+      if (!found) quantized.read(file, name, t);
+    return true;
+  };
 
   std::vector<std::string> missing, shapes;
-  std::set<std::string> used, misfits;   // misfits: packed tensors
   std::map<std::string, index_t> taken;  // how many rows of each packed tensor
   std::vector<std::pair<Tensor<T, Cpu>, Tensor<T, D>>> loaded;
   for (const auto& t : nn::state(model)) {
@@ -100,12 +115,13 @@ void load_state(const M& model, const File& file, const LoadOptions& options = {
     auto packed_in = t.heads > 0 ? detail::packed_names(t.name, part) : std::vector<detail::PackedRows>{};
     for (auto& packed : packed_in) packed.name = in_file(packed.name);
     bool found = false;
-    for (const auto* alias : names_of[t.value.data()]) {
+    for (const auto* alias : names_of[t.value.place()]) {
       const std::string name = in_file(alias->name);
       const auto is_it = [&](const detail::PackedRows& packed) { return packed.name == name; };
       if (!file.contains(name) || std::any_of(packed_in.begin(), packed_in.end(), is_it)) continue;
       used.insert(name);
-      if (std::exchange(found, true)) continue;  // a second copy of a shared parameter is known, and the first one counts
+      const bool known = std::exchange(found, true);  // a second copy of a shared parameter; the first one counts
+      if (read_quantized(name, t, known) || known) continue;
       const Shape shape = file.info(name).shape;
       if (shape == t.value.shape()) loaded.emplace_back(read_tensor<T>(file, name), t.value);
       else shapes.push_back(name + " has shape " + shape.text() + ", expected " + t.value.shape().text());
@@ -139,14 +155,18 @@ void load_state(const M& model, const File& file, const LoadOptions& options = {
   detail::list_names(faults, "missing", missing);
   detail::list_names(faults, "unexpected", unexpected);
   detail::list_names(faults, "mis-shaped:", shapes);
+  detail::list_names(faults, "damaged:", quantized.faults());
   if (!faults.empty()) throw FormatError("load: ", file.path().string(), " does not fit the model: ", faults);
   for (const auto& [from, to] : loaded) to.assign(from);
+  quantized.assign();
 }
 
-/// Adds every parameter of `model` once, stored as `stored`.
+/// Adds every parameter of `model` once: numbers stored as `stored`, 8-bit integers as they are.
 template <class M>
 void add_state(SafetensorsWriter& writer, const M& model, DType stored = dtype_of<typename M::value_type>()) {
-  for (const auto& t : nn::state(model)) add_tensor(writer, t.name, t.value, stored);
+  for (const auto& t : nn::state(model))
+    if (const auto* q = t.value.quantized()) add_quantized(writer, t.name, *q);
+    else add_tensor(writer, t.name, t.value, stored);
 }
 
 }  // namespace attend::io
