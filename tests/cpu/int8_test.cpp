@@ -1,5 +1,7 @@
 #include "attend/cpu/int8.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "attend/core/random.hpp"

@@ -186,12 +186,12 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
 
   /// Puts the k bytes of column j where products read them.
   void place_column(index_t j, const std::int8_t* q) {
-    std::int32_t sum = 0;
     std::int8_t* const to = bytes_.data() + j / N * panel_bytes() + j % N * 4;
-    for (index_t l = 0; l < k_; ++l) {
-      to[l / 4 * N * 4 + l % 4] = q[l];
-      sum += q[l];
-    }
+    const index_t whole = k_ / 4 * 4;
+    for (index_t l = 0; l < whole; l += 4) std::memcpy(to + l * N, q + l, 4);
+    std::copy(q + whole, q + k_, to + whole * N);
+    std::int32_t sum = 0;
+    for (index_t l = 0; l < k_; ++l) sum += q[l];
     if (detail::shifted_bytes) nth(start_, j) = -128 * sum;
   }
 
