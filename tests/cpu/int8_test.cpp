@@ -19,7 +19,8 @@ std::vector<float> normal(index_t n, std::uint64_t stream) {
   return x;
 }
 
-/// A product of an instruction set in 8 bits, packed from floats and from rows that were brought to 8 bits before.
+/// A product of an instruction set in 8 bits, packed from floats and from rows that were brought to 8 bits before, against plain
+/// sums.
 template <class Device>
 void check_same_bits(Device device) {
   for (const index_t n : {1, 63, 83, 130})
@@ -41,6 +42,19 @@ void check_same_bits(Device device) {
       const auto expected = product(pack_int8<float>(device, weight.transpose()));
       CHECK(product(pack_int8(device, kernels::Int8Rows<float>{rows.data(), scales.data(), n, k})) == expected);
       CHECK(*std::min_element(rows.begin(), rows.end()) >= -127);
+
+      std::vector<std::int8_t> left_rows(x.size());
+      std::vector<float> left_scales(static_cast<std::size_t>(m));
+      quantize_rows(device, left, left_rows.data(), left_scales.data());
+      double error = 0;
+      for (index_t i = 0; i < m; ++i)
+        for (index_t j = 0; j < n; ++j) {
+          int sum = 0;
+          for (index_t l = 0; l < k; ++l) sum += nth(left_rows, i * k + l) * nth(rows, j * k + l);
+          error = std::max(error, std::abs(static_cast<double>(sum) * nth(left_scales, i) * nth(scales, j) + nth(bias, j) -
+                                           nth(expected, i * n + j)));
+        }
+      CHECK(error < 1e-4);
     }
 }
 
