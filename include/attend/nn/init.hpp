@@ -14,8 +14,8 @@
 namespace attend::nn {
 
 /// While one is in scope, the matrices of the modules that this thread makes have no initial values: nothing is written to them,
-/// which is half of the time and all of the memory of making them. Vectors have theirs, and `default_generator()` goes on as if it
-/// had drawn the matrices'. For whoever gives every matrix its values next, as loading does.
+/// which is half of the time and all of the memory of making them. Vectors have theirs, and `default_generator()` goes on as if
+/// it had drawn the matrices'. For whoever gives every matrix its values next, as loading does.
 class WithoutInitialValues {
  public:
   WithoutInitialValues() : before_(std::exchange(flag(), true)) {}
