@@ -99,6 +99,11 @@ TEST_CASE("8-bit integers: what needs floats refuses the folder, and a refused s
   CHECK_THROWS_WITH(io::load_state(floats, file),
                     ContainsSubstring("unexpected decoder.layers.0.encoder_attn.k_proj.weight.scale"));
 
+  const nn::Transformer<double> doubles(floats.options);  // whoever says that they may be, they have none
+  std::vector<const void*> all;
+  for (const auto& p : nn::parameters(doubles)) all.push_back(p.id());
+  CHECK_THROWS_WITH(io::load_state(doubles, file, {.quantizable = all}), ContainsSubstring("k_proj.weight.scale"));
+
   const auto before = weights(folder / "a");
   floats.encoder.layers[0].feed_forward.fc1.weight.value()(0, 0) = std::numeric_limits<float>::infinity();
   CHECK_THROWS_WITH(io::save(folder / "a", floats, {.quantized = true}),

@@ -96,15 +96,19 @@ void load_state(const M& model, const File& file, const LoadOptions& options = {
   const auto in_file = [&](const std::string& name) { return options.prefix + (options.rename ? options.rename(name) : name); };
   std::set<std::string> used, misfits;  // misfits: packed tensors
   detail::QuantizedParameters quantized;
-  const auto read_quantized = [&](const std::string& name, const nn::NamedTensor<T, D>& t, bool found) {
-    const auto& list = options.quantizable;
-    if (std::find(list.begin(), list.end(), t.parameter.id()) == list.end()) return false;
-    const bool scaled = file.contains(io::scale_name(name));
-    if (!scaled && file.info(name).dtype != DType::i8) return false;
-    if (scaled) used.insert(io::scale_name(name));
-    if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
-      if (!found) quantized.read(file, name, t);
-    return true;
+  const auto read_quantized = [&]([[maybe_unused]] const std::string& name, [[maybe_unused]] const nn::NamedTensor<T, D>& t,
+                                  [[maybe_unused]] bool known) {
+    if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>) {
+      const auto& list = options.quantizable;
+      const bool scaled = file.contains(io::scale_name(name));
+      if (!scaled && file.info(name).dtype != io::DType::i8) return false;
+      if (std::find(list.begin(), list.end(), t.parameter.id()) == list.end()) return false;
+      if (scaled) used.insert(io::scale_name(name));
+      if (!known) quantized.read(file, name, t);
+      return true;
+    } else {
+      return false;
+    }
   };
 
   std::vector<std::string> missing, shapes;
