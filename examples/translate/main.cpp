@@ -60,6 +60,7 @@ void add_commands(CLI::App& app) {
   translate::add_average(app);
   translate::add_merge(app);
   translate::add_adapters(app);
+  translate::add_quantize(app);
   translate::add_score(app);
   translate::add_bench(app);
   add_help(app);

@@ -16,6 +16,7 @@
 #include "attend/marian/export.hpp"
 #include "attend/marian/tokenizer.hpp"
 #include "attend/marian/weights.hpp"
+#include "attend/nn/quantized.hpp"
 #include "attend/pretrained/search.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/translation_model.hpp"
@@ -200,6 +201,7 @@ TranslationModel<T, D> load_marian(const std::filesystem::path& folder) {
 template <class T, Device D>
 void save_marian(const std::filesystem::path& folder, const nn::Transformer<T, D>& model, const text::AnyTokenizer& tokenizer,
                  const SaveMarianOptions& options = {}) {
+  nn::check_floats("save_marian", model);
   auto obstacles = detail::marian_obstacles(model.options);
   for (auto& more : {detail::marian_obstacles(tokenizer, model.options),
                      detail::marian_obstacles(options.search, model.options.decoder.vocabulary)})

@@ -14,6 +14,7 @@
 #include "attend/io/folder.hpp"
 #include "attend/io/model_files.hpp"
 #include "attend/io/weight_files.hpp"
+#include "attend/nn/quantized.hpp"
 #include "attend/pretrained/bart_family.hpp"
 #include "attend/pretrained/export.hpp"
 #include "attend/pretrained/search.hpp"
@@ -113,6 +114,8 @@ void save_pretrained_with(const std::filesystem::path& folder, const io::Pretrai
   const bool t5 = is_t5_family(m.config.family);
   check_value(t5 || bart_family(m.config.family), "save_pretrained", "the family is '", printable(m.config.family),
               "', which it does not write");
+  nn::check_floats("save_pretrained", m.model);
+  check_value(!options.quantized, "save_pretrained", "8-bit integers are for folders of this library; see io::save");
   const io::Json config = pretrained_config_json(m.model.options, m.config, m.search.force_end, options.stored);
   std::vector<std::string> obstacles;
   io::PretrainedConfig read;

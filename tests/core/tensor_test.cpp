@@ -92,3 +92,45 @@ TEST_CASE("a tensor refuses indices, values and sizes that do not fit") {
   CHECK_THROWS_AS(Tensor<double>({std::numeric_limits<index_t>::max() / 4}), ShapeError);
   CHECK_THROWS_AS(Tensor<double>({index_t{1} << 58}), Error);  // more than any machine has: refused, not a crash
 }
+
+TEST_CASE("a tensor of 8-bit rows has a shape, rows of its own, and no elements to read or write") {
+  const QuantizedRows q{Tensor<std::int8_t>({3, 2}, {1, 2, 3, 4, 5, 6}), Tensor<float>({3}, {0.5f, 1, 2})};
+  const auto x = Tensor<float>::from_quantized(q);
+  CHECK(x.shape() == Shape{3, 2});
+  CHECK_FALSE(x.empty());
+  CHECK(x.unique());
+  REQUIRE(x.quantized() != nullptr);
+  CHECK(x.quantized()->rows.data() == q.rows.data());
+  CHECK(x.place() == q.rows.data());
+  CHECK(Tensor<float>({2}, 1.0f).quantized() == nullptr);
+
+  const auto part = x.rows(1, 2);
+  CHECK(part.shape() == Shape{2, 2});
+  CHECK(part.quantized()->rows.values() == std::vector<std::int8_t>{3, 4, 5, 6});
+  CHECK(part.quantized()->scales.values() == std::vector<float>{1, 2});
+  CHECK(part.place() == q.rows.data() + 2);
+  const Tensor<float> handle = x, plain({3, 2}, 0.0f);
+  CHECK_FALSE(x.unique());
+  CHECK(handle.place() == x.place());
+  CHECK(x.reshape({3, 2}).place() == x.place());
+  CHECK(x.to<Cpu>().place() == x.place());
+  CHECK_THROWS_AS(x.rows(2, 2), IndexError);
+
+  const std::string refusal =
+      "tensor: the matrix [3, 2] is of 8-bit integers, which are for translation on the CPU; all else needs the model in floats";
+  CHECK_THROWS_AS(x.data(), ValueError);
+  CHECK_THROWS_WITH(x.data(), refusal);
+  CHECK_THROWS_WITH(x.span(), refusal);
+  CHECK_THROWS_WITH(x(0, 0), refusal);
+  CHECK_THROWS_WITH(x.values(), refusal);
+  CHECK_THROWS_WITH(x.clone(), refusal);
+  CHECK_THROWS_WITH(x.fill(0), refusal);
+  CHECK_THROWS_WITH(x.assign(plain), refusal);
+  CHECK_THROWS_WITH(plain.assign(x), refusal);
+  CHECK_THROWS_WITH(x.assign(x), refusal);
+  CHECK_THROWS_WITH(x.reshape({6}), refusal);
+  CHECK_THROWS_WITH(x.rows(0, 1).rows(0, 1).item(), ContainsSubstring("[1, 2]"));
+  CHECK_THROWS_WITH(Tensor<float>::from_quantized({q.rows, Tensor<float>({2}, 1.0f)}), ContainsSubstring("scales has shape [2]"));
+  CHECK_THROWS_WITH(Tensor<float>::from_quantized({Tensor<std::int8_t>({3}), q.scales}),
+                    ContainsSubstring("8-bit rows have shape [3]"));
+}

@@ -18,6 +18,7 @@
   X(safetensors)               \
   X(torch_file)                \
   X(model_state)               \
+  X(quantized_model)           \
   X(torch_model)               \
   X(config)                    \
   X(search)                    \

@@ -11,6 +11,7 @@
 
 #include "attend/compiled.hpp"
 #include "attend/core/random.hpp"
+#include "attend/decode/transformer.hpp"
 #include "attend/io/config.hpp"
 #include "attend/io/model.hpp"
 #include "attend/io/safetensors_writer.hpp"
@@ -170,6 +171,26 @@ std::vector<std::string> model_state_seeds() {
     }
   }
   return {file_of(plain), file_of(packed), file_of(by_head)};
+}
+
+int quantized_model(Bytes bytes) {
+  static const fs::path folder = [] {
+    const fs::path path = scratch() / "quantized";
+    io::save(path, small_model(), {.quantized = true});
+    return path;
+  }();
+  put(folder / "model.safetensors", bytes);
+  answers<FormatError, IoError>([&] {
+    const decode::TransformerModel<float> model(io::load_model<float>(folder));
+    auto state = model.begin(Tensor<token_t>({1}, token_t{0}), Segments::ragged({1}));
+    expect(model.step(state, std::vector<token_t>{0}).shape() == Shape{1, 5}, "a model gives a number for each token");
+  });
+  return 0;
+}
+std::vector<std::string> quantized_model_seeds() {
+  const fs::path folder = scratch() / "quantized-seed";
+  io::save(folder, small_model(), {.quantized = true});
+  return {io::read_file(folder / "model.safetensors")};
 }
 
 int torch_model(Bytes bytes) {

@@ -227,7 +227,7 @@ TEST_CASE("config: a value that makes no sense is named with what was expected")
     CHECK_THROWS_WITH(io::model_options_from(damaged, "config.json"), ContainsSubstring("config.json") && ContainsSubstring(why));
   };
   refuses("/format", "other", "format is \"other\", expected \"attend\"");
-  refuses("/version", 6, "version is 6, this library reads versions 1 to 5");
+  refuses("/version", 7, "version is 7, this library reads versions 1 to 6");
   refuses("/encoder/cross_attentions", 1, "cross_attentions is 1, and an encoder has none");
   refuses("/encoder/d_model", "12", "d_model");
   refuses("/encoder/d_model", 12.5, "d_model");

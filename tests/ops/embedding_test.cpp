@@ -46,3 +46,15 @@ TEST_CASE("embedding refuses a token outside the vocabulary before it reads") {
   CHECK_THROWS_WITH(embedding(Var<float>(Tensor<float>({6}, 0.0f)), Tensor<token_t>({1}, {0})),
                     ContainsSubstring("expected [vocabulary, width]"));
 }
+
+#if !defined(ATTEND_TEST_CUDA)
+TEST_CASE("embedding: of a table of 8-bit rows the floats that these stand for, and no gradient") {
+  const QuantizedRows q{Tensor<std::int8_t>({3, 2}, {1, -2, 127, 4, -127, 6}), Tensor<float>({3}, {0.5f, 0.25f, 2})};
+  const Var<float> table(Tensor<float>::from_quantized(q), true);
+  const auto y = embedding(table, Tensor<token_t>({2, 1}, {2, 0}), 3);
+  CHECK(y.shape() == Shape{2, 1, 2});
+  CHECK(y.value().values() == std::vector<float>{-762, 36, 1.5f, -3});
+  CHECK_FALSE(y.requires_grad());
+  CHECK_THROWS_AS(embedding(table, Tensor<token_t>({1}, {3})), IndexError);
+}
+#endif

@@ -18,6 +18,12 @@ Var<float> random(const Shape& shape, std::uint64_t stream) {
   return Var<float>(x, true);
 }
 
+Var<float> quantized(const Var<float>& w) {
+  const QuantizedRows q{Tensor<std::int8_t>(w.shape()), Tensor<float>({w.dim(0)})};
+  quantize_rows(Cpu{}, kernels::Matrix<const float>(as_rows(w.value())), q.rows.data(), q.scales.data());
+  return Var<float>(Tensor<float>::from_quantized(q), true);
+}
+
 }  // namespace
 
 TEST_CASE("PackedWeights: linear gives the same bits with them as without") {
@@ -123,4 +129,29 @@ TEST_CASE("PackedWeights: see what was written by hand, in whichever of the matr
     packed.refresh();
     CHECK(weights_version() == before);
   }
+}
+
+TEST_CASE("PackedWeights: 8-bit rows multiply as their floats do in int8, be the precision full or int8, and not in bf16") {
+  const auto x = random({5, 40}, 0), w = random({70, 40}, 1), b = random({70}, 2), q = quantized(w);
+  const PackedWeights<float> int8(Precision::int8), bf16(Precision::bf16);
+  const std::string refusal = "tensor: the matrix [70, 40] is of 8-bit integers";
+  CHECK_THROWS_WITH(linear(x, q, b, &int8), Catch::Matchers::StartsWith(refusal));  // would be recorded
+  const NoGrad no_grad;
+  const auto whole = linear(x, w, b, &int8).value().values(), part = linear_rows(x, w, b, 10, 33, &int8).value().values();
+  for (const auto precision : {Precision::full, Precision::int8}) {
+    const PackedWeights<float> packed(precision);
+    for (int round = 0; round < 2; ++round) {
+      CHECK(linear(x, q, b, &packed).value().values() == whole);
+      CHECK(linear_rows(x, q, b, 10, 33, &packed).value().values() == part);
+      packed.refresh();
+    }
+    const auto other = quantized(random({70, 40}, 3));
+    q.set_value(other.value());
+    packed.refresh();
+    CHECK(linear(x, q, b, &packed).value().values() == linear(x, other, b, &packed).value().values());
+    CHECK(linear(x, q, b, &packed).value().values() != whole);
+    q.set_value(quantized(w).value());
+  }
+  CHECK_THROWS_WITH(linear(x, q, b, &bf16), "PackedWeights: the precision is bf16, and the model is of 8-bit integers");
+  CHECK_THROWS_WITH(linear(x, q, b), Catch::Matchers::StartsWith(refusal));
 }

@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "attend/core/shape.hpp"
 #include "attend/train/run_folder.hpp"
 #include "commands.hpp"
+#include "model_folder.hpp"
 
 namespace translate {
 
@@ -40,12 +40,7 @@ void average(const AverageCommand& flags) {
   std::vector<fs::path> list;
   for (const auto& folder : flags.folders)
     for (const auto& found : models(folder, flags.last)) list.push_back(found);
-  std::error_code ignored;
-  if (fs::is_directory(flags.out, ignored) && io::FolderReader(flags.out).contains(io::weights_file))
-    throw ValueError("average: ", flags.out, " holds a model already, which would be lost; choose another --out");
-  if (fs::is_directory(flags.out, ignored) && train::RunFolder(flags.out).holds_run())
-    throw ValueError("average: ", flags.out, " is the folder of a training, whose best model would no more be what ",
-                     "`translate run` takes; choose another --out");
+  check_out("average", flags.out);
   io::average(list, flags.out);
   std::string names;
   for (const auto& path : list) names += "\n  " + path.string();

@@ -2,39 +2,27 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "attend/adapters.hpp"
 #include "attend/load.hpp"
-#include "attend/train/run_folder.hpp"
 #include "commands.hpp"
+#include "model_folder.hpp"
 
 namespace translate {
 
 namespace {
 
 using namespace attend;
-namespace fs = std::filesystem;
 
 struct MergeCommand {
   std::string model, adapters, out, base;
 };
 
-/// Throws ValueError for a folder in which another model would be lost.
-void check_out(const char* command, const std::string& out) {
-  std::error_code ignored;
-  if (!fs::is_directory(out, ignored)) return;
-  check_value(!io::FolderReader(out).contains(io::weights_file), command, out,
-              " holds a model already, which would be lost; choose another --out");
-  check_value(!train::RunFolder(out).holds_run(), command, out,
-              " is the folder of a training, whose best model would no more be what `translate run` takes; choose another --out");
-}
-
 void merge(const MergeCommand& flags) {
   check_out("merge", flags.out);
+  check_floats("merge", flags.model);
   auto loaded = load(flags.model);
   if (!flags.adapters.empty()) {
     check_value(!nn::has_adapters(loaded.model), "merge", flags.model,
@@ -51,6 +39,7 @@ void merge(const MergeCommand& flags) {
 }
 
 void save_adapters(const MergeCommand& flags) {
+  check_floats("adapters", flags.model);
   const auto loaded = load(flags.model);
   check_value(nn::has_adapters(loaded.model), "adapters", flags.model, " has no adapters");
   check_out("adapters", flags.out);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "attend/load.hpp"
 #include "attend/text/any_tokenizer.hpp"
@@ -17,6 +19,27 @@ inline std::filesystem::path model_folder(const std::filesystem::path& folder) {
 /// The tokenizer there. Throws also as attend::load_tokenizer.
 inline attend::text::AnyTokenizer tokenizer_of(const std::filesystem::path& folder) {
   return attend::load_tokenizer(model_folder(folder));
+}
+
+/// Throws ValueError, which begins with the command's name, if the model there is of 8-bit integers.
+inline void check_floats(const char* command, const std::string& folder) {
+  using namespace attend;
+  const auto found = model_folder(folder);
+  if (is_pretrained_folder(found)) return;
+  const auto config = io::FolderReader(found).file("config.json");
+  check_value(!io::says_quantized(io::read_json(config), config.string()), command, folder,
+              " is of 8-bit integers, which are for translation; expected a model in floats");
+}
+
+/// Throws ValueError for a folder in which another model would be lost.
+inline void check_out(const char* command, const std::string& out) {
+  using namespace attend;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(out, ignored)) return;
+  check_value(!io::FolderReader(out).contains(io::weights_file), command, out,
+              " holds a model already, which would be lost; choose another --out");
+  check_value(!train::RunFolder(out).holds_run(), command, out,
+              " is the folder of a training, whose best model would no more be what `translate run` takes; choose another --out");
 }
 
 }  // namespace translate

@@ -328,6 +328,7 @@ void start_rank(CLI::App& command, TrainCommand& flags, std::optional<io::Folder
 void check_training(const CLI::App& command, const TrainCommand& flags) {
   if (!flags.init.empty()) {
     check_init(command);
+    if (leads(flags.ranks)) check_floats("train", flags.init);
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }

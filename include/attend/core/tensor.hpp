@@ -16,8 +16,13 @@
 
 namespace attend {
 
+struct QuantizedRows;
+
 /// A dense array of `T` on device `D`: a shape and a view into shared storage, contiguous, last dimension fastest.
 /// Copying a Tensor copies the handle, not the elements (`clone` copies those). A tensor made from a shape is not initialised.
+///
+/// A matrix of weights may hold rows of 8-bit integers in place of elements (`quantized`). Products and embeddings know them;
+/// what asks for the elements, as training does, gets a ValueError.
 template <class T, Device D = Cpu>
 class Tensor {
  public:
@@ -54,6 +59,8 @@ class Tensor {
     t.data_ = t.storage_->data();
     return t;
   }
+  /// A matrix of 8-bit rows in place of elements. Throws ShapeError if there is not a scale for each.
+  static Tensor from_quantized(const QuantizedRows& rows) requires(std::same_as<T, float>&& std::same_as<D, Cpu>);
 
   /// The shape, the number of dimensions, the number of elements.
   [[nodiscard]] const Shape& shape() const { return shape_; }
@@ -63,9 +70,18 @@ class Tensor {
   [[nodiscard]] index_t dim(index_t i) const { return shape_[i]; }
   [[nodiscard]] bool empty() const { return size() == 0; }
 
-  /// The elements. A tensor is a handle, so a constant handle does not make the elements constant.
-  [[nodiscard]] T* data() const { return data_; }
-  [[nodiscard]] std::span<T> span() const { return {data_, static_cast<std::size_t>(size())}; }
+  /// The elements. A tensor is a handle, so a constant handle does not make the elements constant. Throws ValueError if there are
+  /// 8-bit rows in their place, as all do that read or write elements.
+  [[nodiscard]] T* data() const {
+    if (quantized_) [[unlikely]]
+      refuse_quantized();
+    return data_;
+  }
+  [[nodiscard]] std::span<T> span() const { return {data(), static_cast<std::size_t>(size())}; }
+  /// The 8-bit rows that stand in place of the elements; null if there are elements.
+  [[nodiscard]] const QuantizedRows* quantized() const { return quantized_.get(); }
+  /// Where the elements lie, or the 8-bit rows in their place: tells tensors that look at different memory apart.
+  [[nodiscard]] const void* place() const;
 
   /// The element at the given indices, counted from 0. Throws IndexError.
   template <class... I>
@@ -78,7 +94,7 @@ class Tensor {
       if (at[d] < 0 || at[d] >= n) throw IndexError("tensor: index ", at[d], " into shape ", shape_.text());
       offset = offset * n + at[d];
     }
-    return data_[offset];
+    return data()[offset];
   }
 
   /// The only element of a tensor of size 1, brought to the host. Throws ShapeError.
@@ -94,6 +110,7 @@ class Tensor {
   /// The same elements under another shape of the same size; shares storage. Throws ShapeError.
   [[nodiscard]] Tensor reshape(const Shape& shape) const {
     if (shape.size() != size()) throw ShapeError("reshape: ", shape_.text(), " to ", shape.text(), " changes the size");
+    if (quantized_ && !(shape == shape_)) refuse_quantized();  // each row has a scale of its own
     Tensor t = *this;
     t.shape_ = shape;
     return t;
@@ -104,25 +121,26 @@ class Tensor {
       throw IndexError("rows: ", count, " rows from ", first, " of shape ", shape_.text());
     Tensor t = *this;
     t.shape_ = shape_.with(0, count);
-    if (shape_[0] > 0) t.data_ = data_ + first * (size() / shape_[0]);
+    if (quantized_) t.quantized_ = quantized_rows(first, count);
+    else if (shape_[0] > 0) t.data_ = data_ + first * (size() / shape_[0]);
     return t;
   }
 
   /// Sets every element.
   void fill(T value) const {
     using kernels::fill;
-    fill(D{}, size(), value, data_);
+    fill(D{}, size(), value, data());
     weights_changed();
   }
   /// Copies the elements of `other` here, from this device or from the processor. Throws ShapeError if the shapes differ.
   void assign(const Tensor& other) const {
     check_shape("assign", "source", other.shape(), shape_);
-    if (other.data_ != data_) copy(D{}, size(), other.data_, data_);
+    if (other.data() != data()) copy(D{}, size(), other.data(), data());
     weights_changed();
   }
   void assign(const Tensor<T, Cpu>& other) const requires(!std::same_as<D, Cpu>) {
     check_shape("assign", "source", other.shape(), shape_);
-    copy_to_device(D{}, size(), other.data(), data_);
+    copy_to_device(D{}, size(), other.data(), data());
     weights_changed();
   }
   /// The same elements on another device; on this one, this tensor itself.
@@ -134,13 +152,13 @@ class Tensor {
       return to_host();
     } else {
       Tensor<T, E> t(shape_);
-      copy_to_device(E{}, size(), data_, t.data());
+      copy_to_device(E{}, size(), data(), t.data());
       return t;
     }
   }
   [[nodiscard]] Tensor clone() const {
     Tensor t(shape_);
-    copy(D{}, size(), data_, t.data_);
+    copy(D{}, size(), data(), t.data_);
     return t;
   }
   [[nodiscard]] Tensor<T, Cpu> to_host() const {
@@ -148,13 +166,13 @@ class Tensor {
       return *this;
     } else {
       Tensor<T, Cpu> t(shape_);
-      copy_to_host(D{}, size(), data_, t.data());
+      copy_to_host(D{}, size(), data(), t.data());
       return t;
     }
   }
 
   /// True if no other tensor looks into this tensor's storage, so that it may be written in place.
-  [[nodiscard]] bool unique() const { return storage_.use_count() == 1; }
+  [[nodiscard]] bool unique() const { return (quantized_ ? quantized_.use_count() : storage_.use_count()) == 1; }
   /// True if the elements are those of a file, see `mapped`.
   [[nodiscard]] bool is_mapped() const { return storage_ && storage_->is_mapped(); }
 
@@ -164,10 +182,43 @@ class Tensor {
       throw ShapeError("tensor: ", shape.text(), " has too many elements");
     return shape;
   }
+  [[noreturn]] void refuse_quantized() const {
+    throw ValueError("tensor: the matrix ", shape_.text(),
+                     " is of 8-bit integers, which are for translation on the CPU; all else needs the model in floats");
+  }
+  [[nodiscard]] std::shared_ptr<const QuantizedRows> quantized_rows(index_t first, index_t count) const;
 
   Shape shape_;
   std::shared_ptr<Storage<T, D>> storage_;
   T* data_ = nullptr;
+  std::shared_ptr<const QuantizedRows> quantized_;  // in place of the two above
 };
+
+/// The rows of a matrix in 8-bit integers with a scale each: x[i, j] = scales[i] * rows[i, j], |rows[i, j]| <= 127.
+struct QuantizedRows {
+  Tensor<std::int8_t> rows;  // [rows, width]
+  Tensor<float> scales;      // [rows]
+};
+
+template <class T, Device D>
+Tensor<T, D> Tensor<T, D>::from_quantized(const QuantizedRows& rows) requires(std::same_as<T, float>&& std::same_as<D, Cpu>) {
+  Tensor t;
+  t.shape_ = rows.rows.shape();
+  if (t.rank() != 2) throw ShapeError("tensor: 8-bit rows have shape ", t.shape_.text(), ", expected [rows, width]");
+  check_shape("tensor", "scales", rows.scales.shape(), {t.shape_[0]});
+  t.quantized_ = std::make_shared<const QuantizedRows>(rows);
+  return t;
+}
+
+template <class T, Device D>
+const void* Tensor<T, D>::place() const {
+  return quantized_ ? static_cast<const void*>(quantized_->rows.data()) : data_;
+}
+
+template <class T, Device D>
+std::shared_ptr<const QuantizedRows> Tensor<T, D>::quantized_rows(index_t first, index_t count) const {
+  return std::make_shared<const QuantizedRows>(
+      QuantizedRows{quantized_->rows.rows(first, count), quantized_->scales.rows(first, count)});
+}
 
 }  // namespace attend

@@ -8,6 +8,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/embedding.hpp"
+#include "attend/kernels/int8_rows.hpp"
 #include "attend/kernels/matrix.hpp"
 
 #endif  // ATTEND_READING
@@ -30,6 +31,22 @@ void embedding_forward(Cpu, const TokenList& tokens, index_t width, T scale, con
       const T* row = table + tokens.data[i] * width;
       T* out = y + i * width;
       for (index_t j = 0; j < width; ++j) out[j] = scale * row[j];
+    }
+  });
+}
+
+/// The same from a table in 8-bit integers, with the bits that it has as numbers of type T.
+template <class T>
+void embedding_forward(Cpu, const TokenList& tokens, T scale, const Int8Rows<T>& table, T* y) {
+  ATTEND_FASTEST(embedding_forward, tokens, scale, table, y);
+  const index_t width = table.columns;
+  parallel_rows(tokens.count, width, [=](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      const token_t token = tokens.data[i];
+      const std::int8_t* row = table.data + token * width;
+      const T of_row = table.scales[token];
+      T* out = y + i * width;
+      for (index_t j = 0; j < width; ++j) out[j] = scale * (of_row * static_cast<T>(row[j]));
     }
   });
 }

@@ -13,10 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/threads.hpp"
 #include "attend/cpu/packed_matrix.hpp"
 #include "attend/cpu/scratch.hpp"
 #include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
+#include "attend/kernels/int8_rows.hpp"
 
 #endif  // ATTEND_READING
 
@@ -122,30 +124,25 @@ inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
 class Int8Matrix final : public kernels::PackedProduct<float> {
  public:
   /// Throws ValueError for a k so large that a sum might not fit into 32 bits.
-  explicit Int8Matrix(const Matrix<const float>& b)
-      : k_(b.rows),
-        n_(b.columns),
-        groups_((k_ + 3) / 4),
-        panels_((n_ + N - 1) / N),
-        bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
-        start_(static_cast<std::size_t>(panels_ * N)),
-        scales_(static_cast<std::size_t>(panels_ * N)) {
+  explicit Int8Matrix(const Matrix<const float>& b) : Int8Matrix(b.rows, b.columns) {
     const index_t k = k_;
     const MatrixView<float> from(b);
-    check_value(k <= 65536, "Int8Matrix", "sums of ", k, " products, at most 65536 fit into 32 bits");
     parallel_for(n_, 64, [&](index_t begin, index_t end) {
       std::vector<float> column(k);
       std::vector<std::int8_t> q(k);
       for (index_t j = begin; j < end; ++j) {
         for (index_t l = 0; l < k; ++l) nth(column, l) = *from.at(l, j);
         nth(scales_, j) = quantize_row(k, column.data(), q.data());
-        std::int32_t sum = 0;
-        std::int8_t* to = bytes_.data() + j / N * panel_bytes() + j % N * 4;
-        for (index_t l = 0; l < k; ++l) {
-          to[l / 4 * N * 4 + l % 4] = nth(q, l);
-          sum += nth(q, l);
-        }
-        if (detail::shifted_bytes) nth(start_, j) = -128 * sum;
+        place_column(j, q.data());
+      }
+    });
+  }
+  /// The same from the columns as rows that were brought to 8 bits before, [n, k].
+  explicit Int8Matrix(const kernels::Int8Rows<float>& columns) : Int8Matrix(columns.columns, columns.rows) {
+    parallel_for(n_, 64, [&](index_t begin, index_t end) {
+      for (index_t j = begin; j < end; ++j) {
+        nth(scales_, j) = columns.scales[j];
+        place_column(j, columns.data + j * k_);
       }
     });
   }
@@ -175,6 +172,28 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
  private:
   static constexpr index_t N = tile_vectors * width<std::int32_t>;
   [[nodiscard]] index_t panel_bytes() const { return groups_ * N * 4; }
+
+  Int8Matrix(index_t k, index_t n)
+      : k_(k),
+        n_(n),
+        groups_((k_ + 3) / 4),
+        panels_((n_ + N - 1) / N),
+        bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
+        start_(static_cast<std::size_t>(panels_ * N)),
+        scales_(static_cast<std::size_t>(panels_ * N)) {
+    check_value(k <= 65536, "Int8Matrix", "sums of ", k, " products, at most 65536 fit into 32 bits");
+  }
+
+  /// Puts the k bytes of column j where products read them.
+  void place_column(index_t j, const std::int8_t* q) {
+    std::int8_t* const to = bytes_.data() + j / N * panel_bytes() + j % N * 4;
+    const index_t whole = k_ / 4 * 4;
+    for (index_t l = 0; l < whole; l += 4) std::memcpy(to + l * N, q + l, 4);
+    std::copy(q + whole, q + k_, to + whole * N);
+    std::int32_t sum = 0;
+    for (index_t l = 0; l < k_; ++l) sum += q[l];
+    if (detail::shifted_bytes) nth(start_, j) = -128 * sum;
+  }
 
   void multiply_part(index_t begin, index_t end, index_t first, index_t last, const std::int8_t* bytes, const float* scales,
                      const float* bias, const Matrix<float>& y) const {
@@ -210,11 +229,26 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
 
 namespace attend::kernels {
 
+/// The rows of x brought to 8 bits, with the bits that `pack_int8` gives them: q [rows, columns], scales [rows].
+template <class T>
+void quantize_rows(Cpu, const Matrix<const T>& x, std::int8_t* q, T* scales) {
+  ATTEND_FASTEST_VNNI(quantize_rows, x, q, scales);
+  parallel_rows(x.rows, x.columns, [=](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) scales[i] = cpu::quantize_row(x.columns, x.data + i * x.stride, q + i * x.columns);
+  });
+}
+
 /// The matrix b [k, n] in 8-bit integers. Throws ValueError for a k so large that a sum might not fit into 32 bits.
 template <class T>
 std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b) {
   ATTEND_FASTEST_VNNI(pack_int8, b);
   return std::make_unique<cpu::Int8Matrix>(b);
+}
+/// The same from the columns of b as rows in 8 bits, [n, k]: equal bits for those of `quantize_rows`.
+template <class T>
+std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Int8Rows<T>& columns) {
+  ATTEND_FASTEST_VNNI(pack_int8, columns);
+  return std::make_unique<cpu::Int8Matrix>(columns);
 }
 
 }  // namespace attend::kernels

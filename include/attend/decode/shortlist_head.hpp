@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <limits>
 #include <span>
 #include <vector>
@@ -23,14 +24,8 @@ class ShortlistHead {
     for (const token_t token : {tokens_.front(), tokens_.back()})
       if (token < 0 || token >= vocabulary_)
         throw IndexError("TransformerModel: token ", token, " of the head is outside the vocabulary of ", vocabulary_);
-    const Tensor<T>& all = model.output_weight().value();
-    const index_t width = all.dim(1);
-    weight_ = Tensor<T>({count(), width});
-    for (index_t i = 0; i < count(); ++i)
-      std::copy_n(all.data() + index_t{nth(tokens_, i)} * width, width, weight_.data() + i * width);
-    if (!model.head_bias) return;
-    bias_ = Tensor<T>({count()});
-    for (index_t i = 0; i < count(); ++i) bias_.data()[i] = model.head_bias->data()[nth(tokens_, i)];
+    weight_ = gathered(model.output_weight().value());
+    if (model.head_bias) bias_ = gathered(model.head_bias->value());
   }
 
   /// x [rows, d_model], from `to_head`, -> [rows, vocabulary], log-probabilities given that one of the tokens comes.
@@ -50,6 +45,18 @@ class ShortlistHead {
 
  private:
   [[nodiscard]] index_t count() const { return count_of(tokens_); }
+  /// The tokens' rows of `all`, [tokens, ...].
+  template <class V>
+  [[nodiscard]] Tensor<V> gathered(const Tensor<V>& all) const {
+    if constexpr (std::same_as<V, float>)
+      if (const QuantizedRows* const q = all.quantized())
+        return Tensor<V>::from_quantized({gathered(q->rows), gathered(q->scales)});
+    const Tensor<V> some(all.shape().with(0, count()));
+    const index_t width = all.size() / all.dim(0);
+    for (index_t i = 0; i < count(); ++i)
+      std::copy_n(all.data() + index_t{nth(tokens_, i)} * width, width, some.data() + i * width);
+    return some;
+  }
 
   std::vector<token_t> tokens_;  // in their order, each once
   index_t vocabulary_;

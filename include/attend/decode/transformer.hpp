@@ -9,6 +9,7 @@
 #include "attend/decode/eager_steps.hpp"
 #include "attend/decode/model.hpp"
 #include "attend/decode/recorded_steps.hpp"
+#include "attend/nn/quantized.hpp"
 #include "attend/nn/transformer.hpp"
 
 namespace attend::decode {
@@ -28,8 +29,9 @@ class TransformerModel {
   using device_type = D;
   using State = typename Steps::State;
 
-  /// Throws ValueError for a decoder that sees later tokens, since it cannot go token by token, and for int8 unless the model is
-  /// of float on the CPU.
+  /// A model of 8-bit integers computes as with int8 whether `precision` is that or full. Throws ValueError for a decoder that
+  /// sees later tokens, since it cannot go token by token; for int8 unless the model is of float on the CPU; for bf16 if it is of
+  /// 8-bit integers.
   explicit TransformerModel(const nn::Transformer<T, D>& model, Precision precision = Precision::full)
       : TransformerModel(model, StepOptions{.precision = precision}) {}
   TransformerModel(const nn::Transformer<T, D>& model, const StepOptions& options)
@@ -40,6 +42,8 @@ class TransformerModel {
         steps_(options) {
     check_value(model.decoder.options.causal != 0, "TransformerModel",
                 "the decoder is not causal and cannot be searched token by token");
+    check_value(options.precision != Precision::bf16 || !nn::is_quantized(model), "TransformerModel",
+                "the precision is bf16, and the model is of 8-bit integers; expected full or int8");
     for (auto* each : {&plain_, &model_}) nn::set_training(*each, false);
     nn::use(model_, weights_);
   }

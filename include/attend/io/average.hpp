@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attend/core/printable.hpp"
+#include "attend/io/config.hpp"
 #include "attend/io/folder.hpp"
 #include "attend/io/folder_lock.hpp"
 #include "attend/io/json.hpp"
@@ -100,6 +101,12 @@ inline void average(const std::vector<std::filesystem::path>& folders, const std
     if (std::filesystem::equivalent(folder, out, ignored))
       throw ValueError("average: ", out.string(), " is one of the models to average, expected another folder for the result");
     readers.emplace_back(folder);
+    if (readers.back().contains("config.json")) {
+      const auto config = readers.back().file("config.json");
+      if (says_quantized(read_json(config), config.string()))
+        throw ValueError("average: ", folder.string(),
+                         " is of 8-bit integers, which are for translation; expected models in floats");
+    }
     files.push_back(SafetensorsFile::open(readers.back().file(weights_file)));
     std::vector<std::string> faults;
     for (const auto& name : settings_files) detail::compare_settings(faults, std::string(name), readers.front(), readers.back());

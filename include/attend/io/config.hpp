@@ -10,16 +10,18 @@
 namespace attend::io {
 
 /// The highest version of `config.json` that this library reads.
-inline constexpr index_t config_version = 5;
+inline constexpr index_t config_version = 6;
 
 /// The options of a Transformer as `config.json` holds them. The version is the least that reads them rightly: that of the newest
 /// option which is not as it would be without a key (`Since`), and 2 for a causal encoder, since in files of version 1 what an
-/// encoder says of `causal`, `cross_attentions` and `d_memory` means nothing, because encoders once ignored it.
-inline Json to_json(const nn::ModelOptions& given) {
+/// encoder says of `causal`, `cross_attentions` and `d_memory` means nothing, because encoders once ignored it. `quantized`: the
+/// matrices of the weights are 8-bit integers, which the file says as `"quantized": "int8"` since version 6.
+inline Json to_json(const nn::ModelOptions& given, bool quantized = false) {
   const nn::ModelOptions o = nn::resolved(given);
   Json json = options_to_json(o);
   json["format"] = "attend";
-  json["version"] = std::max<index_t>(version_of(o), o.encoder.causal == 1 ? 2 : 1);
+  json["version"] = std::max<index_t>({version_of(o), o.encoder.causal == 1 ? 2 : 1, quantized ? 6 : 1});
+  if (quantized) json["quantized"] = "int8";
   return json;
 }
 
@@ -40,6 +42,16 @@ inline nn::ModelOptions model_options_from(const Json& json, const std::string& 
     throw FormatError(name, ": ", e.what());
   }
   return options;
+}
+
+/// Whether a `config.json` says that the matrices of the weights are 8-bit integers. Throws FormatError if it says something else
+/// of that.
+inline bool says_quantized(const Json& json, const std::string& name) {
+  const JsonObject object(json, name);
+  if (!object.contains("quantized")) return false;
+  const auto kind = object.get<std::string>("quantized");
+  if (kind != "int8") throw FormatError(name, ": quantized is \"", detail::printable(kind), "\", expected \"int8\"");
+  return true;
 }
 
 }  // namespace attend::io

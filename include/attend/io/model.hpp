@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <string>
+#include <unordered_set>
 
 #include "attend/core/tokenizer.hpp"
 #include "attend/io/config.hpp"
 #include "attend/io/folder.hpp"
 #include "attend/io/model_files.hpp"
 #include "attend/io/state.hpp"
+#include "attend/nn/quantized.hpp"
 #include "attend/nn/transformer.hpp"
 
 /// A model is a folder: `config.json`, `model.safetensors`, and where it has a tokenizer the files of that, such as
@@ -17,19 +19,35 @@ namespace attend::io {
 /// How a model is saved.
 struct SaveOptions {
   DType stored = DType::f32;  ///< the type of the stored numbers: f64, f32, bf16 or f16
+  /// Matrices are stored as 8-bit integers with a float scale for each row, in a quarter of the room, for translation on the CPU;
+  /// see nn::quantize, which says what may be made so. A model that is of 8-bit integers is stored as such in any case.
+  bool quantized = false;
 };
 
 }  // namespace attend::io
 
 namespace attend::detail {
 
+/// Adds every parameter of a model once, its matrices as 8-bit integers.
+template <class T, Device D>
+void add_quantized_state(io::SafetensorsWriter& writer, const nn::Transformer<T, D>& model, io::DType stored) {
+  nn::check_quantizable(model);
+  std::unordered_set<const void*> matrices;
+  for (const auto& p : nn::quantizable_parameters(model)) matrices.insert(p.id());
+  for (const auto& t : nn::state(model))
+    if (matrices.contains(t.parameter.id())) io::add_quantized(writer, t.name, nn::quantized_rows(t.name, t.value));
+    else io::add_tensor(writer, t.name, t.value, stored);
+}
+
 /// Writes `config.json` and the weights.
 template <class T, Device D>
 void write_model_files(const std::filesystem::path& staging, const nn::Transformer<T, D>& model, const io::SaveOptions& options) {
-  io::write_json(staging / "config.json", io::to_json(model.options));
+  const bool is_quantized = nn::is_quantized(model);
+  io::write_json(staging / "config.json", io::to_json(model.options, options.quantized || is_quantized));
   io::SafetensorsWriter writer;
   writer.metadata("format", "pt");  // what other programs that read safetensors look for
-  io::add_state(writer, model, options.stored);
+  if (options.quantized && !is_quantized) add_quantized_state(writer, model, options.stored);
+  else io::add_state(writer, model, options.stored);
   writer.write(staging / "model.safetensors");
 }
 
@@ -112,12 +130,17 @@ void save(const std::filesystem::path& folder, const nn::Transformer<T, D>& mode
 }
 
 /// Builds the model that `folder` describes and reads its weights. It is in evaluation mode; if it has adapters, all else is
-/// frozen. Throws IoError if a file is missing, FormatError where one is not what it should be.
+/// frozen; if it was saved in 8-bit integers, it is as nn::quantize makes one. Throws IoError if a file is missing, FormatError
+/// where one is not what it should be, ValueError for 8-bit integers unless the model is of float on the CPU.
 template <class T = float, Device D = Cpu>
 nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
   const FolderReader reader(folder);
   const auto config = reader.file("config.json");
-  const auto options = model_options_from(read_json(config), config.string());
+  const Json json = read_json(config);
+  const auto options = model_options_from(json, config.string());
+  const bool quantized = says_quantized(json, config.string());
+  check_value(!quantized || (std::same_as<T, float> && std::same_as<D, Cpu>), "load", folder.string(),
+              " is of 8-bit integers, which are for float models on the CPU");
   const auto file = SafetensorsFile::open(reader.file("model.safetensors"));
   detail::check_memory(config.string(), options, file);
   auto model = [&] {
@@ -127,7 +150,12 @@ nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
       throw FormatError(config.string(), ": ", e.what());
     }
   }();
-  load_state(model, file, {.map = true});
+  LoadOptions loading{.map = true};
+  if (quantized)
+    for (const auto& p : nn::quantizable_parameters(model)) loading.quantizable.push_back(p.id());
+  load_state(model, file, loading);
+  if (quantized && !nn::is_quantized(model))
+    throw FormatError("load: ", file.path().string(), " has no matrix of 8-bit integers, as ", config.string(), " says");
   nn::set_training(model, false);
   return model;
 }

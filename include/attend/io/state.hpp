@@ -13,6 +13,7 @@
 #include "attend/core/glob.hpp"
 #include "attend/core/printable.hpp"
 #include "attend/io/load_parameters.hpp"
+#include "attend/io/quantized_tensors.hpp"
 #include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
@@ -76,34 +77,54 @@ struct LoadOptions {
   /// other memory and no time (see `MapFrom`); what is written to them stays in the program. What looked into their tensors
   /// before no longer does. The library's own functions that build a model do so.
   bool map = false;
+  /// The identities (`Var::id`) of parameters that are of 8-bit integers afterwards where the file has them so; for float models
+  /// on the CPU.
+  std::vector<const void*> quantizable = {};
 };
 
 }  // namespace attend::io
 
 namespace attend::detail {
 
-/// Tells `loader` where in its file each parameter of `model` is. Throws FormatError with all that does not fit.
+/// Tells `loader` where in its file each parameter of `model` is, and reads those that are of 8-bit integers into `quantized`.
+/// Throws FormatError with all that does not fit.
 template <class M, class T, Device D, io::TensorSource File>
-void find_state(const M& model, const File& file, const io::LoadOptions& options, ParameterLoader<T, D, File>& loader) {
+void find_state(const M& model, const File& file, const io::LoadOptions& options, ParameterLoader<T, D, File>& loader,
+                QuantizedParameters& quantized) {
   const auto all = nn::named_tensors(model);
   std::unordered_map<const void*, std::vector<const nn::NamedTensor<T, D>*>> names_of;  // by where the tensor lives
-  for (const auto& t : all) names_of[t.value.data()].push_back(&t);
+  for (const auto& t : all) names_of[t.value.place()].push_back(&t);
   const auto in_file = [&](const std::string& name) { return options.prefix + (options.rename ? options.rename(name) : name); };
+  std::set<std::string> used, misfits;  // misfits: packed tensors
+  const auto read_quantized = [&]([[maybe_unused]] const std::string& name, [[maybe_unused]] const nn::NamedTensor<T, D>& t,
+                                  [[maybe_unused]] bool known) {
+    if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>) {
+      const auto& list = options.quantizable;
+      const bool scaled = file.contains(io::scale_name(name));
+      if (!scaled && file.info(name).dtype != io::DType::i8) return false;
+      if (std::find(list.begin(), list.end(), t.parameter.id()) == list.end()) return false;
+      if (scaled) used.insert(io::scale_name(name));
+      if (!known) quantized.read(file, name, t);
+      return true;
+    } else {
+      return false;
+    }
+  };
 
   std::vector<std::string> missing, shapes;
-  std::set<std::string> used, misfits;   // misfits: packed tensors
   std::map<std::string, index_t> taken;  // how many rows of each packed tensor
   for (const auto& t : nn::state(model)) {
     char part = 0;
     auto packed_in = t.heads > 0 ? packed_names(t.name, part) : std::vector<PackedRows>{};
     for (auto& packed : packed_in) packed.name = in_file(packed.name);
     bool found = false;
-    for (const auto* alias : names_of[t.value.data()]) {
+    for (const auto* alias : names_of[t.value.place()]) {
       const std::string name = in_file(alias->name);
       const auto is_it = [&](const PackedRows& packed) { return packed.name == name; };
       if (!file.contains(name) || std::any_of(packed_in.begin(), packed_in.end(), is_it)) continue;
       used.insert(name);
-      if (std::exchange(found, true)) continue;  // a second copy of a shared parameter is known, and the first one counts
+      const bool known = std::exchange(found, true);  // a second copy of a shared parameter; the first one counts
+      if (read_quantized(name, t, known) || known) continue;
       const Shape shape = file.info(name).shape;
       if (shape == t.value.shape()) loader.add(t, name);
       else shapes.push_back(name + " has shape " + shape.text() + ", expected " + t.value.shape().text());
@@ -138,6 +159,7 @@ void find_state(const M& model, const File& file, const io::LoadOptions& options
   list_names(faults, "missing", missing);
   list_names(faults, "unexpected", unexpected);
   list_names(faults, "mis-shaped:", shapes);
+  list_names(faults, "damaged:", quantized.faults());
   if (!faults.empty()) throw FormatError("load: ", file.path().string(), " does not fit the model: ", faults);
 }
 
@@ -158,14 +180,18 @@ namespace attend::io {
 template <class M, TensorSource File>
 void load_state(const M& model, const File& file, const LoadOptions& options = {}) {
   detail::ParameterLoader<typename M::value_type, typename M::device_type, File> loader(file, options.map);
-  detail::find_state(model, file, options, loader);
+  detail::QuantizedParameters quantized;
+  detail::find_state(model, file, options, loader, quantized);
   loader.load();
+  quantized.assign();
 }
 
-/// Adds every parameter of `model` once, stored as `stored`.
+/// Adds every parameter of `model` once: numbers stored as `stored`, 8-bit integers as they are.
 template <class M>
 void add_state(SafetensorsWriter& writer, const M& model, DType stored = dtype_of<typename M::value_type>()) {
-  for (const auto& t : nn::state(model)) add_tensor(writer, t.name, t.value, stored);
+  for (const auto& t : nn::state(model))
+    if (const auto* q = t.value.quantized()) add_quantized(writer, t.name, *q);
+    else add_tensor(writer, t.name, t.value, stored);
 }
 
 }  // namespace attend::io

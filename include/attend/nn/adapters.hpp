@@ -82,7 +82,7 @@ bool added_dropout_training(const M& model) {
 template <class M>
 std::string adapter_faults(const M& model, const AdapterOptions& o) {
   std::unordered_map<const void*, std::vector<std::string>> names_of;  // by where a tensor lies
-  for (const auto& t : named_tensors(model)) names_of[t.value.data()].push_back(t.name);
+  for (const auto& t : named_tensors(model)) names_of[t.value.place()].push_back(t.name);
   std::vector<std::string> all, unknown, twice, narrow, shared;
   std::vector<bool> used(o.modules.size(), false);
   for_each_adaptable("", model, [&](const std::string& name, const auto& rows, const auto& adapter) {
@@ -92,7 +92,7 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
     if (adapter) twice.push_back(name);
     const auto matrix = rows.packed.value().rows(rows.first, rows.count);
     if (o.rank > std::min(matrix.dim(0), matrix.dim(1))) narrow.push_back(name + " " + matrix.shape().text());
-    if (const auto& names = names_of[matrix.data()]; names.size() > 1) shared.push_back(names[0] + " and " + names[1]);
+    if (const auto& names = names_of[matrix.place()]; names.size() > 1) shared.push_back(names[0] + " and " + names[1]);
   });
   for (std::size_t i = 0; i < o.modules.size(); ++i)
     if (!used[i]) unknown.push_back("`" + attend::detail::printable(o.modules[i]) + "`");

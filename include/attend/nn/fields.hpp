@@ -130,7 +130,7 @@ auto state(const M& model) {
   decltype(all) list;
   std::unordered_set<const void*> seen;
   for (auto& t : all)
-    if (t.value.empty() || seen.insert(t.value.data()).second) list.push_back(std::move(t));
+    if (t.value.empty() || seen.insert(t.value.place()).second) list.push_back(std::move(t));
   return list;
 }
 

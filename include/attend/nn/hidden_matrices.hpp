@@ -43,10 +43,10 @@ auto hidden_matrices(const M& model) {
   std::vector<Tensor<typename M::value_type, typename M::device_type>> list;
   std::unordered_set<const void*> seen;
   detail::for_each_matrix<false>(model, [&](const auto& parameter, const auto&, bool maps) {
-    if (!maps) seen.insert(parameter.data());
+    if (!maps) seen.insert(parameter.value().place());
   });
   detail::for_each_matrix<false>(model, [&](const auto& parameter, const auto& matrix, bool maps) {
-    if (maps && parameter.requires_grad() && matrix.rank() == 2 && !matrix.empty() && seen.insert(matrix.data()).second)
+    if (maps && parameter.requires_grad() && matrix.rank() == 2 && !matrix.empty() && seen.insert(matrix.place()).second)
       list.push_back(matrix);
   });
   return list;

@@ -58,8 +58,9 @@ namespace attend {
 /// The matrices of a model in the order in which products read them, for those who multiply by the same weights again and again.
 /// `linear` multiplies by these if it is handed them and records no gradients; so do modules that were told to by `use`. A matrix
 /// is copied when it is first used; `refresh` forgets them all if weights have changed. Between two calls of `refresh` weights
-/// are taken to stay as they are. Memory of the weights that is a mapped file's goes back to the system once it is copied.
-/// Several threads may use one.
+/// are taken to stay as they are. A matrix of 8-bit rows (see `Tensor::quantized`) is one of a product in 8-bit integers, be the
+/// precision full or int8. Memory of the weights that is a mapped file's goes back to the system once it is copied. Several
+/// threads may use one.
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
@@ -80,6 +81,7 @@ class PackedWeights {
     detail::PageTable pages;
     const auto differs = [&](const auto& entry) {
       const Packed& m = *entry.second;
+      if (m.begin == nullptr) return false;
       if (m.released)  // a look at it would read it again, and the system knows as well
         if (const auto written = pages.written(m.begin, m.count * sizeof(T))) return *written;
       return detail::fingerprint(m.begin, m.count, step_) != m.fingerprint;
@@ -93,39 +95,54 @@ class PackedWeights {
   }
 
   /// y [rows, out] = x [rows, in] * weight^T + bias, `weight` being `out` rows of the matrix `whole` from row `first` on; x is
-  /// not transposed.
+  /// not transposed. Throws ValueError for 8-bit rows and a precision of bf16.
   void linear(const kernels::Matrix<const T>& x, const Tensor<T, D>& whole, index_t first, const T* bias,
               const kernels::Matrix<T>& y) const {
-    const std::shared_ptr<const Packed> packed = find({whole.data() + first * x.columns, y.columns, x.columns}, whole);
-    packed->product->multiply(x, bias, y);
+    find(whole, first, y.columns)->product->multiply(x, bias, y);
   }
 
  private:
   struct Packed {
     Tensor<T, D> whole;        // keeps the memory, so that no other matrix gets its address
-    const T* begin = nullptr;  // of the rows that were copied
+    const T* begin = nullptr;  // of the rows that were copied; null for 8-bit rows, into which nobody writes
     index_t count = 0;
     std::uint64_t fingerprint = 0;
     bool released = false;  // the pages of a mapped file, which the system has again
     std::unique_ptr<const kernels::PackedProduct<T>> product;
   };
 
-  std::shared_ptr<const Packed> find(const kernels::Matrix<const T>& weight, const Tensor<T, D>& whole) const {
-    const std::pair place{weight.data, weight.rows};
+  /// Rows `first` to `first + count` of `whole`.
+  std::shared_ptr<const Packed> find(const Tensor<T, D>& whole, index_t first, index_t count) const {
+    const index_t columns = whole.dim(1);
+    const std::size_t before = first * columns * (whole.quantized() ? sizeof(std::int8_t) : sizeof(T));
+    const std::pair place{static_cast<const std::byte*>(whole.place()) + before, count};
     const std::lock_guard lock(mutex_);
     if (const auto known = matrices_.find(place); known != matrices_.end()) return known->second;
     auto packed = std::make_shared<Packed>();
     packed->whole = whole;
-    packed->begin = weight.data, packed->count = weight.rows * weight.columns;
-    packed->fingerprint = detail::fingerprint(packed->begin, packed->count, step_);
-    if constexpr (std::is_same_v<T, float>) {
-      if (precision_ == Precision::int8) packed->product = pack_int8(D{}, weight.transpose());
-      if (precision_ == Precision::bf16) packed->product = pack_bf16<T>(D{}, weight.transpose());
+    if (whole.quantized()) {
+      packed->product = pack_quantized(whole.rows(first, count));
+    } else {
+      packed->begin = whole.data() + first * columns, packed->count = count * columns;
+      packed->fingerprint = detail::fingerprint(packed->begin, packed->count, step_);
+      packed->product = pack(kernels::Matrix<const T>{packed->begin, count, columns}.transpose());
+      if (whole.is_mapped()) packed->released = detail::PageTable().release(packed->begin, packed->count * sizeof(T));
     }
-    if (!packed->product) packed->product = pack_matrix(D{}, weight.transpose());
-    if (whole.is_mapped()) packed->released = detail::PageTable().release(packed->begin, packed->count * sizeof(T));
     matrices_.emplace(place, packed);
     return packed;
+  }
+
+  std::unique_ptr<const kernels::PackedProduct<T>> pack(const kernels::Matrix<const T>& b) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (precision_ == Precision::int8) return pack_int8(D{}, b);
+      if (precision_ == Precision::bf16) return pack_bf16<T>(D{}, b);
+    }
+    return pack_matrix(D{}, b);
+  }
+  std::unique_ptr<const kernels::PackedProduct<T>> pack_quantized(const Tensor<T, D>& weight) const {
+    check_value(precision_ != Precision::bf16, "PackedWeights", "the precision is bf16, and the model is of 8-bit integers");
+    if constexpr (std::is_same_v<T, float>) return pack_int8(D{}, kernels::as_rows(*weight.quantized()));
+    return nullptr;  // there are none of other numbers
   }
 
   Precision precision_;
@@ -134,7 +151,7 @@ class PackedWeights {
   std::size_t step_ = detail::fingerprint_step();
   mutable std::mutex mutex_;
   mutable std::uint64_t version_ = 0;
-  mutable std::map<std::pair<const T*, index_t>, std::shared_ptr<const Packed>> matrices_;
+  mutable std::map<std::pair<const std::byte*, index_t>, std::shared_ptr<const Packed>> matrices_;
 };
 
 /// On a GPU products read the weights as they are.

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "attend/cpu/int8.hpp"
+#include "attend/nn/hidden_matrices.hpp"
+#include "attend/nn/transformer.hpp"
+
+/// Models whose matrices are 8-bit integers with a scale for each row: a quarter of the memory, for translation on the CPU.
+namespace attend::nn {
+
+/// Whether a matrix of the model is of 8-bit integers.
+template <class M>
+bool is_quantized(const M& model) {
+  bool any = false;
+  for_each_field("", model, [&](const std::string&, auto& leaf) {
+    using X = std::remove_cvref_t<decltype(leaf)>;
+    if constexpr (detail::is_var<X>::value) any = any || leaf.value().quantized();
+    else if constexpr (detail::is_rows<X>::value) any = any || leaf.packed.value().quantized();
+  });
+  return any;
+}
+
+/// Throws ValueError `operation: the model is of 8-bit integers, ...` where a matrix is.
+template <class M>
+void check_floats(const char* operation, const M& model) {
+  check_value(!is_quantized(model), operation,
+              "the model is of 8-bit integers, which are for translation; expected one in floats");
+}
+
+/// The parameters of a model that may be of 8-bit integers, each once: all that products multiply by, and the tables of
+/// embeddings, of which the head may be one. Not the tables of positions nor the two matrices of an adapter.
+template <class T, Device D>
+std::vector<Var<T, D>> quantizable_parameters(const Transformer<T, D>& model) {
+  std::vector<Var<T, D>> list;
+  std::unordered_set<const void*> seen;
+  const auto add = [&](const Var<T, D>& parameter) {
+    if (seen.insert(parameter.id()).second) list.push_back(parameter);
+  };
+  add(model.encoder.embed_tokens->weight);
+  add(model.decoder.embed_tokens->weight);
+  add(model.output_weight());
+  detail::for_each_matrix<false>(model, [&](const auto& parameter, const auto& matrix, bool maps) {
+    if (maps && matrix.rank() == 2) add(parameter);
+  });
+  return list;
+}
+
+/// The rows of a matrix in 8-bit integers: scale = max |x| / 127, x / scale to the nearest, as `Precision::int8` has them. Throws
+/// ValueError, which names the matrix, if a number is not finite or rows are too long for a product.
+template <class T, Device D>
+QuantizedRows quantized_rows(const std::string& name, const Tensor<T, D>& matrix) {
+  check_value(matrix.rank() == 2 && matrix.dim(1) <= 65536, "quantize", name, " has shape ", matrix.shape().text(),
+              ", expected [rows, width] of a width up to 65536");
+  const Tensor<T> host = matrix.to_host();
+  Tensor<float> x;
+  if constexpr (std::same_as<T, float>) {
+    x = host;
+  } else {
+    x = Tensor<float>(host.shape());
+    for (index_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(host.data()[i]);
+  }
+  for (const float value : x.span()) check_value(std::isfinite(value), "quantize", name, " has a number that is not finite");
+  const QuantizedRows q{Tensor<std::int8_t>(x.shape()), Tensor<float>({x.dim(0)})};
+  quantize_rows(Cpu{}, kernels::Matrix<const float>(as_rows(x)), q.rows.data(), q.scales.data());
+  return q;
+}
+
+/// Throws ValueError where there is nothing to be made of a model.
+template <class T, Device D>
+void check_quantizable(const Transformer<T, D>& model) {
+  check_floats("quantize", model);
+  check_value(!has_adapters(model), "quantize", "the model has low-rank adapters; merge them into its weights first");
+}
+
+/// Replaces the matrices of the model, and so of its copies, by 8-bit integers: it takes a quarter of the memory and translates
+/// as with `Precision::int8`, but for what the embeddings lose. Only searches and what scores like them
+/// (`decode::TransformerModel` and what is made of it) can then use it; all else throws ValueError. Throws ValueError for
+/// adapters, for numbers that are not finite and for a model that is of 8-bit integers; the model is then as it was.
+inline void quantize(const Transformer<float>& model) {
+  check_quantizable(model);
+  std::unordered_map<const void*, std::string> names;
+  for (const auto& t : named_tensors(model)) names.emplace(t.parameter.id(), t.name);
+  const auto parameters = quantizable_parameters(model);
+  std::vector<Tensor<float>> made;
+  for (const auto& p : parameters) made.push_back(Tensor<float>::from_quantized(quantized_rows(names[p.id()], p.value())));
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].set_value(made[i]);
+}
+
+}  // namespace attend::nn

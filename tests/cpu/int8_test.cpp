@@ -1,0 +1,107 @@
+#include "attend/cpu/int8.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "attend/core/random.hpp"
+#include "attend/cpu/embedding.hpp"
+#include "catch.hpp"
+
+using namespace attend;
+
+namespace {
+
+std::vector<float> normal(index_t n, std::uint64_t stream) {
+  const Generator::Stream random{11, stream};
+  std::vector<float> x;
+  for (index_t i = 0; i < n; ++i) x.push_back(static_cast<float>(random.normal(static_cast<std::uint64_t>(i))));
+  return x;
+}
+
+/// A product of an instruction set in 8 bits, packed from floats and from rows that were brought to 8 bits before, against plain
+/// sums.
+template <class Device>
+void check_same_bits(Device device) {
+  for (const index_t n : {1, 63, 83, 130})
+    for (const index_t k : {1, 5, 64, 301}) {
+      const index_t m = 7;
+      auto w = normal(n * k, 1);
+      if (n > 1) std::fill_n(w.begin() + k, k, 0.0f);  // a row of nothing has the scale 0
+      const auto x = normal(m * k, 2), bias = normal(n, 3);
+      const kernels::Matrix<const float> left{x.data(), m, k}, weight{w.data(), n, k};
+      const auto product = [&](const auto& packed) {
+        std::vector<float> y(static_cast<std::size_t>(m * n), 0.5f);
+        packed->multiply(left, bias.data(), {y.data(), m, n});
+        return y;
+      };
+      std::vector<std::int8_t> rows(static_cast<std::size_t>(n * k));
+      std::vector<float> scales(static_cast<std::size_t>(n));
+      quantize_rows(device, weight, rows.data(), scales.data());
+      INFO(n << " columns, " << k << " deep");
+      const auto expected = product(pack_int8<float>(device, weight.transpose()));
+      CHECK(product(pack_int8(device, kernels::Int8Rows<float>{rows.data(), scales.data(), n, k})) == expected);
+      CHECK(*std::min_element(rows.begin(), rows.end()) >= -127);
+
+      std::vector<std::int8_t> left_rows(x.size());
+      std::vector<float> left_scales(static_cast<std::size_t>(m));
+      quantize_rows(device, left, left_rows.data(), left_scales.data());
+      double error = 0;
+      for (index_t i = 0; i < m; ++i)
+        for (index_t j = 0; j < n; ++j) {
+          int sum = 0;
+          for (index_t l = 0; l < k; ++l) sum += nth(left_rows, i * k + l) * nth(rows, j * k + l);
+          error = std::max(error, std::abs(static_cast<double>(sum) * nth(left_scales, i) * nth(scales, j) + nth(bias, j) -
+                                           nth(expected, i * n + j)));
+        }
+      CHECK(error < 1e-4);
+    }
+}
+
+/// A lookup in a table of 8-bit rows against one in the floats that these stand for.
+template <class Device>
+void check_lookup(Device device) {
+  const index_t vocabulary = 9, width = 37;
+  const auto table = normal(vocabulary * width, 4);
+  std::vector<std::int8_t> rows(table.size());
+  std::vector<float> scales(static_cast<std::size_t>(vocabulary)), floats(table.size());
+  quantize_rows(device, kernels::Matrix<const float>{table.data(), vocabulary, width}, rows.data(), scales.data());
+  for (index_t i = 0; i < vocabulary * width; ++i) nth(floats, i) = nth(scales, i / width) * static_cast<float>(nth(rows, i));
+  const std::vector<token_t> tokens{8, 0, 3, 3};
+  const kernels::TokenList list{tokens.data(), 4, vocabulary};
+  std::vector<float> expected(4 * 37), got(4 * 37);
+  embedding_forward(device, list, width, 3.7f, floats.data(), expected.data());
+  embedding_forward(device, list, 3.7f, kernels::Int8Rows<float>{rows.data(), scales.data(), vocabulary, width}, got.data());
+  CHECK(got == expected);
+}
+
+}  // namespace
+
+TEST_CASE("int8: rows in 8 bits are packed into the product that their floats are, in every instruction set") {
+  check_same_bits(Cpu{});
+#if ATTEND_DISPATCH
+  if (ATTEND_GRANTED < 2 && detail::processor_has(2)) check_same_bits(avx2::kernels::Cpu{});
+  if (ATTEND_GRANTED < 3 && detail::processor_has(3)) check_same_bits(avx512::kernels::Cpu{});
+  if (ATTEND_GRANTED < 4 && detail::processor_has(4)) check_same_bits(avx512::vnni::kernels::Cpu{});
+#endif
+}
+
+TEST_CASE("int8: a table in 8 bits is looked up in as the floats that it stands for, in every instruction set") {
+  check_lookup(Cpu{});
+#if ATTEND_DISPATCH
+  if (ATTEND_GRANTED < 2 && detail::processor_has(2)) check_lookup(avx2::kernels::Cpu{});
+  if (ATTEND_GRANTED < 3 && detail::processor_has(3)) check_lookup(avx512::kernels::Cpu{});
+#endif
+}
+
+TEST_CASE("int8: what is brought to 8 bits is within half a step of what it was") {
+  const index_t n = 5, k = 100;
+  const auto x = normal(n * k, 5);
+  std::vector<std::int8_t> rows(x.size());
+  std::vector<float> scales(static_cast<std::size_t>(n));
+  quantize_rows(Cpu{}, kernels::Matrix<const float>{x.data(), n, k}, rows.data(), scales.data());
+  for (index_t i = 0; i < n * k; ++i) {
+    const float scale = nth(scales, i / k);
+    CHECK(std::abs(scale * static_cast<float>(nth(rows, i)) - nth(x, i)) <= 0.5001f * scale);
+  }
+}

@@ -1,0 +1,174 @@
+#include "attend/io/quantized_tensors.hpp"
+
+#include <functional>
+#include <limits>
+
+#include "attend/io/average.hpp"
+#include "attend/io/model.hpp"
+#include "catch.hpp"
+#include "nn/check.hpp"
+#include "temporary_folder.hpp"
+
+using namespace attend;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+namespace {
+
+nn::Transformer<float> model() {
+  nn::Transformer<float> m(nn::TransformerOptions{.vocabulary = 7,
+                                                  .d_model = 6,
+                                                  .heads = 2,
+                                                  .d_ff = 5,
+                                                  .layers = 1,
+                                                  .max_length = 9,
+                                                  .share_embeddings = true,
+                                                  .tie_head = true});
+  test::randomise(m);
+  return m;
+}
+
+std::string weights(const fs::path& folder) { return io::read_file(folder / "model.safetensors"); }
+
+/// The rows or the scales of a tensor in a file that is being written anew.
+struct Part {
+  io::DType dtype;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+}  // namespace
+
+TEST_CASE("a model saved in 8-bit integers comes back as nn::quantize makes it, and is saved again as it is") {
+  const TemporaryFolder folder;
+  const auto floats = model(), quantized = model();
+  nn::quantize(quantized);
+  io::save(folder / "a", floats, {.quantized = true});
+  io::save(folder / "b", quantized);
+  CHECK(weights(folder / "a") == weights(folder / "b"));
+  CHECK(io::read_file(folder / "a" / "config.json") == io::read_file(folder / "b" / "config.json"));
+  CHECK_FALSE(nn::is_quantized(floats));
+  const auto json = io::read_json(folder / "a" / "config.json");
+  CHECK(json.at("quantized") == "int8");
+  CHECK(json.at("version") == 6);
+  const auto file = io::SafetensorsFile::open(folder / "a" / "model.safetensors");
+  CHECK(file.info("encoder.embed_tokens.weight").dtype == io::DType::i8);
+  CHECK(file.info("encoder.embed_tokens.weight.scale").shape == Shape{7});
+  CHECK(file.info("encoder.layers.0.fc1.bias").dtype == io::DType::f32);
+
+  const auto loaded = io::load_model(folder / "a");
+  CHECK_FALSE(nn::is_training(loaded));
+  const auto x = nn::state(quantized), y = nn::state(loaded);
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    INFO(x[i].name);
+    const auto *a = x[i].value.quantized(), *b = y[i].value.quantized();
+    REQUIRE((a != nullptr) == (b != nullptr));
+    if (a != nullptr) CHECK((a->rows.values() == b->rows.values() && a->scales.values() == b->scales.values()));
+    else CHECK(x[i].value.values() == y[i].value.values());
+  }
+  io::save(folder / "c", loaded, {.quantized = true});
+  CHECK(weights(folder / "c") == weights(folder / "a"));
+}
+
+TEST_CASE("8-bit integers: other numbers are stored as is said, and models of other numbers are saved so too") {
+  const TemporaryFolder folder;
+  const auto floats = model();
+  io::save(folder / "a", floats, {.stored = io::DType::bf16, .quantized = true});
+  const auto file = io::SafetensorsFile::open(folder / "a" / "model.safetensors");
+  CHECK(file.info("encoder.layers.0.fc1.bias").dtype == io::DType::bf16);
+  CHECK(file.info("encoder.layers.0.fc1.weight.scale").dtype == io::DType::f32);
+  CHECK(nn::is_quantized(io::load_model(folder / "a")));
+
+  io::save(folder / "floats", floats);
+  io::save(folder / "b", io::load_model<double>(folder / "floats"), {.quantized = true});
+  io::save(folder / "c", floats, {.quantized = true});
+  CHECK(weights(folder / "b") == weights(folder / "c"));
+  CHECK_THROWS_AS(io::load_model<double>(folder / "b"), ValueError);
+  CHECK_THROWS_WITH(io::load_model<double>(folder / "b"),
+                    ContainsSubstring("is of 8-bit integers, which are for float models on the CPU"));
+}
+
+TEST_CASE("8-bit integers: what needs floats refuses the folder, and a refused save leaves what was there") {
+  const TemporaryFolder folder;
+  auto floats = model();
+  io::save(folder / "a", floats, {.quantized = true});
+  CHECK_THROWS_WITH(io::average({folder / "a", folder / "a"}, folder / "mean"), ContainsSubstring("is of 8-bit integers"));
+  CHECK_FALSE(fs::exists(folder / "mean" / "config.json"));
+  const auto file = io::SafetensorsFile::open(folder / "a" / "model.safetensors");
+  CHECK_THROWS_WITH(io::load_state(floats, file),
+                    ContainsSubstring("unexpected decoder.layers.0.encoder_attn.k_proj.weight.scale"));
+
+  const nn::Transformer<double> doubles(floats.options);  // whoever says that they may be, they have none
+  std::vector<const void*> all;
+  for (const auto& p : nn::parameters(doubles)) all.push_back(p.id());
+  CHECK_THROWS_WITH(io::load_state(doubles, file, {.quantizable = all}), ContainsSubstring("k_proj.weight.scale"));
+
+  const auto before = weights(folder / "a");
+  floats.encoder.layers[0].feed_forward.fc1.weight.value()(0, 0) = std::numeric_limits<float>::infinity();
+  CHECK_THROWS_WITH(io::save(folder / "a", floats, {.quantized = true}),
+                    ContainsSubstring("encoder.layers.0.fc1.weight has a number that is not finite"));
+  CHECK(weights(folder / "a") == before);
+}
+
+TEST_CASE("8-bit integers: what is damaged is told in one message") {
+  const TemporaryFolder folder;
+  const auto good = folder / "good", bad = folder / "bad";
+  io::save(good, model(), {.quantized = true});
+  io::save(bad, model(), {.quantized = true});
+  const std::string name = "encoder.layers.0.fc1.weight", scale = name + ".scale";
+  using Parts = std::map<std::string, Part>;
+  const auto refuses = [&](const std::function<void(Parts&)>& damage, const std::string& why) {
+    const auto file = io::SafetensorsFile::open(good / "model.safetensors");
+    Parts parts;
+    for (const auto& t : file.tensors()) {
+      auto& part = parts[t.name] = {t.dtype, t.shape, std::vector<std::byte>(t.end - t.begin)};
+      file.read_bytes(t.name, part.bytes);
+    }
+    damage(parts);
+    io::SafetensorsWriter writer;
+    for (const auto& [key, part] : parts)
+      writer.add_stream(key, part.dtype, part.shape,
+                        [&part = part](io::FileSink& sink) { sink.write(std::span<const std::byte>(part.bytes)); });
+    writer.write(bad / "model.safetensors");
+    CHECK_THROWS_AS(io::load_model(bad), FormatError);
+    CHECK_THROWS_WITH(io::load_model(bad), ContainsSubstring(why));
+  };
+  const auto set = [](Part& part, auto value) { std::memcpy(part.bytes.data(), &value, sizeof value); };
+  refuses([&](Parts& p) { p.erase(name); }, "missing " + name + "; unexpected " + scale);
+  refuses([&](Parts& p) { p.erase(scale); }, name + " has the dtype I8, expected " + scale + " beside it");
+  refuses([&](Parts& p) { p[name].dtype = io::DType::u8; }, name + " has the dtype U8, expected I8, since there is " + scale);
+  refuses([&](Parts& p) { p[name].shape = {6, 5}; }, name + " has shape [6, 5], expected [5, 6]");
+  refuses([&](Parts& p) { p[scale].dtype = io::DType::i32; }, scale + " has the dtype I32, expected F32");
+  refuses([&](Parts& p) { p[scale].shape = {5, 1}; }, scale + " has shape [5, 1], expected [5]");
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -0.5f})
+    refuses([&](Parts& p) { set(p[scale], value); },
+            scale + " holds " + std::to_string(value) + ", expected finite numbers from 0 on");
+  refuses([&](Parts& p) { set(p[name], std::int8_t{-128}); }, name + " holds -128, expected -127 to 127");
+  const std::string k = "encoder.layers.0.self_attn.k_proj.weight";
+  const auto to_floats = [](Parts& p, const std::string& tensor) {
+    p.erase(tensor + ".scale");
+    p[tensor] = {io::DType::f32, p[tensor].shape, std::vector<std::byte>(4 * p[tensor].bytes.size())};
+  };
+  refuses([&](Parts& p) { to_floats(p, k); },
+          "encoder.layers.0.self_attn.q_proj.weight is of I8, and not so what is one matrix with it");
+  const std::string bias = "encoder.layers.0.fc1.bias";
+  refuses([&](Parts& p) { p[bias + ".scale"] = p[bias], p[bias].dtype = io::DType::i8, p[bias].bytes.resize(5); },
+          "unexpected " + bias + ".scale");
+  refuses(
+      [&](Parts& p) {
+        const auto file = io::SafetensorsFile::open(good / "model.safetensors");
+        for (const auto& t : file.tensors())
+          if (t.dtype == io::DType::i8) to_floats(p, t.name);
+      },
+      "has no matrix of 8-bit integers, as " + (bad / "config.json").string() + " says");
+
+  fs::copy_file(good / "model.safetensors", bad / "model.safetensors", fs::copy_options::overwrite_existing);
+  auto json = io::read_json(good / "config.json");
+  json["quantized"] = "int4";
+  io::write_json(bad / "config.json", json);
+  CHECK_THROWS_WITH(io::load_model(bad), ContainsSubstring("quantized is \"int4\", expected \"int8\""));
+  json.erase("quantized");
+  io::write_json(bad / "config.json", json);
+  CHECK_THROWS_WITH(io::load_model(bad), ContainsSubstring("unexpected decoder.layers.0.encoder_attn.k_proj.weight.scale"));
+}
