@@ -77,9 +77,7 @@ struct AdaptableMatrix {
 template <class M>
 auto adaptable_matrices(const M& model) {
   std::vector<AdaptableMatrix<typename M::value_type, typename M::device_type>> list;
-  nn::for_each_adaptable("", model, [&](const std::string& name, const auto& rows, const auto& adapter) {
-    list.push_back({name, rows.count, rows.packed.dim(1), adapter});
-  });
+  for (const auto& [name, rows, adapter] : nn::adaptables(model)) list.push_back({name, rows.count, rows.packed.dim(1), adapter});
   return list;
 }
 
@@ -288,12 +286,12 @@ void load_adapters(const std::filesystem::path& folder, M& model) {
                           read_tensor<T>(file, detail::adapter_tensor(way(name), "B")));
   if (!has_some) nn::add_adapters(model, o);
   auto value = values.begin();
-  nn::for_each_adaptable("", model, [&](const std::string&, const auto&, auto& adapter) {
-    if (!adapter) return;
-    adapter->a.value().assign(value->first);
-    adapter->b.value().assign(value->second);
+  for (const auto& m : nn::adaptables(model)) {
+    if (!m.adapter) continue;
+    m.adapter->a.value().assign(value->first);
+    m.adapter->b.value().assign(value->second);
     ++value;
-  });
+  }
 }
 
 }  // namespace attend::io

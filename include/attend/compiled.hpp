@@ -14,6 +14,7 @@
 
 #include "attend/core.hpp"
 #include "attend/io/model.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/sentencepiece.hpp"
 #include "attend/train/fit.hpp"
@@ -27,21 +28,52 @@
 #define ATTEND_D Cpu
 #include "attend/compiled_core.hpp"
 
+ATTEND_TEMPLATE class nlohmann::detail::serializer<nlohmann::json>;
+ATTEND_TEMPLATE class nlohmann::detail::lexer<nlohmann::json, nlohmann::detail::iterator_input_adapter<const char*>>;
+ATTEND_TEMPLATE class nlohmann::detail::parser<nlohmann::json, nlohmann::detail::iterator_input_adapter<const char*>>;
+
 namespace attend {
 
 ATTEND_TEMPLATE void cpu::multiply(const cpu::Product<float>&, bool);
+ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_matrix(Cpu, const kernels::Matrix<const float>&);
+ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_int8(Cpu, const kernels::Matrix<const float>&);
+ATTEND_TEMPLATE class cpu::PackedMatrix<float>;
 ATTEND_TEMPLATE void kernels::gemm_bf16<float>(Cpu, kernels::Matrix<const float>, kernels::Matrix<const float>, const float*,
                                                kernels::Matrix<float>, const kernels::ProductOptions&);
 ATTEND_TEMPLATE void kernels::gemm_bf16_batched<float>(Cpu, index_t, kernels::Matrices<const float>,
                                                        kernels::Matrices<const float>, kernels::Matrices<float>,
                                                        const kernels::ProductOptions&);
 ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_bf16(Cpu, const kernels::Matrix<const float>&);
+ATTEND_TEMPLATE class optim::Muon<float>;
+ATTEND_TEMPLATE class optim::AnyOptimizer<float>;
+ATTEND_TEMPLATE class optim::WeightAverage<float>;
+ATTEND_TEMPLATE class train::BatchGradients<nn::Transformer<float>>;
+ATTEND_TEMPLATE class train::MemoryOfRanks<float, Cpu>;
+ATTEND_TEMPLATE class train::SumsOfRanks<float, Cpu>;
+ATTEND_TEMPLATE class train::SharedUpdate<float, Cpu>;
+ATTEND_TEMPLATE std::optional<double> train::Validation::loss(nn::Transformer<float>&, const std::atomic<bool>*,
+                                                              const train::Ranks&) const;
+ATTEND_TEMPLATE void train::write_training_state(const std::filesystem::path&, const train::TrainingState&,
+                                                 const train::RunIdentity&, const nn::Transformer<float>&,
+                                                 const optim::OptimizerState<float, Cpu>&, const std::string&);
+ATTEND_TEMPLATE train::TrainingState train::read_training_state(const std::filesystem::path&, const train::RunIdentity&,
+                                                                const nn::Transformer<float>&, optim::OptimizerState<float, Cpu>&,
+                                                                const std::string&);
+ATTEND_TEMPLATE class train::Trainer<nn::Transformer<float>, text::AnyTokenizer>;
 ATTEND_TEMPLATE train::FitReport train::fit(nn::Transformer<float>&, const text::Corpus&, const text::SentencePiece&,
                                             const train::FitOptions&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const io::SaveOptions&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const text::SentencePiece&,
                               const io::SaveOptions&);
 ATTEND_TEMPLATE nn::Transformer<float> io::load_model<float, Cpu>(const std::filesystem::path&);
+ATTEND_TEMPLATE void check_fields(const char*, const nn::StackOptions&, const std::string&);
+ATTEND_TEMPLATE void check_fields(const char*, const train::FitOptions&, const std::string&);
+ATTEND_TEMPLATE void check_fields(const char*, const decode::TranslatorOptions&, const std::string&);
+ATTEND_TEMPLATE io::Json io::options_to_json(const nn::StackOptions&);
+ATTEND_TEMPLATE io::Json io::options_to_json(const decode::TranslatorOptions&);
+ATTEND_TEMPLATE decode::TranslatorOptions io::options_from_json(const io::JsonObject&);
+ATTEND_TEMPLATE class decode::detail::PartSearch<decode::detail::TranslationSystem<text::AnyTokenizer, float, Cpu>>;
+ATTEND_TEMPLATE class decode::Translator<text::AnyTokenizer, float>;
 ATTEND_TEMPLATE decode::Translator<text::SentencePiece, float>::Translator(const nn::Transformer<float>&, text::SentencePiece,
                                                                            const decode::TranslatorOptions&);
 ATTEND_TEMPLATE decode::Translator<text::SentencePiece, float>::Translator(const std::vector<nn::Transformer<float>>&,

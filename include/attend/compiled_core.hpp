@@ -8,6 +8,7 @@
 namespace attend {
 
 ATTEND_TEMPLATE class Var<ATTEND_T, ATTEND_D>;
+ATTEND_TEMPLATE class PackedWeights<ATTEND_T, ATTEND_D>;
 
 ATTEND_TEMPLATE ATTEND_VAR activate(const ATTEND_VAR&, Activation);
 ATTEND_TEMPLATE ATTEND_VAR activate_dropout(const ATTEND_VAR&, Activation, double, Generator&);
@@ -66,12 +67,17 @@ ATTEND_TEMPLATE ResidualStream<ATTEND_T, ATTEND_D> Block<ATTEND_T, ATTEND_D>::re
                                                                                    index_t) const;
 ATTEND_TEMPLATE struct Stack<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE struct Transformer<ATTEND_T, ATTEND_D>;
+ATTEND_TEMPLATE std::vector<NamedTensor<ATTEND_T, ATTEND_D>> named_tensors(const Transformer<ATTEND_T, ATTEND_D>&);
+ATTEND_TEMPLATE std::vector<Adaptable<ATTEND_T, ATTEND_D>> adaptables(const Transformer<ATTEND_T, ATTEND_D>&);
+ATTEND_TEMPLATE std::vector<Dropout*> detail::dropouts(const Transformer<ATTEND_T, ATTEND_D>&);
 }  // namespace nn
 
 ATTEND_TEMPLATE class optim::FlatParameters<ATTEND_T, ATTEND_D>;
+ATTEND_TEMPLATE class optim::OptimizerBase<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE class optim::Adam<ATTEND_T, ATTEND_D>;
 
 namespace decode {
+ATTEND_TEMPLATE class detail::EagerSteps<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE class TransformerModel<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE Results<Hypothesis> greedy(TransformerModel<ATTEND_T, ATTEND_D>&, TransformerModel<ATTEND_T, ATTEND_D>::State&,
                                            index_t, const GreedyOptions&);
@@ -80,6 +86,18 @@ ATTEND_TEMPLATE Results<Results<Hypothesis>> beam_search(TransformerModel<ATTEND
                                                          const BeamOptions&);
 ATTEND_TEMPLATE Results<Results<Hypothesis>> sample(TransformerModel<ATTEND_T, ATTEND_D>&,
                                                     TransformerModel<ATTEND_T, ATTEND_D>::State&, index_t, const SampleOptions&);
+ATTEND_TEMPLATE class Ensemble<TransformerModel<ATTEND_T, ATTEND_D>>;
+ATTEND_TEMPLATE Results<Hypothesis> greedy(const Ensemble<TransformerModel<ATTEND_T, ATTEND_D>>&,
+                                           Ensemble<TransformerModel<ATTEND_T, ATTEND_D>>::State&, index_t, const GreedyOptions&);
+ATTEND_TEMPLATE Results<Results<Hypothesis>> beam_search(const Ensemble<TransformerModel<ATTEND_T, ATTEND_D>>&,
+                                                         Ensemble<TransformerModel<ATTEND_T, ATTEND_D>>::State&, index_t,
+                                                         const BeamOptions&);
+ATTEND_TEMPLATE Results<Results<Hypothesis>> sample(const Ensemble<TransformerModel<ATTEND_T, ATTEND_D>>&,
+                                                    Ensemble<TransformerModel<ATTEND_T, ATTEND_D>>::State&, index_t,
+                                                    const SampleOptions&);
+ATTEND_TEMPLATE std::vector<detail::ForcedTarget> detail::force_targets(const nn::Transformer<ATTEND_T, ATTEND_D>&,
+                                                                        std::span<const std::vector<token_t>>,
+                                                                        std::span<const std::vector<token_t>>, const ForcedPass&);
 }  // namespace decode
 
 }  // namespace attend

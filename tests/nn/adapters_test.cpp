@@ -127,10 +127,10 @@ TEST_CASE("adapters: an attention and a feed-forward compute with W + s B A of e
   nn::MultiHeadAttention<double> plain(
       {.d_model = 6, .heads = 3, .d_k = 2, .d_v = 4, .d_memory = d_memory, .kv_heads = kv_heads});
   std::map<std::string, Tensor<double>> values;
-  nn::for_each_adaptable("", attention, [&](const std::string& name, const auto& rows, const auto& adapter) {
+  for (const auto& [name, rows, adapter] : nn::adaptables(attention)) {
     const auto matrix = rows.packed.value().rows(rows.first, rows.count);
     values.emplace(name + ".weight", adapter ? explicit_weight(matrix, *adapter) : matrix);
-  });
+  }
   for (const auto& t : nn::named_tensors(attention))
     if (t.name.find("lora") == std::string::npos) values.try_emplace(t.name, t.value);
   for (const auto& t : nn::named_tensors(plain)) t.value.assign(values.at(t.name));

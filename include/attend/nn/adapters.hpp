@@ -18,33 +18,56 @@
 /// they are. Source: Hu et al. 2021, "LoRA".
 namespace attend::nn {
 
-/// Calls visit(name, rows, adapter) for each matrix below `part` that an adapter may stand beside: the module's name, the Rows
-/// that are the matrix, and the std::optional<Adapter>. A module says which of its matrices these are by a function `adaptable`,
-/// as Linear and MultiHeadAttention do; one without it has those of its parts.
+/// A matrix that an adapter may stand beside.
+template <class T, Device D>
+struct Adaptable {
+  std::string name;  ///< of the module
+  Rows<T, D> rows;   ///< the matrix
+  std::optional<Adapter<T, D>>& adapter;
+};
+
+namespace detail {
+
+/// Calls visit(name, rows, adapter) for each Adaptable below `part`.
 template <class P, class F>
 void for_each_adaptable(const std::string& name, P& part, F&& visit) {
   using X = std::remove_const_t<P>;
-  if constexpr (detail::is_var<X>::value || detail::is_rows<X>::value || std::is_same_v<X, Dropout>) {
-  } else if constexpr (detail::is_vector<X>::value) {
-    for (std::size_t i = 0; i < part.size(); ++i) for_each_adaptable(detail::join(name, std::to_string(i)), part[i], visit);
-  } else if constexpr (detail::is_optional<X>::value) {
+  if constexpr (is_var<X>::value || is_rows<X>::value || std::is_same_v<X, Dropout>) {
+  } else if constexpr (is_vector<X>::value) {
+    for (std::size_t i = 0; i < part.size(); ++i) for_each_adaptable(join(name, std::to_string(i)), part[i], visit);
+  } else if constexpr (is_optional<X>::value) {
     if (part) for_each_adaptable(name, *part, visit);
   } else if constexpr (requires { const_cast<X&>(part).adaptable(visit); }) {
     const_cast<X&>(part).adaptable(
-        [&](const std::string& child, const auto& rows, auto& adapter) { visit(detail::join(name, child), rows, adapter); });
+        [&](const std::string& child, const auto& rows, auto& adapter) { visit(join(name, child), rows, adapter); });
   } else {
     const_cast<X&>(part).fields(
-        [&](const std::string& child, auto&& value) { for_each_adaptable(detail::join(name, child), value, visit); });
+        [&](const std::string& child, auto&& value) { for_each_adaptable(join(name, child), value, visit); });
   }
+}
+
+}  // namespace detail
+
+/// Every matrix of a model that an adapter may stand beside, in the order of the fields. A module says which of its matrices
+/// these are by a function `adaptable`, as Linear and MultiHeadAttention do; one without it has those of its parts.
+template <class M>
+std::vector<Adaptable<typename M::value_type, typename M::device_type>> adaptables(const M& model) {
+  using T = typename M::value_type;
+  using D = typename M::device_type;
+  std::vector<Adaptable<T, D>> list;
+  detail::for_each_adaptable("", model,
+                             [&](const std::string& name, const Rows<T, D>& rows, std::optional<Adapter<T, D>>& adapter) {
+                               list.push_back({name, rows, adapter});
+                             });
+  return list;
 }
 
 /// The names of the modules of a model that have an adapter, in the order of the fields.
 template <class M>
 std::vector<std::string> adapted_modules(const M& model) {
   std::vector<std::string> names;
-  for_each_adaptable("", model, [&](const std::string& name, const auto&, const auto& adapter) {
-    if (adapter) names.push_back(name);
-  });
+  for (const auto& m : adaptables(model))
+    if (m.adapter) names.push_back(m.name);
   return names;
 }
 
@@ -71,11 +94,7 @@ void remember_adapters(M& model, const AdapterOptions& o) {
 /// Whether a dropout that is added to a model drops: as those that it has do, or as in a new model if it has none.
 template <class M>
 bool added_dropout_training(const M& model) {
-  bool any = false;
-  for_each_field("", model, [&](const std::string&, auto& leaf) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Dropout>) any = true;
-  });
-  return !any || is_training(model);
+  return dropouts(model).empty() || is_training(model);
 }
 
 /// All that keeps `model` from getting such adapters, as one text.
@@ -85,15 +104,15 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
   for (const auto& t : named_tensors(model)) names_of[t.value.place()].push_back(t.name);
   std::vector<std::string> all, unknown, twice, narrow, shared;
   std::vector<bool> used(o.modules.size(), false);
-  for_each_adaptable("", model, [&](const std::string& name, const auto& rows, const auto& adapter) {
+  for (const auto& [name, rows, adapter] : adaptables(model)) {
     all.push_back(name);
     for (std::size_t i = 0; i < o.modules.size(); ++i) used[i] = used[i] || is_named({o.modules[i]}, name);
-    if (!is_named(o.modules, name)) return;
+    if (!is_named(o.modules, name)) continue;
     if (adapter) twice.push_back(name);
     const auto matrix = rows.packed.value().rows(rows.first, rows.count);
     if (o.rank > std::min(matrix.dim(0), matrix.dim(1))) narrow.push_back(name + " " + matrix.shape().text());
     if (const auto& names = names_of[matrix.place()]; names.size() > 1) shared.push_back(names[0] + " and " + names[1]);
-  });
+  }
   for (std::size_t i = 0; i < o.modules.size(); ++i)
     if (!used[i]) unknown.push_back("`" + attend::detail::printable(o.modules[i]) + "`");
   if (!unknown.empty() && !all.empty())
@@ -130,12 +149,12 @@ std::pair<index_t, index_t> add_adapters(M& model, const AdapterOptions& o = {})
   for (const auto& p : parameters(model)) p.set_requires_grad(false);
   const bool training = detail::added_dropout_training(model);
   std::pair<index_t, index_t> added{0, 0};
-  for_each_adaptable("", model, [&](const std::string& name, const auto& rows, auto& adapter) {
-    if (!detail::is_named(o.modules, name)) return;
+  for (const auto& [name, rows, adapter] : adaptables(model)) {
+    if (!detail::is_named(o.modules, name)) continue;
     adapter = Adapter<T, D>(rows.packed.dim(1), rows.count, o);
     adapter->dropout.training = training;
     ++added.first, added.second += adapter->a.size() + adapter->b.size();
-  });
+  }
   detail::remember_adapters(model, o);
   return added;
 }
@@ -147,13 +166,13 @@ template <class M>
 void merge_adapters(M& model) {
   check_value(has_adapters(model), "merge_adapters", "the model has no adapters");
   const NoGrad no_grad;
-  for_each_adaptable("", model, [](const std::string&, const auto& rows, auto& adapter) {
-    if (!adapter) return;
+  for (const auto& [name, rows, adapter] : adaptables(model)) {
+    if (!adapter) continue;
     const auto matrix = rows.packed.value().rows(rows.first, rows.count);
-    matrix.assign((std::remove_cvref_t<decltype(rows.packed)>(matrix) + matmul(adapter->b, adapter->a) * adapter->scale).value());
+    matrix.assign((VarOf<M>(matrix) + matmul(adapter->b, adapter->a) * adapter->scale).value());
     adapter->b.value().fill(0);
     adapter.reset();
-  });
+  }
   for (const auto& p : parameters(model)) p.set_requires_grad(true);
   detail::remember_adapters(model, no_adapters());
 }

@@ -28,7 +28,7 @@ struct AdditiveAttention {
     field("k_proj", k_proj);
     field("score", score);
   }
-  /// See for_each_adaptable: `score` is a vector, and the sum that it is multiplied by never stands in memory.
+  /// See adaptables: `score` is a vector, and the sum that it is multiplied by never stands in memory.
   template <class F>
   void adaptable(F&& matrix) {
     matrix("q_proj", q_proj.own_rows(), q_proj.adapter);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -107,13 +108,17 @@ struct NamedTensor {
   }
 };
 
+/// Those types of a model's numbers and device.
+template <class M>
+using NamedTensorOf = NamedTensor<typename M::value_type, typename M::device_type>;
+template <class M>
+using VarOf = Var<typename M::value_type, typename M::device_type>;
+
 /// Every stored tensor of a model with all the names it goes by, in the order of the fields. A parameter that several modules
 /// share stands once for each of them.
 template <class M>
-auto named_tensors(const M& model) {
-  using T = typename M::value_type;
-  using D = typename M::device_type;
-  std::vector<NamedTensor<T, D>> list;
+std::vector<NamedTensorOf<M>> named_tensors(const M& model) {
+  std::vector<NamedTensorOf<M>> list;
   for_each_field("", model, [&](const std::string& name, auto& leaf) {
     using X = std::remove_cvref_t<decltype(leaf)>;
     if constexpr (detail::is_var<X>::value) list.push_back({name, leaf.value(), leaf, 0, 0});
@@ -125,9 +130,9 @@ auto named_tensors(const M& model) {
 
 /// Every stored tensor of a model once, under the first of its names: what a checkpoint holds.
 template <class M>
-auto state(const M& model) {
+std::vector<NamedTensorOf<M>> state(const M& model) {
   auto all = named_tensors(model);
-  decltype(all) list;
+  std::vector<NamedTensorOf<M>> list;
   std::unordered_set<const void*> seen;
   for (auto& t : all)
     if (t.value.empty() || seen.insert(t.value.place()).second) list.push_back(std::move(t));
@@ -136,8 +141,8 @@ auto state(const M& model) {
 
 /// Every parameter of a model once, shared ones and packed ones too.
 template <class M>
-auto parameters(const M& model) {
-  std::vector<Var<typename M::value_type, typename M::device_type>> list;
+std::vector<VarOf<M>> parameters(const M& model) {
+  std::vector<VarOf<M>> list;
   std::unordered_set<const void*> seen;
   for (const auto& t : named_tensors(model))
     if (seen.insert(t.parameter.id()).second) list.push_back(t.parameter);
@@ -158,48 +163,49 @@ void zero_grad(const M& model) {
   for (const auto& p : parameters(model)) p.zero_grad();
 }
 
+namespace detail {
+
+/// Every dropout of a model. One walk through the fields serves all that is done to them: each other one would be compiled anew.
+template <class M>
+std::vector<Dropout*> dropouts(const M& model) {
+  std::vector<Dropout*> list;
+  for_each_field("", model, [&](const std::string&, auto& leaf) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Dropout>) list.push_back(&leaf);
+  });
+  return list;
+}
+
+}  // namespace detail
+
 /// Training mode (dropout on, as a new model has it) or evaluation mode (off).
 template <class M>
 void set_training(M& model, bool training) {
-  for_each_field("", model, [&](const std::string&, auto& leaf) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Dropout>) leaf.training = training;
-  });
+  for (Dropout* d : detail::dropouts(model)) d->training = training;
 }
 
 /// True where any dropout of the model is in training mode.
 template <class M>
 bool is_training(const M& model) {
-  bool training = false;
-  for_each_field("", model, [&](const std::string&, auto& leaf) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Dropout>) training = training || leaf.training;
-  });
-  return training;
+  const auto all = detail::dropouts(model);
+  return std::any_of(all.begin(), all.end(), [](const Dropout* d) { return d->training; });
 }
 
 /// Evaluation mode while it stands in scope; afterwards each dropout is in the mode from before.
-template <class M>
 class EvaluationScope {
  public:
   /// Of all dropouts in `model`, which must outlive it.
-  explicit EvaluationScope(M& model) : model_(model) {
-    each([&](Dropout& d) { before_.push_back(std::exchange(d.training, false)); });
+  template <class M>
+  explicit EvaluationScope(M& model) : dropouts_(detail::dropouts(model)) {
+    for (Dropout* d : dropouts_) before_.push_back(std::exchange(d->training, false));
   }
   ~EvaluationScope() {
-    std::size_t i = 0;
-    each([&](Dropout& d) { d.training = before_[i++]; });
+    for (std::size_t i = 0; i < dropouts_.size(); ++i) dropouts_[i]->training = before_[i];
   }
   EvaluationScope(const EvaluationScope&) = delete;
   EvaluationScope& operator=(const EvaluationScope&) = delete;
 
  private:
-  template <class F>
-  void each(F&& visit) {
-    for_each_field("", model_, [&](const std::string&, auto& leaf) {
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Dropout>) visit(leaf);
-    });
-  }
-
-  M& model_;
+  std::vector<Dropout*> dropouts_;
   std::vector<bool> before_;
 };
 

@@ -43,7 +43,7 @@ struct Linear {
     field("bias", bias);
     field("", adapter);
   }
-  /// See for_each_adaptable.
+  /// See adaptables.
   template <class F>
   void adaptable(F&& matrix) {
     matrix("", own_rows(), adapter);

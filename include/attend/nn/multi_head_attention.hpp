@@ -141,7 +141,7 @@ struct MultiHeadAttention {
     field("", positions);
     field("attention_dropout", dropout);
   }
-  /// See for_each_adaptable.
+  /// See adaptables.
   template <class F>
   void adaptable(F&& matrix) {
     matrix("q_proj", weight_rows(0), adapters[0]);

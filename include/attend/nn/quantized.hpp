@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <unordered_map>
@@ -16,13 +17,8 @@ namespace attend::nn {
 /// Whether a matrix of the model is of 8-bit integers.
 template <class M>
 bool is_quantized(const M& model) {
-  bool any = false;
-  for_each_field("", model, [&](const std::string&, auto& leaf) {
-    using X = std::remove_cvref_t<decltype(leaf)>;
-    if constexpr (detail::is_var<X>::value) any = any || leaf.value().quantized();
-    else if constexpr (detail::is_rows<X>::value) any = any || leaf.packed.value().quantized();
-  });
-  return any;
+  const auto all = named_tensors(model);
+  return std::any_of(all.begin(), all.end(), [](const auto& t) { return t.parameter.value().quantized() != nullptr; });
 }
 
 /// Throws ValueError `operation: the model is of 8-bit integers, ...` where a matrix is.

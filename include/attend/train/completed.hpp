@@ -27,11 +27,11 @@ RunFacts run_facts(const Model& model, index_t pairs) {
   const auto matrices = nn::hidden_matrices(model);
   for (const auto& m : matrices) facts.width = std::max(facts.width, std::min(m.dim(0), m.dim(1)));
   facts.matrices = !matrices.empty() && facts.width > 1;
-  nn::for_each_adaptable("", model, [&](const std::string&, const auto& rows, const auto& adapter) {
-    if (!adapter) return;
+  for (const auto& m : nn::adaptables(model)) {
+    if (!m.adapter) continue;
     facts.adapters = true;
-    facts.width = std::max(facts.width, std::min(rows.count, rows.packed.dim(1)));
-  });
+    facts.width = std::max(facts.width, std::min(m.rows.count, m.rows.packed.dim(1)));
+  }
   facts.width = std::max<index_t>(facts.width, 1);
   return facts;
 }
