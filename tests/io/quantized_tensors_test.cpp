@@ -56,8 +56,11 @@ TEST_CASE("a model saved in 8-bit integers comes back as nn::quantize makes it, 
   CHECK(file.info("encoder.embed_tokens.weight.scale").shape == Shape{7});
   CHECK(file.info("encoder.layers.0.fc1.bias").dtype == io::DType::f32);
 
+  const std::size_t from = GENERATE(std::size_t{1}, io::MapFrom::never);
+  const io::MapFrom scope(from);
   const auto loaded = io::load_model(folder / "a");
   CHECK_FALSE(nn::is_training(loaded));
+  for (const auto& p : nn::quantizable_parameters(loaded)) CHECK(p.value().quantized()->rows.is_mapped() == (from == 1));
   const auto x = nn::state(quantized), y = nn::state(loaded);
   REQUIRE(x.size() == y.size());
   for (std::size_t i = 0; i < x.size(); ++i) {

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "attend/core/page_table.hpp"
 #include "attend/core/printable.hpp"
+#include "attend/io/load_parameters.hpp"
+#include "attend/io/mapped_file.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
 #include "attend/nn/fields.hpp"
@@ -50,53 +54,89 @@ std::string quantized_fault(const File& file, const std::string& name, const Sha
 
 /// Parameters that a file has in 8-bit rows. One whose rows have several names, as q, k and v, is gathered from these. The model
 /// gets them when all are there.
+template <io::TensorSource File>
 class QuantizedParameters {
  public:
-  /// Reads what the file calls `name` as the rows of `t`. What is wrong is kept for `faults`.
-  template <io::TensorSource File>
-  void read(const File& file, const std::string& name, const nn::NamedTensor<float, Cpu>& t) {
-    if (auto fault = quantized_fault(file, name, t.value.shape()); !fault.empty()) return faults_.push_back(std::move(fault));
-    auto& gathered = gathered_[t.parameter.id()];
-    if (gathered.missing < 0) {
-      const Shape& shape = t.parameter.shape();
-      gathered = {t.parameter, {Tensor<std::int8_t>(shape), Tensor<float>({shape[0]})}, name, shape[0]};
-    }
-    const index_t count = t.value.dim(0);
-    const QuantizedRows q{gathered.q.rows.rows(t.first_row, count), gathered.q.scales.rows(t.first_row, count)};
-    io::read_tensor_into(file, name, q.rows);
-    io::read_tensor_into(file, io::scale_name(name), q.scales);
-    gathered.missing -= count;
-    // Kernels rely on it that a byte's negative is a byte, sums on finite scales.
-    std::int8_t least = 0;  // a loop that becomes vectors, which std::find does not
-    for (const std::int8_t byte : q.rows.span()) least = std::min(least, byte);
-    if (least == -128) faults_.push_back(printable(name) + " holds -128, expected -127 to 127");
-    for (const float scale : q.scales.span()) {
-      if (scale >= 0 && scale <= std::numeric_limits<float>::max()) continue;
-      faults_.push_back(printable(io::scale_name(name)) + " holds " + std::to_string(scale) +
-                        ", expected finite numbers from 0 on");
-      break;
-    }
+  /// With `map`, rows may become a mapping of the file, as ParameterLoader's numbers.
+  QuantizedParameters(const File& file, bool map) : file_(file), map_(map) {}
+
+  /// What the file calls `name` is the rows of `t`. What is wrong is kept for `faults`.
+  void add(const std::string& name, const nn::NamedTensor<float, Cpu>& t) {
+    if (auto fault = quantized_fault(file_, name, t.value.shape()); !fault.empty()) return faults_.push_back(std::move(fault));
+    auto [place, is_new] = gathered_.try_emplace(t.parameter.id(), Gathered{t.parameter, {}, {}, 0});
+    place->second.parts.push_back({name, t.first_row, t.value.dim(0)});
+    place->second.rows += t.value.dim(0);
   }
-  /// All that is wrong.
-  [[nodiscard]] std::vector<std::string> faults() const {
-    auto all = faults_;
-    if (all.empty())
-      for (const auto& [id, g] : gathered_)
-        if (g.missing > 0) all.push_back(printable(g.name) + " is of I8, and not so what is one matrix with it");
-    std::sort(all.begin(), all.end());
-    return all;
+  /// Reads them. Returns all that is wrong.
+  std::vector<std::string> read() {
+    for (auto& [id, g] : gathered_) {
+      if (g.rows == g.parameter.dim(0)) read(g);
+      else faults_.push_back(printable(g.parts.front().name) + " is of I8, and not so what is one matrix with it");
+    }
+    std::sort(faults_.begin(), faults_.end());
+    return faults_;
   }
   void assign() const {
     for (const auto& [id, g] : gathered_) g.parameter.set_value(Tensor<float>::from_quantized(g.q));
   }
 
  private:
+  struct Part {
+    std::string name;
+    index_t first, count;  // its rows of the parameter
+  };
   struct Gathered {
     Var<float> parameter;
     QuantizedRows q;
-    std::string name;      // of its first part in the file
-    index_t missing = -1;  // rows that have not been read; -1 where nothing has
+    std::vector<Part> parts;
+    index_t rows;  // of all parts
   };
+
+  void read(Gathered& g) {
+    const Shape& shape = g.parameter.shape();
+    g.q.rows = mapped(g);
+    const bool is_mapped = g.q.rows.is_mapped();
+    if (!is_mapped) g.q.rows = Tensor<std::int8_t>(shape);
+    g.q.scales = Tensor<float>({shape[0]});
+    for (const Part& part : g.parts) {
+      const auto rows = g.q.rows.rows(part.first, part.count);
+      const auto scales = g.q.scales.rows(part.first, part.count);
+      if (!is_mapped) io::read_tensor_into(file_, part.name, rows);
+      io::read_tensor_into(file_, io::scale_name(part.name), scales);
+      check(part.name, rows, scales);
+    }
+    if (is_mapped) PageTable().release(g.q.rows.data(), static_cast<std::size_t>(shape.size()));
+  }
+  /// The rows where they lie in the file, if they lie there one behind another.
+  Tensor<std::int8_t> mapped(const Gathered& g) const {
+    const auto bytes = static_cast<std::size_t>(g.parameter.size());
+    if (!map_ || bytes < io::MapFrom::current()) return {};
+    std::optional<io::TensorPlace> whole;
+    for (const Part& part : g.parts) {
+      const auto place = file_.place(part.name);
+      const auto before = static_cast<std::size_t>(part.first * g.parameter.dim(1));
+      if (!place || place->begin < before || (whole && (whole->file != place->file || whole->begin != place->begin - before)))
+        return {};
+      whole = io::TensorPlace{place->file, place->begin - before};
+    }
+    auto memory = io::map_privately(*whole->file, whole->begin, bytes);
+    return memory.data ? Tensor<std::int8_t>::mapped(g.parameter.shape(), std::move(memory)) : Tensor<std::int8_t>();
+  }
+  /// Kernels rely on it that a byte's negative is a byte, sums on finite scales.
+  void check(const std::string& name, const Tensor<std::int8_t>& rows, const Tensor<float>& scales) {
+    std::int8_t least = 0;  // a loop that becomes vectors, which std::find does not
+    for (const std::int8_t byte : rows.span()) least = std::min(least, byte);
+    if (least == -128) faults_.push_back(printable(name) + " holds -128, expected -127 to 127");
+    for (const float scale : scales.span()) {
+      if (scale >= 0 && scale <= std::numeric_limits<float>::max()) continue;
+      faults_.push_back(printable(io::scale_name(name)) + " holds " + std::to_string(scale) +
+                        ", expected finite numbers from 0 on");
+      break;
+    }
+  }
+
+  const File& file_;
+  bool map_;
   std::map<const void*, Gathered> gathered_;
   std::vector<std::string> faults_;
 };

@@ -86,11 +86,11 @@ struct LoadOptions {
 
 namespace attend::detail {
 
-/// Tells `loader` where in its file each parameter of `model` is, and reads those that are of 8-bit integers into `quantized`.
-/// Throws FormatError with all that does not fit.
+/// Tells `loader` where in its file each parameter of `model` is, and `quantized` of those that are of 8-bit integers, which it
+/// reads. Throws FormatError with all that does not fit.
 template <class M, class T, Device D, io::TensorSource File>
 void find_state(const M& model, const File& file, const io::LoadOptions& options, ParameterLoader<T, D, File>& loader,
-                QuantizedParameters& quantized) {
+                QuantizedParameters<File>& quantized) {
   const auto all = nn::named_tensors(model);
   std::unordered_map<const void*, std::vector<const nn::NamedTensor<T, D>*>> names_of;  // by where the tensor lives
   for (const auto& t : all) names_of[t.value.place()].push_back(&t);
@@ -104,7 +104,7 @@ void find_state(const M& model, const File& file, const io::LoadOptions& options
       if (!scaled && file.info(name).dtype != io::DType::i8) return false;
       if (std::find(list.begin(), list.end(), t.parameter.id()) == list.end()) return false;
       if (scaled) used.insert(io::scale_name(name));
-      if (!known) quantized.read(file, name, t);
+      if (!known) quantized.add(name, t);
       return true;
     } else {
       return false;
@@ -159,7 +159,7 @@ void find_state(const M& model, const File& file, const io::LoadOptions& options
   list_names(faults, "missing", missing);
   list_names(faults, "unexpected", unexpected);
   list_names(faults, "mis-shaped:", shapes);
-  list_names(faults, "damaged:", quantized.faults());
+  list_names(faults, "damaged:", quantized.read());
   if (!faults.empty()) throw FormatError("load: ", file.path().string(), " does not fit the model: ", faults);
 }
 
@@ -180,10 +180,10 @@ namespace attend::io {
 template <class M, TensorSource File>
 void load_state(const M& model, const File& file, const LoadOptions& options = {}) {
   detail::ParameterLoader<typename M::value_type, typename M::device_type, File> loader(file, options.map);
-  detail::QuantizedParameters quantized;
+  detail::QuantizedParameters<File> quantized(file, options.map);
   detail::find_state(model, file, options, loader, quantized);
-  loader.load();
   quantized.assign();
+  loader.load();
 }
 
 /// Adds every parameter of `model` once: numbers stored as `stored`, 8-bit integers as they are.

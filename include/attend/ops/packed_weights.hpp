@@ -122,6 +122,8 @@ class PackedWeights {
     packed->whole = whole;
     if (whole.quantized()) {
       packed->product = pack_quantized(whole.rows(first, count));
+      if (const auto& q = whole.quantized()->rows; q.is_mapped())
+        detail::PageTable().release(q.data() + first * columns, static_cast<std::size_t>(count * columns));
     } else {
       packed->begin = whole.data() + first * columns, packed->count = count * columns;
       packed->fingerprint = detail::fingerprint(packed->begin, packed->count, step_);
