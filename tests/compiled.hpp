@@ -17,6 +17,8 @@
 #define ATTEND_D Cpu
 #include "attend/compiled_core.hpp"
 
+ATTEND_TEMPLATE class attend::decode::detail::EagerSteps<float, attend::Cpu>;
+ATTEND_TEMPLATE class attend::decode::detail::EagerSteps<double, attend::Cpu>;
 ATTEND_TEMPLATE void attend::cpu::multiply<float>(const attend::cpu::Product<float>&, bool);
 ATTEND_TEMPLATE void attend::cpu::multiply<double>(const attend::cpu::Product<double>&, bool);
 

@@ -44,6 +44,7 @@ ATTEND_TEMPLATE void kernels::gemm_bf16_batched<float>(Cpu, index_t, kernels::Ma
                                                        kernels::Matrices<const float>, kernels::Matrices<float>,
                                                        const kernels::ProductOptions&);
 ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_bf16(Cpu, const kernels::Matrix<const float>&);
+ATTEND_TEMPLATE class decode::detail::EagerSteps<float, Cpu>;
 ATTEND_TEMPLATE class optim::Muon<float>;
 ATTEND_TEMPLATE class optim::AnyOptimizer<float>;
 ATTEND_TEMPLATE class optim::WeightAverage<float>;

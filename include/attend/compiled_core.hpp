@@ -77,7 +77,6 @@ ATTEND_TEMPLATE class optim::OptimizerBase<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE class optim::Adam<ATTEND_T, ATTEND_D>;
 
 namespace decode {
-ATTEND_TEMPLATE class detail::EagerSteps<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE class TransformerModel<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE Results<Hypothesis> greedy(TransformerModel<ATTEND_T, ATTEND_D>&, TransformerModel<ATTEND_T, ATTEND_D>::State&,
                                            index_t, const GreedyOptions&);
