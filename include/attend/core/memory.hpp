@@ -248,11 +248,11 @@ void copy(Cpu, index_t n, const T* x, T* y) {
 }  // namespace kernels
 
 /// Memory of the processor to which a file is mapped for this program alone: the system reads what is looked at, and what is
-/// written stays in the program (`MAP_PRIVATE`). See io::map_weights.
+/// written stays in the program (`MAP_PRIVATE`). See io::map_privately.
 struct MappedMemory {
   void* data = nullptr;
   std::size_t size = 0;                ///< in bytes
-  std::shared_ptr<const void> keeper;  ///< keeps it mapped
+  std::shared_ptr<const void> keeper;  ///< keeps it mapped; not null
 };
 
 /// A block of the device's memory, given back to its pool when the last tensor that looks into it goes.

@@ -47,12 +47,13 @@ class Tensor {
   Tensor(const Shape& shape, std::initializer_list<T> values) requires std::same_as<D, Cpu>
       : Tensor(shape, std::span<const T>(values.begin(), values.size())) {}
   /// The elements that lie in a mapped file. Throws ShapeError unless it has as many bytes as they need, ValueError if they do
-  /// not begin at a multiple of alignof(T).
+  /// not begin at a multiple of alignof(T) or nobody keeps them.
   [[nodiscard]] static Tensor mapped(const Shape& shape, MappedMemory memory) requires std::same_as<D, Cpu> {
     if (memory.size != static_cast<std::size_t>(checked(shape).size()) * sizeof(T))
       throw ShapeError("tensor: got ", memory.size, " mapped bytes for shape ", shape.text(), " of ", sizeof(T), " bytes each");
     check_value(reinterpret_cast<std::uintptr_t>(memory.data) % alignof(T) == 0, "tensor",
                 "mapped numbers must begin at a multiple of ", alignof(T), " bytes");
+    check_value(memory.keeper != nullptr, "tensor", "nobody keeps the mapped memory");
     Tensor t;
     t.shape_ = shape;
     t.storage_ = std::make_shared<Storage<T, D>>(std::move(memory));

@@ -74,12 +74,16 @@ class ParameterLoader {
   /// Changes the model, once. Throws IoError where reading fails; the model is then read in part.
   void load() {
     const WeightsChange change;
+    bool mapped = false;
     for (const void* id : order_) {
       const auto parts = parts_of_.extract(id);
-      if (map_parameter(parts.mapped())) continue;
+      if (map_parameter(parts.mapped())) {
+        mapped = true;
+        continue;
+      }
       for (const Part& part : parts.mapped()) read(part);
     }
-    if (map_) release_cached(D{});  // the memory that mapped parameters were made with, to which nobody wrote
+    if (mapped) release_cached(D{});  // the memory that mapped parameters were made with, to which nobody wrote
   }
 
  private:

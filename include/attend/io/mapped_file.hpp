@@ -2,8 +2,14 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/vfs.h>
+#endif
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -21,6 +27,21 @@ struct Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() { ::munmap(at, size); }
 };
+
+/// Whether a file may be another machine's, or a program's that answers for it. There a file that somebody replaces or removes is
+/// gone for all but them, and a mapping of it ends the process.
+inline bool is_remote([[maybe_unused]] int descriptor) {
+#if defined(__linux__)
+  // NFS, SMB in three kinds, FUSE (as sshfs), 9P, AFS, Ceph; source: statfs(2).
+  constexpr std::array<std::uint32_t, 8> remote{0x6969,     0x517B,     0xFF534D42, 0xFE534D42,
+                                                0x65735546, 0x01021997, 0x5346414F, 0x00C36400};
+  struct statfs system {};
+  return ::fstatfs(descriptor, &system) == 0 &&
+         std::find(remote.begin(), remote.end(), static_cast<std::uint32_t>(system.f_type)) != remote.end();
+#else
+  return false;
+#endif
+}
 
 }  // namespace attend::detail
 
@@ -48,9 +69,10 @@ class MappedFile {
 
 /// `size` bytes of a file, from `begin` on, as memory of the program's own: what is written to it stays there, and the file is as
 /// it was. Nothing is read before it is looked at. The file may be renamed, removed or replaced by another meanwhile; it must not
-/// be overwritten or cut short in its place, see MappedFile. Null if the system refuses, or the file does not have them.
+/// be overwritten or cut short in its place, see MappedFile. Null if the system refuses, the file does not have them, or it is on
+/// another machine, whose files may go although they are in use.
 inline MappedMemory map_privately(const InputFile& file, std::size_t begin, std::size_t size) {
-  if (size == 0 || begin > file.size() || size > file.size() - begin) return {};
+  if (size == 0 || begin > file.size() || size > file.size() - begin || detail::is_remote(file.descriptor())) return {};
   const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), before = begin % page;
   int flags = MAP_PRIVATE;
 #if defined(MAP_NORESERVE)
