@@ -109,6 +109,15 @@ TEST_CASE("translate train --init: goes on from a model, with its tokenizer, and
   CHECK(run({"run", "--model", tuned}, "").code == 0);
 }
 
+TEST_CASE("translate train --init: a run goes on without the model that it began with, and not over it", "[translate]") {
+  fs::copy(base() + "/best", out("gone"));
+  fails(train("want", out("gone"), {"--init", out("gone"), "--max-steps", "2"}),
+        "holds a model, which `translate run` would take");
+  REQUIRE(run(train("want", out("heir"), {"--init", out("gone"), "--max-steps", "2"})).code == 0);
+  fs::remove_all(out("gone"));
+  CHECK(run({"train", "--resume", "--out", out("heir"), "--max-steps", "4"}).code == 0);
+}
+
 TEST_CASE("translate train --init: stopped and resumed, the bits are the same", "[translate]") {
   check_stopped_and_resumed("frozen", {"--freeze", "decoder.layers.0.self_attn.*"},
                             {"best/model.safetensors", "last/model.safetensors", "last/tokenizer.model"});

@@ -89,6 +89,12 @@ TEST_CASE("translate: what needs floats refuses a folder in 8-bit integers befor
   fails({"run", "--model", int8, "--precision", "bf16"}, "the precision is bf16, and the model is of 8-bit integers");
   fails({"quantize", "--model", floats, "--out", int8}, "holds a model already");
   fails({"quantize", "--model", floats, "--out", floats}, "is the folder of a training");
+  // A folder of the transformers library, whatever its weights are called, keeps its files.
+  fs::create_directories(out("hf"));
+  io::write_file_atomically(fs::path(out("hf")) / "config.json", "{}");
+  fails({"quantize", "--model", floats, "--out", out("hf")}, "holds a model already");
+  fails({"merge", floats, "--out", out("hf")}, "holds a model already");
+  CHECK(io::read_file(fs::path(out("hf")) / "config.json") == "{}");
   fails({"quantize", "--model", out("nowhere"), "--out", out("none")}, "is no model");
   fails({"quantize", "--model", floats}, "--out is required", 2);
 }

@@ -36,7 +36,7 @@ inline void check_out(const char* command, const std::string& out) {
   using namespace attend;
   std::error_code ignored;
   if (!std::filesystem::is_directory(out, ignored)) return;
-  check_value(!io::FolderReader(out).contains(io::weights_file), command, out,
+  check_value(!io::FolderReader(out).contains("config.json") && !io::FolderReader(out).contains(io::weights_file), command, out,
               " holds a model already, which would be lost; choose another --out");
   check_value(!train::RunFolder(out).holds_run(), command, out,
               " is the folder of a training, whose best model would no more be what `translate run` takes; choose another --out");

@@ -136,6 +136,8 @@ void check_output(const TrainCommand& flags) {
     throw IoError("train: there is no checkpoint in ", flags.out, " to resume from");
   check_value(flags.resume || flags.overwrite || !exists || !train::RunFolder(flags.out).holds_run(), "train", flags.out,
               " holds another run: go on with it by --resume, lose it by --overwrite, or choose another --out");
+  check_value(flags.resume || !exists || !io::FolderReader(flags.out).contains("config.json"), "train", flags.out,
+              " holds a model, which `translate run` would take in place of the one that is trained; choose another --out");
   const auto& csv = flags.train.fit.given.csv;
   check_value(csv.empty() || flags.resume || flags.overwrite || !fs::exists(csv, ignored), "train", csv.string(),
               " is there already: go on with its run by --resume, lose it by --overwrite, or choose another --csv");
@@ -328,7 +330,7 @@ void start_rank(CLI::App& command, TrainCommand& flags, std::optional<io::Folder
 void check_training(const CLI::App& command, const TrainCommand& flags) {
   if (!flags.init.empty()) {
     check_init(command);
-    if (leads(flags.ranks)) check_floats("train", flags.init);
+    if (!flags.resume && leads(flags.ranks)) check_floats("train", flags.init);  // a run that goes on has its own model
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }

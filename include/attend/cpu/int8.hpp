@@ -181,7 +181,8 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
         bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
         start_(static_cast<std::size_t>(panels_ * N)),
         scales_(static_cast<std::size_t>(panels_ * N)) {
-    check_value(k <= 65536, "Int8Matrix", "sums of ", k, " products, at most 65536 fit into 32 bits");
+    check_value(k <= kernels::most_int8_products, "Int8Matrix", "sums of ", k, " products, at most ", kernels::most_int8_products,
+                " fit into 32 bits");
   }
 
   /// Puts the k bytes of column j where products read them.

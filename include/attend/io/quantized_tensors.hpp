@@ -14,6 +14,7 @@
 #include "attend/io/mapped_file.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
+#include "attend/kernels/int8_rows.hpp"
 #include "attend/nn/fields.hpp"
 
 /// Matrices of 8-bit integers in safetensors files: under the matrix's own name [rows, width] of I8, and beside it, as
@@ -45,6 +46,8 @@ std::string quantized_fault(const File& file, const std::string& name, const Sha
   const std::string scale = io::scale_name(name);
   if (rows.dtype != io::DType::i8) return fault(name, dtype(rows.dtype), "I8, since there is " + printable(scale));
   if (!(rows.shape == shape)) return fault(name, "has shape " + rows.shape.text(), shape.text());
+  if (shape[1] > kernels::most_int8_products)
+    return fault(name, "has rows of " + std::to_string(shape[1]), std::to_string(kernels::most_int8_products) + " at most");
   if (!file.contains(scale)) return fault(name, "has the dtype I8", printable(scale) + " beside it");
   const auto& scales = file.info(scale);
   if (scales.dtype != io::DType::f32) return fault(scale, dtype(scales.dtype), "F32");

@@ -6,6 +6,9 @@
 
 namespace attend::kernels {
 
+/// How many products of two bytes fit into a sum of 32 bits: a matrix in 8-bit integers has no longer rows.
+inline constexpr index_t most_int8_products = 65536;
+
 /// A matrix [rows, columns] in 8-bit integers with a scale for each row: x[i, j] = scales[i] * data[i, j], |data[i, j]| <= 127.
 template <class T>
 struct Int8Rows {

@@ -21,9 +21,9 @@ namespace attend::nn {
 /// A matrix that an adapter may stand beside.
 template <class T, Device D>
 struct Adaptable {
-  std::string name;  ///< of the module
-  Rows<T, D> rows;   ///< the matrix
-  std::optional<Adapter<T, D>>& adapter;
+  std::string name;                       ///< of the module
+  Rows<T, D> rows;                        ///< the matrix
+  std::optional<Adapter<T, D>>& adapter;  ///< the module's own
 };
 
 namespace detail {
@@ -165,6 +165,9 @@ std::pair<index_t, index_t> add_adapters(M& model, const AdapterOptions& o = {})
 template <class M>
 void merge_adapters(M& model) {
   check_value(has_adapters(model), "merge_adapters", "the model has no adapters");
+  for (const auto& m : adaptables(model))
+    check_value(!m.rows.packed.value().quantized(), "merge_adapters", m.name,
+                " is of 8-bit integers; expected a model in floats");
   const NoGrad no_grad;
   for (const auto& [name, rows, adapter] : adaptables(model)) {
     if (!adapter) continue;

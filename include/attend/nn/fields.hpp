@@ -193,7 +193,7 @@ bool is_training(const M& model) {
 /// Evaluation mode while it stands in scope; afterwards each dropout is in the mode from before.
 class EvaluationScope {
  public:
-  /// Of all dropouts in `model`, which must outlive it.
+  /// Of all dropouts in `model`, which must outlive it and have no other model assigned to it meanwhile.
   template <class M>
   explicit EvaluationScope(M& model) : dropouts_(detail::dropouts(model)) {
     for (Dropout* d : dropouts_) before_.push_back(std::exchange(d->training, false));

@@ -50,8 +50,8 @@ std::vector<Var<T, D>> quantizable_parameters(const Transformer<T, D>& model) {
 /// ValueError, which names the matrix, if a number is not finite or rows are too long for a product.
 template <class T, Device D>
 QuantizedRows quantized_rows(const std::string& name, const Tensor<T, D>& matrix) {
-  check_value(matrix.rank() == 2 && matrix.dim(1) <= 65536, "quantize", name, " has shape ", matrix.shape().text(),
-              ", expected [rows, width] of a width up to 65536");
+  check_value(matrix.rank() == 2 && matrix.dim(1) <= kernels::most_int8_products, "quantize", name, " has shape ",
+              matrix.shape().text(), ", expected [rows, width] of a width up to ", kernels::most_int8_products);
   const Tensor<T> host = matrix.to_host();
   Tensor<float> x;
   if constexpr (std::same_as<T, float>) {
