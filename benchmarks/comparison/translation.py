@@ -22,7 +22,7 @@ MAX_LENGTH = 128
 PRECISIONS = ("float32", "bfloat16", "int8")  # of attend
 SAMPLE = 20  # one batch in so many, but SHARE at least for each worker, show which way suits another library best
 SHARE = 4
-TRIAL = 1.5  # seconds that each way is tried for at least, in three rounds or more
+TRIAL = 0.4  # seconds that each way is tried for at least
 ROUNDING = 5e-3  # two scores, sums of up to a hundred numbers and more, that differ by less than this may change places
 
 
@@ -74,17 +74,14 @@ class Side:
         if len(self.workers) > 1:
             least = SHARE * max(way.workers for way in self.workers)
             every = max(1, batches // max(least, batches // SAMPLE))
-            times: dict[Way, list[float]] = {way: [] for way in self.workers}
-            tokens: dict[Way, int] = {}
-            # In turn, as the sides themselves: the machine's speed drifts.
-            while any(len(t) < 4 or sum(t[1:]) < TRIAL for t in times.values()):
-                for way, worker in self.workers.items():
-                    settle()
+            for way, worker in self.workers.items():
+                settle()
+                times: list[float] = []
+                while len(times) < 2 or sum(times) < TRIAL:
                     answer = worker.ask("translate", scores=False, every=every, **request)
-                    times[way].append(answer[settings.clock])
-                    tokens[way] = sum(len(o) + 1 for o in answer["outputs"])
-            # Without the first time, when threads and memory wake up.
-            speeds = {way: tokens[way] / statistics.median(t[1:]) for way, t in times.items()}
+                    times.append(answer[settings.clock])
+                # Without the first time, when threads and memory wake up.
+                speeds[way] = sum(len(o) + 1 for o in answer["outputs"]) / statistics.median(times[1:])
             self.way = max(speeds, key=speeds.__getitem__)
         self.counted.add(self.way)
         return speeds
