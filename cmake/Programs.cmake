@@ -12,7 +12,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
   endif()
 endif()
 
-# GCC's garbage collector takes an eighth of what compiling a file of templates takes, to save a quarter of 1.2 GB.
+# GCC's garbage collector takes up to an eighth of what compiling a file of templates takes, to save a quarter of 1.2 GB.
 set(ATTEND_COMPILER_MEMORY "$<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>")
 
 # attend_own(<target>): warnings, and for this machine's processor alone with ATTEND_NATIVE.

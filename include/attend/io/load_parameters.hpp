@@ -49,6 +49,28 @@ class MapFrom {
 
 namespace attend::detail {
 
+/// Where something lies in a file if all its parts lie there as they lie in it, one behind another.
+class PlaceOfParts {
+ public:
+  /// A part is there, and stands so many bytes after the beginning of the whole. False if that does not go with the others.
+  bool add(const std::optional<io::TensorPlace>& part, std::size_t before) {
+    if (!part || part->begin < before) return false;
+    const io::TensorPlace place{part->file, part->begin - before};
+    if (whole_ && (whole_->file != place.file || whole_->begin != place.begin)) return false;
+    whole_ = place;
+    return true;
+  }
+  /// `bytes` of the file from there on, see io::map_privately.
+  [[nodiscard]] MappedMemory map(std::size_t bytes) const {
+    return whole_ ? io::map_privately(*whole_->file, whole_->begin, bytes) : MappedMemory{};
+  }
+  /// Whether numbers of that size may stand there.
+  [[nodiscard]] bool is_aligned(std::size_t size) const { return whole_ && whole_->begin % size == 0; }
+
+ private:
+  std::optional<io::TensorPlace> whole_;
+};
+
 /// Which tensors of a file give a model its values. They are noted first, so that nothing changes before all of them are found.
 template <class T, Device D, io::TensorSource File>
 class ParameterLoader {
@@ -98,20 +120,19 @@ class ParameterLoader {
       const Var<T, D>& parameter = parts.front().tensor.parameter;
       const std::size_t bytes = static_cast<std::size_t>(parameter.size()) * sizeof(T);
       if (!map_ || bytes == 0 || bytes < io::MapFrom::current()) return false;
-      std::optional<io::TensorPlace> whole;
+      PlaceOfParts whole;
       index_t covered = 0;
       for (const Part& part : parts)
         for (const Piece& piece : part.pieces) {
-          const auto place = file_.place(piece.name);
+          auto place = file_.place(piece.name);
           if (!place || file_.info(piece.name).dtype != io::dtype_of<T>()) return false;
-          const std::size_t before = static_cast<std::size_t>(part.tensor.value.data() - parameter.data() + piece.to) * sizeof(T);
-          const std::size_t at = place->begin + static_cast<std::size_t>(piece.from) * sizeof(T);
-          if (at < before || (whole && (whole->file != place->file || whole->begin != at - before))) return false;
-          whole = io::TensorPlace{place->file, at - before};
+          place->begin += static_cast<std::size_t>(piece.from) * sizeof(T);
+          if (!whole.add(place, static_cast<std::size_t>(part.tensor.value.data() - parameter.data() + piece.to) * sizeof(T)))
+            return false;
           covered += piece.count;
         }
-      if (covered != parameter.size() || whole->begin % alignof(T) != 0) return false;
-      auto memory = io::map_privately(*whole->file, whole->begin, bytes);
+      if (covered != parameter.size() || !whole.is_aligned(alignof(T))) return false;
+      auto memory = whole.map(bytes);
       if (memory.data == nullptr) return false;
       parameter.set_value(Tensor<T>::mapped(parameter.shape(), std::move(memory)));
       return true;

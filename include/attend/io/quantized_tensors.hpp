@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "attend/core/page_table.hpp"
 #include "attend/core/printable.hpp"
 #include "attend/io/load_parameters.hpp"
-#include "attend/io/mapped_file.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
 #include "attend/kernels/int8_rows.hpp"
@@ -114,15 +112,10 @@ class QuantizedParameters {
   Tensor<std::int8_t> mapped(const Gathered& g) const {
     const auto bytes = static_cast<std::size_t>(g.parameter.size());
     if (!map_ || bytes < io::MapFrom::current()) return {};
-    std::optional<io::TensorPlace> whole;
-    for (const Part& part : g.parts) {
-      const auto place = file_.place(part.name);
-      const auto before = static_cast<std::size_t>(part.first * g.parameter.dim(1));
-      if (!place || place->begin < before || (whole && (whole->file != place->file || whole->begin != place->begin - before)))
-        return {};
-      whole = io::TensorPlace{place->file, place->begin - before};
-    }
-    auto memory = io::map_privately(*whole->file, whole->begin, bytes);
+    PlaceOfParts whole;
+    for (const Part& part : g.parts)
+      if (!whole.add(file_.place(part.name), static_cast<std::size_t>(part.first * g.parameter.dim(1)))) return {};
+    auto memory = whole.map(bytes);
     return memory.data ? Tensor<std::int8_t>::mapped(g.parameter.shape(), std::move(memory)) : Tensor<std::int8_t>();
   }
   /// Kernels rely on it that a byte's negative is a byte, sums on finite scales.

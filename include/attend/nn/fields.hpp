@@ -36,6 +36,7 @@ struct Dropout {
 
 namespace detail {
 
+/// Whether a type is a Var, and so on below.
 template <class X>
 struct is_var : std::false_type {};
 template <class T, Device D>
