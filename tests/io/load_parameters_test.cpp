@@ -361,7 +361,7 @@ TEST_CASE("PageTable: pages that were written to are known, and are kept") {
   CHECK(at[500'000] == 'y');
   CHECK(pages.release(at + 600'000, 400'000));
   CHECK(pages.written(at, 0) == false);
-  CHECK_FALSE(pages.release(at, 1000));  // which have no page of their own
+  CHECK_FALSE(pages.release(at, 1000));       // which have no page of their own
   const std::vector<char> own(100'000, 'z');  // memory that is no file's
   CHECK_FALSE(pages.release(own.data(), own.size()));
   CHECK(own.back() == 'z');
