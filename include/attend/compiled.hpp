@@ -35,15 +35,18 @@ ATTEND_TEMPLATE class nlohmann::detail::parser<nlohmann::json, nlohmann::detail:
 namespace attend {
 
 ATTEND_TEMPLATE void cpu::multiply(const cpu::Product<float>&, bool);
-ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_matrix(Cpu, const kernels::Matrix<const float>&);
-ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_int8(Cpu, const kernels::Matrix<const float>&);
+ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_matrix(Cpu, const kernels::Matrix<const float>&,
+                                                                                    kernels::PackingObserver*);
+ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_int8(Cpu, const kernels::Matrix<const float>&,
+                                                                                  kernels::PackingObserver*);
 ATTEND_TEMPLATE class cpu::PackedMatrix<float>;
 ATTEND_TEMPLATE void kernels::gemm_bf16<float>(Cpu, kernels::Matrix<const float>, kernels::Matrix<const float>, const float*,
                                                kernels::Matrix<float>, const kernels::ProductOptions&);
 ATTEND_TEMPLATE void kernels::gemm_bf16_batched<float>(Cpu, index_t, kernels::Matrices<const float>,
                                                        kernels::Matrices<const float>, kernels::Matrices<float>,
                                                        const kernels::ProductOptions&);
-ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_bf16(Cpu, const kernels::Matrix<const float>&);
+ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_bf16(Cpu, const kernels::Matrix<const float>&,
+                                                                                  kernels::PackingObserver*);
 ATTEND_TEMPLATE class decode::detail::EagerSteps<float, Cpu>;
 ATTEND_TEMPLATE class optim::Muon<float>;
 ATTEND_TEMPLATE class optim::AnyOptimizer<float>;

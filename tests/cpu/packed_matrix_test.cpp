@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attend/core/random.hpp"
+#include "attend/cpu/bf16.hpp"
 #include "attend/cpu/int8.hpp"
 #include "catch.hpp"
 
@@ -109,4 +110,36 @@ TEST_CASE("Int8Matrix: rows of zeros and the largest numbers there are stay what
   CHECK(y[5] == Approx(127.0 * (64 + 127 + 3)));
   CHECK_THROWS_WITH(cpu::Int8Matrix(kernels::stored(true, b.data(), 65537, 0)),
                     "Int8Matrix: sums of 65537 products, at most 65536 fit into 32 bits");
+}
+
+TEST_CASE("packing tells an observer of all columns, in order and in parts, and packs the same") {
+  struct Seen final : kernels::PackingObserver {
+    void columns_read(index_t first, index_t last) override {
+      CHECK(first == until);  // where the part before ended
+      CHECK(last > first);
+      until = last, ++parts;
+    }
+    index_t until = 0, parts = 0;
+  };
+  const Product p(2, 1000, 10000);  // some 40 MB
+  const auto right = p.right();
+  std::vector<std::int8_t> bytes(p.b.size());
+  std::vector<float> scales(static_cast<std::size_t>(p.n));
+  kernels::quantize_rows(Cpu{}, right.transpose(), bytes.data(), scales.data());
+  const kernels::Int8Rows<float> rows{bytes.data(), scales.data(), p.n, p.k};
+  const auto check = [&](const char* what, auto&& pack) {
+    INFO(what);
+    Seen seen;
+    std::vector<float> plain(static_cast<std::size_t>(p.m * p.n)), observed(plain.size());
+    pack(nullptr)->multiply(p.left(), p.bias.data(), {plain.data(), p.m, p.n});
+    pack(&seen)->multiply(p.left(), p.bias.data(), {observed.data(), p.m, p.n});
+    CHECK(observed == plain);
+    CHECK(seen.until == p.n);
+    CHECK(seen.parts > 1);
+  };
+  using Observer = kernels::PackingObserver*;
+  check("float", [&](Observer o) { return kernels::pack_matrix<float>(Cpu{}, right, o); });
+  check("bf16", [&](Observer o) { return kernels::pack_bf16<float>(Cpu{}, right, o); });
+  check("int8", [&](Observer o) { return kernels::pack_int8<float>(Cpu{}, right, o); });
+  check("rows of int8", [&](Observer o) { return kernels::pack_int8(Cpu{}, rows, o); });
 }

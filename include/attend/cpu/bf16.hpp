@@ -93,10 +93,10 @@ inline void multiply_pairs(const Product<float>& product, bool parallel) {
 /// The matrix b [k, n] of a product, rounded to bfloat16 once and kept in the order in which products read it.
 class Bf16Matrix final : public kernels::PackedProduct<float> {
  public:
-  explicit Bf16Matrix(const Matrix<const float>& b)
+  explicit Bf16Matrix(const Matrix<const float>& b, kernels::PackingObserver* observer = nullptr)
       : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), depth_(pair_depth(k_)), words_({panels_ * N * ((k_ + 1) / 2)}) {
     const MatrixView<float> from(b);
-    parallel_for(panels_, 4, [&](index_t begin, index_t end) {
+    for_panels(panels_, N, k_, n_, observer, [&](index_t begin, index_t end) {
       for (index_t l = 0; l < k_; l += depth_) cpu::pack_pair_panels(from.from(l, 0), numbers(l), n_, begin, end, block(l));
     });
   }
@@ -157,9 +157,9 @@ void gemm_bf16_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> 
 
 /// The matrix b [k, n] in bfloat16, for products with the bits that `gemm_bf16` gives.
 template <class T>
-std::unique_ptr<PackedProduct<T>> pack_bf16(Cpu, const Matrix<const T>& b) {
-  ATTEND_FASTEST_BF16(pack_bf16, b);
-  return std::make_unique<cpu::Bf16Matrix>(b);
+std::unique_ptr<PackedProduct<T>> pack_bf16(Cpu, const Matrix<const T>& b, PackingObserver* observer = nullptr) {
+  ATTEND_FASTEST_BF16(pack_bf16, b, observer);
+  return std::make_unique<cpu::Bf16Matrix>(b, observer);
 }
 
 }  // namespace attend::kernels

@@ -124,13 +124,14 @@ inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
 class Int8Matrix final : public kernels::PackedProduct<float> {
  public:
   /// Throws ValueError for a k so large that a sum might not fit into 32 bits.
-  explicit Int8Matrix(const Matrix<const float>& b) : Int8Matrix(b.rows, b.columns) {
+  explicit Int8Matrix(const Matrix<const float>& b, kernels::PackingObserver* observer = nullptr)
+      : Int8Matrix(b.rows, b.columns) {
     const index_t k = k_;
     const MatrixView<float> from(b);
-    parallel_for(n_, 64, [&](index_t begin, index_t end) {
+    for_panels(panels_, N, k_, n_, observer, [&](index_t begin, index_t end) {
       std::vector<float> column(k);
       std::vector<std::int8_t> q(k);
-      for (index_t j = begin; j < end; ++j) {
+      for (index_t j = begin * N; j < std::min(n_, end * N); ++j) {
         for (index_t l = 0; l < k; ++l) nth(column, l) = *from.at(l, j);
         nth(scales_, j) = quantize_row(k, column.data(), q.data());
         place_column(j, q.data());
@@ -138,9 +139,10 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
     });
   }
   /// The same from the columns as rows that were brought to 8 bits before, [n, k].
-  explicit Int8Matrix(const kernels::Int8Rows<float>& columns) : Int8Matrix(columns.columns, columns.rows) {
-    parallel_for(n_, 64, [&](index_t begin, index_t end) {
-      for (index_t j = begin; j < end; ++j) {
+  explicit Int8Matrix(const kernels::Int8Rows<float>& columns, kernels::PackingObserver* observer = nullptr)
+      : Int8Matrix(columns.columns, columns.rows) {
+    for_panels(panels_, N, k_, n_, observer, [&](index_t begin, index_t end) {
+      for (index_t j = begin * N; j < std::min(n_, end * N); ++j) {
         nth(scales_, j) = columns.scales[j];
         place_column(j, columns.data + j * k_);
       }
@@ -241,15 +243,15 @@ void quantize_rows(Cpu, const Matrix<const T>& x, std::int8_t* q, T* scales) {
 
 /// The matrix b [k, n] in 8-bit integers. Throws ValueError for a k so large that a sum might not fit into 32 bits.
 template <class T>
-std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b) {
-  ATTEND_FASTEST_VNNI(pack_int8, b);
-  return std::make_unique<cpu::Int8Matrix>(b);
+std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b, PackingObserver* observer = nullptr) {
+  ATTEND_FASTEST_VNNI(pack_int8, b, observer);
+  return std::make_unique<cpu::Int8Matrix>(b, observer);
 }
 /// The same from the columns of b as rows in 8 bits, [n, k]: equal bits for those of `quantize_rows`.
 template <class T>
-std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Int8Rows<T>& columns) {
-  ATTEND_FASTEST_VNNI(pack_int8, columns);
-  return std::make_unique<cpu::Int8Matrix>(columns);
+std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Int8Rows<T>& columns, PackingObserver* observer = nullptr) {
+  ATTEND_FASTEST_VNNI(pack_int8, columns, observer);
+  return std::make_unique<cpu::Int8Matrix>(columns, observer);
 }
 
 }  // namespace attend::kernels

@@ -28,14 +28,27 @@ void share_product(index_t rows, index_t panels, index_t work, F&& f) {
   else parallel_for(panels, (panels + count - 1) / count, [&](index_t begin, index_t end) { f(index_t{0}, rows, begin, end); });
 }
 
+/// f(first, last) for all of `panels` panels of `width` columns and `k` rows. With an observer it is done in parts of some 16 MiB
+/// of floats, after each of which the observer is told.
+template <class F>
+void for_panels(index_t panels, index_t width, index_t k, index_t columns, kernels::PackingObserver* observer, F&& f) {
+  const index_t together =
+      observer == nullptr ? panels : std::max<index_t>(1, (index_t{1} << 22) / std::max<index_t>(1, width * k));
+  for (index_t p = 0; p < panels; p += together) {
+    const index_t last = std::min(panels, p + together);
+    parallel_for(last - p, 4, [&](index_t begin, index_t end) { f(p + begin, p + end); });
+    if (observer != nullptr) observer->columns_read(p * width, std::min(columns, last * width));
+  }
+}
+
 /// The matrix b [k, n] of a product, copied once in the order in which products read it.
 template <class T>
 class PackedMatrix final : public kernels::PackedProduct<T> {
  public:
-  explicit PackedMatrix(const Matrix<const T>& b)
+  explicit PackedMatrix(const Matrix<const T>& b, kernels::PackingObserver* observer = nullptr)
       : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), data_({panels_ * N * k_}) {
     const MatrixView<T> from(b);
-    parallel_for(panels_, 4, [&](index_t begin, index_t end) {
+    for_panels(panels_, N, k_, n_, observer, [&](index_t begin, index_t end) {
       for (index_t p = begin; p < end; ++p)
         for (index_t l = 0; l < k_; l += k_block)
           pack_panel(from.from(l, p * N), std::min(k_block, k_ - l), std::min(N, n_ - p * N), data_.data() + place(l, p));
@@ -72,11 +85,11 @@ class PackedMatrix final : public kernels::PackedProduct<T> {
 
 namespace attend::kernels {
 
-/// The matrix b [k, n] for products with the bits that `gemm` gives.
+/// The matrix b [k, n] for products with the bits that `gemm` gives. `observer` may be null, here and below.
 template <class T>
-std::unique_ptr<PackedProduct<T>> pack_matrix(Cpu, const Matrix<const T>& b) {
-  ATTEND_FASTEST(pack_matrix, b);
-  return std::make_unique<cpu::PackedMatrix<T>>(b);
+std::unique_ptr<PackedProduct<T>> pack_matrix(Cpu, const Matrix<const T>& b, PackingObserver* observer = nullptr) {
+  ATTEND_FASTEST(pack_matrix, b, observer);
+  return std::make_unique<cpu::PackedMatrix<T>>(b, observer);
 }
 
 }  // namespace attend::kernels

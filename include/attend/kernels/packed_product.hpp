@@ -17,4 +17,14 @@ class PackedProduct {
   virtual void multiply(const Matrix<const T>& x, const T* bias, const Matrix<T>& y) const = 0;
 };
 
+/// Who packs a matrix b tells one of these what of it will not be read again, so that memory may go meanwhile.
+class PackingObserver {
+ public:
+  /// Columns `first` to `last` of b have been read.
+  virtual void columns_read(index_t first, index_t last) = 0;
+
+ protected:
+  ~PackingObserver() = default;
+};
+
 }  // namespace attend::kernels

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -82,8 +83,7 @@ class PackedWeights {
     const auto differs = [&](const auto& entry) {
       const Packed& m = *entry.second;
       if (m.begin == nullptr) return false;
-      if (m.released)  // a look at it would read it again, and the system knows as well
-        if (const auto written = pages.written(m.begin, m.count * sizeof(T))) return *written;
+      if (m.released) return pages.written(m.begin, m.count * sizeof(T)).value_or(true);  // a look would read it all again
       return detail::fingerprint(m.begin, m.count, step_) != m.fingerprint;
     };
     if (now != version_ || std::any_of(matrices_.begin(), matrices_.end(), differs)) {
@@ -111,6 +111,27 @@ class PackedWeights {
     std::unique_ptr<const kernels::PackedProduct<T>> product;
   };
 
+  /// Gives a mapped file's pages back to the system as rows of a matrix have been copied, so that a large one never stands in
+  /// memory twice.
+  class Release final : public kernels::PackingObserver {
+   public:
+    Release(const void* data, std::size_t row_bytes, std::size_t rows)
+        : data_(static_cast<const std::byte*>(data)),
+          row_bytes_(row_bytes),
+          allowed_(pages_.written(data, rows * row_bytes) == false) {}
+    void columns_read(index_t first, index_t last) override {
+      const std::size_t from = first * row_bytes_, to = last * row_bytes_;
+      if (allowed_ && pages_.release(data_ + from, to - from)) done = true;
+    }
+    bool done = false;  // for some of them
+
+   private:
+    const std::byte* data_;
+    std::size_t row_bytes_;
+    detail::PageTable pages_;
+    bool allowed_;  // nobody has written to any
+  };
+
   /// Rows `first` to `first + count` of `whole`.
   std::shared_ptr<const Packed> find(const Tensor<T, D>& whole, index_t first, index_t count) const {
     const index_t columns = whole.dim(1);
@@ -120,30 +141,34 @@ class PackedWeights {
     if (const auto known = matrices_.find(place); known != matrices_.end()) return known->second;
     auto packed = std::make_shared<Packed>();
     packed->whole = whole;
+    std::optional<Release> release;
     if (whole.quantized()) {
-      packed->product = pack_quantized(whole.rows(first, count));
-      if (const auto& q = whole.quantized()->rows; q.is_mapped())
-        detail::PageTable().release(q.data() + first * columns, static_cast<std::size_t>(count * columns));
+      const auto& q = whole.quantized()->rows;
+      if (q.is_mapped()) release.emplace(q.data() + first * columns, columns, count);
+      packed->product = pack_quantized(whole.rows(first, count), release ? &*release : nullptr);
     } else {
       packed->begin = whole.data() + first * columns, packed->count = count * columns;
-      packed->fingerprint = detail::fingerprint(packed->begin, packed->count, step_);
-      packed->product = pack(kernels::Matrix<const T>{packed->begin, count, columns}.transpose());
-      if (whole.is_mapped()) packed->released = detail::PageTable().release(packed->begin, packed->count * sizeof(T));
+      if (whole.is_mapped()) release.emplace(packed->begin, columns * sizeof(T), count);
+      packed->product = pack({packed->begin, count, columns}, release ? &*release : nullptr);
     }
+    packed->released = release && release->done;
+    if (packed->begin != nullptr && !packed->released)
+      packed->fingerprint = detail::fingerprint(packed->begin, packed->count, step_);
     matrices_.emplace(place, packed);
     return packed;
   }
 
-  std::unique_ptr<const kernels::PackedProduct<T>> pack(const kernels::Matrix<const T>& b) const {
+  std::unique_ptr<const kernels::PackedProduct<T>> pack(const kernels::Matrix<const T>& rows, Release* release) const {
+    const auto b = rows.transpose();
     if constexpr (std::is_same_v<T, float>) {
-      if (precision_ == Precision::int8) return pack_int8(D{}, b);
-      if (precision_ == Precision::bf16) return pack_bf16<T>(D{}, b);
+      if (precision_ == Precision::int8) return pack_int8(D{}, b, release);
+      if (precision_ == Precision::bf16) return pack_bf16<T>(D{}, b, release);
     }
-    return pack_matrix(D{}, b);
+    return pack_matrix(D{}, b, release);
   }
-  std::unique_ptr<const kernels::PackedProduct<T>> pack_quantized(const Tensor<T, D>& weight) const {
+  std::unique_ptr<const kernels::PackedProduct<T>> pack_quantized(const Tensor<T, D>& weight, Release* release) const {
     check_value(precision_ != Precision::bf16, "PackedWeights", "the precision is bf16, and the model is of 8-bit integers");
-    if constexpr (std::is_same_v<T, float>) return pack_int8(D{}, kernels::as_rows(*weight.quantized()));
+    if constexpr (std::is_same_v<T, float>) return pack_int8(D{}, kernels::as_rows(*weight.quantized()), release);
     return nullptr;  // there are none of other numbers
   }
 
