@@ -36,7 +36,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/attendConfigVersion.cmak
 install(
   FILES "${PROJECT_BINARY_DIR}/attendConfig.cmake" "${PROJECT_BINARY_DIR}/attendConfigVersion.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/FindSentencePiece.cmake" "${CMAKE_CURRENT_LIST_DIR}/FindNCCL.cmake"
-        "${CMAKE_CURRENT_LIST_DIR}/AttendOptimise.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/AttendOptimise.cmake" "${CMAKE_CURRENT_LIST_DIR}/AttendGemm.cmake"
   DESTINATION "${ATTEND_CONFIG_DIR}"
   COMPONENT dev)
 

@@ -7,11 +7,14 @@
 #pragma push_macro("attend")
 #pragma push_macro("ATTEND_CPU")
 #pragma push_macro("ATTEND_LEVEL")
+#pragma push_macro("ATTEND_BY_PROVIDER")
 #pragma push_macro("ATTEND_FASTEST")
 #pragma push_macro("ATTEND_FASTEST_VNNI")
 #pragma push_macro("ATTEND_FASTEST_BF16")
 #undef ATTEND_CPU
 #define ATTEND_CPU cpu
+#undef ATTEND_BY_PROVIDER
+#define ATTEND_BY_PROVIDER(...) static_cast<void>(0)
 #undef ATTEND_FASTEST
 #define ATTEND_FASTEST(...) static_cast<void>(0)
 #undef ATTEND_FASTEST_VNNI
@@ -64,6 +67,7 @@ ATTEND_END_TARGET
 #pragma pop_macro("ATTEND_FASTEST_BF16")
 #pragma pop_macro("ATTEND_FASTEST_VNNI")
 #pragma pop_macro("ATTEND_FASTEST")
+#pragma pop_macro("ATTEND_BY_PROVIDER")
 #pragma pop_macro("ATTEND_LEVEL")
 #pragma pop_macro("ATTEND_CPU")
 #undef attend

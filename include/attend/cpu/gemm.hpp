@@ -7,6 +7,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/gemm_kernel.hpp"
+#include "attend/cpu/gemm_provider.hpp"
 #include "attend/cpu/scratch.hpp"
 #include "attend/cpu/targets.hpp"
 #include "attend/kernels/matrix.hpp"
@@ -160,9 +161,11 @@ void gemm_block(ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOp
 namespace attend::kernels {
 
 /// c [m, n] = alpha * a * b, a [m, k] and b [k, n], and what c was before on top if `add`; c is not transposed. An element's bits
-/// depend on its row of a and column of b alone: neither on the others nor on the threads.
+/// depend on its row of a and column of b alone: neither on the others nor on the threads. (Unless another library multiplies,
+/// see gemm_provider.hpp.)
 template <class T>
 void gemm(Cpu, ConstMatrix<T> a, ConstMatrix<T> b, Matrix<T> c, const ProductOptions& options = {}) {
+  ATTEND_BY_PROVIDER(a, b, static_cast<const T*>(nullptr), c, options);
   ATTEND_FASTEST(gemm, a, b, c, options);
   cpu::multiply(cpu::Product<T>(a, b, nullptr, c, options), true);
 }

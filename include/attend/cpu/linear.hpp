@@ -15,6 +15,7 @@ namespace attend::kernels {
 /// y [rows, out] = x [rows, in] * weight^T + bias; weight is [out, in], bias [out] or null.
 template <class T>
 void linear_forward(Cpu, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias, Matrix<T> y) {
+  ATTEND_BY_PROVIDER(x, weight.transpose(), bias, y);
   ATTEND_FASTEST(linear_forward, x, weight, bias, y);
   cpu::multiply(cpu::Product<T>(x, weight.transpose(), bias, y), true);
 }
@@ -22,6 +23,7 @@ void linear_forward(Cpu, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias,
 /// dx = dy * weight, and dx on top if `add`.
 template <class T>
 void linear_backward_input(Cpu, ConstMatrix<T> dy, ConstMatrix<T> weight, Matrix<T> dx, bool add) {
+  ATTEND_BY_PROVIDER(dy, weight, static_cast<const T*>(nullptr), dx, {.add = add});
   ATTEND_FASTEST(linear_backward_input, dy, weight, dx, add);
   gemm(Cpu{}, dy, weight, dx, {.add = add});
 }
@@ -29,6 +31,7 @@ void linear_backward_input(Cpu, ConstMatrix<T> dy, ConstMatrix<T> weight, Matrix
 /// dweight = dy^T * x, over all rows at once, and dweight on top if `add`.
 template <class T>
 void linear_backward_weight(Cpu, ConstMatrix<T> dy, ConstMatrix<T> x, Matrix<T> dweight, bool add) {
+  ATTEND_BY_PROVIDER(dy.transpose(), x, static_cast<const T*>(nullptr), dweight, {.add = add});
   ATTEND_FASTEST(linear_backward_weight, dy, x, dweight, add);
   gemm(Cpu{}, dy.transpose(), x, dweight, {.add = add});
 }
@@ -43,7 +46,6 @@ void linear_backward_bias(Cpu, ConstMatrix<T> dy, Gradient<T> dbias) {
 /// Both at once.
 template <class T>
 void linear_backward_weight_bias(Cpu, ConstMatrix<T> dy, ConstMatrix<T> x, Matrix<T> dweight, bool add, Gradient<T> dbias) {
-  ATTEND_FASTEST(linear_backward_weight_bias, dy, x, dweight, add, dbias);
   linear_backward_weight(Cpu{}, dy, x, dweight, add);
   linear_backward_bias(Cpu{}, dy, dbias);
 }
