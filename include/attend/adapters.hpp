@@ -18,16 +18,16 @@
 #include "attend/core/printable.hpp"
 #include "attend/io/folder.hpp"
 #include "attend/io/json.hpp"
-#include "attend/io/safetensors.hpp"
 #include "attend/io/safetensors_writer.hpp"
 #include "attend/io/tensors.hpp"
+#include "attend/io/weight_files.hpp"
 #include "attend/nn/adapters.hpp"
 #include "attend/pretrained/bart_family.hpp"
 #include "attend/pretrained/config.hpp"
 #include "attend/pretrained/t5_family.hpp"
 
 /// Low-rank adapters in folders of their own, as the PEFT library has them: `adapter_config.json` says what they are,
-/// `adapter_model.safetensors` has the matrices.
+/// `adapter_model.safetensors` has the matrices, or `adapter_model.bin`, as older releases of PEFT wrote it.
 namespace attend::io {
 
 /// How adapters are saved.
@@ -45,6 +45,7 @@ namespace attend::detail {
 
 inline constexpr const char* adapter_config_name = "adapter_config.json";
 inline constexpr const char* adapter_weights_name = "adapter_model.safetensors";
+inline constexpr const char* older_adapter_weights_name = "adapter_model.bin";
 inline constexpr const char* adapter_prefix = "base_model.model";
 
 /// What somebody calls the module that this library calls so.
@@ -227,7 +228,8 @@ void load_adapters(const std::filesystem::path& folder, M& model) {
   const Json json = read_json(config);
   std::string faults;
   nn::AdapterOptions o = detail::adapter_options_from(json, config.string(), faults);
-  const auto file = SafetensorsFile::open(reader.file(detail::adapter_weights_name));
+  const bool older = !reader.contains(detail::adapter_weights_name) && reader.contains(detail::older_adapter_weights_name);
+  const auto file = WeightFiles::of(reader.file(older ? detail::older_adapter_weights_name : detail::adapter_weights_name));
 
   const auto matrices = detail::adaptable_matrices(model);
   // Of the ways to call modules, the one by which most are found.

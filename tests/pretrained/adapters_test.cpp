@@ -253,9 +253,19 @@ TEST_CASE("adapters: a model that has some takes the same and no others") {
   CHECK_THAT(why, ContainsSubstring("unexpected base_model.model.model.decoder.layers.0.encoder_attn.v_proj.lora_A.weight"));
 }
 
+TEST_CASE("adapters: adapter_model.bin is read where there is no other") {
+  const Copy copy("umt5_tied");
+  fs::remove(copy.path / "adapter_model.safetensors");
+  auto model = io::load_pretrained<double>(pretrained::data() / "umt5_tied").model;
+  io::load_adapters(copy.path, model);
+  const auto wanted = io::SafetensorsFile::open(copy.path / "expected.safetensors").read<double>("logits");
+  CHECK(pretrained::difference(logits(model, "umt5_tied"), wanted) < 1e-10);
+}
+
 TEST_CASE("adapters: a damaged folder is an error and never more") {
-  for (const char* name : {"adapter_config.json", "adapter_model.safetensors"}) {
+  for (const std::string name : {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"}) {
     Copy copy("umt5_tied");
+    fs::remove(copy.path / (name.ends_with(".bin") ? "adapter_model.safetensors" : "adapter_model.bin"));
     const auto before = logits(copy.model, "umt5_tied");
     const std::string whole = [&] {
       std::ifstream in(copy.path / name, std::ios::binary);

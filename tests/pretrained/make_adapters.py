@@ -2,7 +2,8 @@
 """Low-rank adapters of the PEFT library for models of data/, and what the models then compute.
 
 usage: make_adapters.py OUT_DIR              writes a folder for each, as PEFT saves it (adapter_config.json, adapter_model.safetensors),
-                                             and in it `expected.safetensors`: `logits` of the targets of the model's own
+                                             one as older releases do besides (adapter_model.bin), and in it
+                                             `expected.safetensors`: `logits` of the targets of the model's own
                                              expected.safetensors, in float64
        make_adapters.py --check SAVED_DIR    opens folders of the same form that this library wrote by PEFT, and compares the logits
 
@@ -64,6 +65,8 @@ def make(out):
         os.remove(os.path.join(folder, "README.md"))
         weights = load_file(os.path.join(folder, "adapter_model.safetensors"))
         save_file({k: v.float() for k, v in weights.items()}, os.path.join(folder, "adapter_model.safetensors"), {"format": "pt"})
+        if name == "umt5_tied":  # as older releases saved them
+            torch.save({k: v.float() for k, v in weights.items()}, os.path.join(folder, "adapter_model.bin"))
         save_file({"logits": logits(model, name)}, os.path.join(folder, "expected.safetensors"))
         print(f"{name}: {len(weights)} tensors, which change logits by up to {changed:.2f}")
 

@@ -35,22 +35,27 @@ class WeightFiles {
   /// files; and what opening each file throws.
   static WeightFiles open(const FolderReader& folder) {
     for (const char* name : {"model.safetensors", "pytorch_model.bin"}) {
+      if (folder.contains(name)) return of(folder.file(name));
+      const std::string index = std::string(name) + ".index.json";
+      if (!folder.contains(index)) continue;
       WeightFiles files;
-      if (folder.contains(name)) {
-        files.path_ = folder.file(name);
-        files.parts_.push_back(open_part(files.path_));
-      } else if (const std::string index = std::string(name) + ".index.json"; folder.contains(index)) {
-        files.path_ = folder.file(index);
-        files.open_index(folder);
-      } else {
-        continue;
-      }
+      files.path_ = folder.file(index);
+      files.open_index(folder);
       files.collect();
       return files;
     }
     throw IoError("read: ", folder.path().string(),
                   " has no weights, expected model.safetensors or pytorch_model.bin, or one of them in several files and its "
                   "index, model.safetensors.index.json or pytorch_model.bin.index.json");
+  }
+
+  /// One file of tensors, of PyTorch if its name ends in `.bin`, else of safetensors. Throws what opening it throws.
+  static WeightFiles of(const std::filesystem::path& file) {
+    WeightFiles files;
+    files.path_ = file;
+    files.parts_.push_back(open_part(file));
+    files.collect();
+    return files;
   }
 
   /// The file, or the index of several.
