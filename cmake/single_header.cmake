@@ -26,6 +26,8 @@ function(read_header header variable)
   # The refusal of older standards stands once, at the head of the file.
   string(REGEX REPLACE "\n#if \\(defined\\(_MSVC_LANG\\)[^\n]*\n#error[^\n]*\n#(else|endif)[^\n]*" "" text "${text}")
   string(REGEX REPLACE "\n#endif  // C\\+\\+20" "" text "${text}")
+  # There is no attend::compiled beside it.
+  string(REGEX REPLACE "\n#ifndef ATTEND_COMPILED\n(#include [^\n]*)\n#endif" "\n\\1" text "${text}")
   # Kernels that are read again for each instruction set are repeated.
   if(text MATCHES "#ifndef ATTEND_READING\n#define [A-Z_0-9]+\n(.*)\n#endif  // ATTEND_READING\n(.*)\n(#define ATTEND_READ_AGAIN [^\n]*\n.*)#include \"attend/cpu/each_target.hpp\"\n#endif")
     set(once "${CMAKE_MATCH_1}")

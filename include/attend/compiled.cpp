@@ -2,3 +2,5 @@
 
 #define ATTEND_TEMPLATE template
 #include "attend/compiled.hpp"
+
+#include "attend/text/sentencepiece_making.hpp"

@@ -63,6 +63,10 @@ ATTEND_TEMPLATE void train::write_training_state(const std::filesystem::path&, c
 ATTEND_TEMPLATE train::TrainingState train::read_training_state(const std::filesystem::path&, const train::RunIdentity&,
                                                                 const nn::Transformer<float>&, optim::OptimizerState<float, Cpu>&,
                                                                 const std::string&);
+ATTEND_TEMPLATE text::CorpusReport text::for_each_pair(const std::filesystem::path&, const text::ReadOptions&,
+                                                       detail::AppendPair&&);
+ATTEND_TEMPLATE text::CorpusReport text::for_each_pair(const std::filesystem::path&, const std::filesystem::path&,
+                                                       const text::ReadOptions&, detail::AppendPair&&);
 ATTEND_TEMPLATE class train::Trainer<nn::Transformer<float>, text::AnyTokenizer>;
 ATTEND_TEMPLATE train::FitReport train::fit(nn::Transformer<float>&, const text::Corpus&, const text::SentencePiece&,
                                             const train::FitOptions&);

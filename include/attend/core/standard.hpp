@@ -4,3 +4,10 @@
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
 #endif
+
+// Before functions that stand in a header, or in compiled.cpp alone if a program has that.
+#ifdef ATTEND_COMPILED
+#define ATTEND_INLINE
+#else
+#define ATTEND_INLINE inline
+#endif

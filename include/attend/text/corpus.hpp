@@ -199,13 +199,27 @@ CorpusReport for_each_pair(const std::filesystem::path& source_path, const std::
                     " has ", target.number(), ", expected as many in both");
 }
 
+}  // namespace attend::text
+
+namespace attend::detail {
+
+/// Puts pairs into a corpus. It has a name so that attend::compiled can have what is called with it.
+struct AppendPair {
+  text::Corpus& corpus;
+  void operator()(text::SentencePair pair) const { corpus.pairs.push_back(std::move(pair)); }
+};
+
+}  // namespace attend::detail
+
+namespace attend::text {
+
 /// Reads pairs from a file of lines `source<TAB>target`. Further columns are ignored: collections such as Tatoeba's name the
 /// authors there. White space at the ends of a sentence is dropped and runs inside become one plain space.
 /// Throws IoError if the file cannot be read, FormatError if a line is not UTF-8 or no line has a tab, ValueError for
 /// an option out of range. All else that is wrong with a line is counted in the corpus' `report`.
 inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& options = {}) {
   Corpus corpus;
-  corpus.report = for_each_pair(path, options, [&](SentencePair pair) { corpus.pairs.push_back(std::move(pair)); });
+  corpus.report = for_each_pair(path, options, detail::AppendPair{corpus});
   return corpus;
 }
 
@@ -214,8 +228,7 @@ inline Corpus read_tsv(const std::filesystem::path& path, const ReadOptions& opt
 inline Corpus read_aligned(const std::filesystem::path& source_path, const std::filesystem::path& target_path,
                            const ReadOptions& options = {}) {
   Corpus corpus;
-  corpus.report =
-      for_each_pair(source_path, target_path, options, [&](SentencePair pair) { corpus.pairs.push_back(std::move(pair)); });
+  corpus.report = for_each_pair(source_path, target_path, options, detail::AppendPair{corpus});
   return corpus;
 }
 
