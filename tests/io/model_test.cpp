@@ -167,6 +167,23 @@ TEST_CASE("saving again replaces all files; what fails to save leaves the model 
   CHECK(distance(other, io::load_model(folder / "model")) == 0);
 }
 
+TEST_CASE("what else a folder is to have is written with the model, or nothing is") {
+  const TemporaryFolder folder;
+  const auto model = random_model<float>();
+  const auto write = [](const fs::path& staging) { io::write_file_atomically(staging / io::search_file, "{}"); };
+  io::save(folder / "model", model, Words{"the words"}, {.more = write});
+  CHECK(io::read_file(folder / "model/search.json") == "{}");
+  io::save(folder / "alone", model, {.more = write});
+  CHECK(fs::exists(folder / "alone/search.json"));
+  io::save(folder / "model", model, Words{"others"});
+  CHECK_FALSE(fs::exists(folder / "model/search.json"));  // it was of the model before
+  io::save(folder / "model", model, Words{"the words"}, {.more = write});
+  const auto fail = [](const fs::path&) { throw IoError("write: the disk is full"); };
+  CHECK_THROWS_AS(io::save(folder / "model", model, Words{"others"}, {.more = fail}), IoError);
+  CHECK(io::load_tokenizer<Words>(folder / "model").text == "the words");
+  CHECK(fs::exists(folder / "model/search.json"));
+}
+
 TEST_CASE("a folder that is missing, or misses a file") {
   const TemporaryFolder folder;
   CHECK_THROWS_AS(io::load_model(folder / "nothing"), IoError);

@@ -32,8 +32,8 @@ void merge(const MergeCommand& flags) {
   check_value(nn::has_adapters(loaded.model), "merge", flags.model, " has no adapters; give those of --adapters");
   const auto modules = nn::adapted_modules(loaded.model).size();
   nn::merge_adapters(loaded.model);
-  io::save(flags.out, loaded.model, loaded.tokenizer);
-  decode::save_search(flags.out, loaded.search);
+  io::save(flags.out, loaded.model, loaded.tokenizer,
+           {.more = [&](const auto& folder) { decode::save_search(folder, loaded.search); }});
   std::fprintf(stderr, "merge: %zu adapters are in the weights now\nmerge: translate with: translate run --model %s\n", modules,
                flags.out.c_str());
 }

@@ -30,8 +30,8 @@ void quantize(const QuantizeCommand& flags) {
   check_out("quantize", flags.out);
   check_floats("quantize", flags.model);
   const auto loaded = load(flags.model);
-  io::save(flags.out, loaded.model, loaded.tokenizer, {.quantized = true});
-  decode::save_search(flags.out, loaded.search);
+  io::save(flags.out, loaded.model, loaded.tokenizer,
+           {.quantized = true, .more = [&](const auto& folder) { decode::save_search(folder, loaded.search); }});
   const auto bytes = std::filesystem::file_size(io::FolderReader(flags.out).file(io::weights_file));
   std::fprintf(stderr, "quantize: the weights take %.1f MB, in floats %.1f\nquantize: translate with: translate run --model %s\n",
                static_cast<double>(bytes) / 1e6, megabytes(loaded.model), flags.out.c_str());

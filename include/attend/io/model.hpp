@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <unordered_set>
 
@@ -22,6 +23,9 @@ struct SaveOptions {
   /// Matrices are stored as 8-bit integers with a float scale for each row, in a quarter of the room, for translation on the CPU;
   /// see nn::quantize, which says what may be made so. A model that is of 8-bit integers is stored as such in any case.
   bool quantized = false;
+  /// Writes what else the folder is to have, all files or none: how the model is to be searched, say, by
+  /// `decode::save_search(folder, search)`. Empty: nothing.
+  std::function<void(const std::filesystem::path& folder)> more = {};
 };
 
 }  // namespace attend::io
@@ -49,6 +53,7 @@ void write_model_files(const std::filesystem::path& staging, const nn::Transform
   if (options.quantized && !is_quantized) add_quantized_state(writer, model, options.stored);
   else io::add_state(writer, model, options.stored);
   writer.write(staging / "model.safetensors");
+  if (options.more) options.more(staging);
 }
 
 /// A count without its decimals.
