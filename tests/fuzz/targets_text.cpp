@@ -192,8 +192,8 @@ int corpus_tsv(Bytes bytes) {
   return 0;
 }
 std::vector<std::string> corpus_tsv_seeds() {
-  const std::string pairs = "one\tuno\ntwo small words\tdos  palabras\tnote\r\n\n\tempty\none\tuno\nthree\ttres\nfour\tcuatro";
-  return {'\0' + pairs, '\1' + pairs, "\2\xEF\xBB\xBF" + pairs + "\nno tab\n\xFF\tx\n", '\4' + pairs + "\na long one\tx\n"};
+  const std::string lines = "one\tuno\ntwo small words\tdos  palabras\tnote\r\n\n\tempty\none\tuno\nthree\ttres\nfour\tcuatro";
+  return {'\0' + lines, '\1' + lines, "\2\xEF\xBB\xBF" + lines + "\nno tab\n\xFF\tx\n", '\4' + lines + "\na long one\tx\n"};
 }
 
 int corpus_aligned(Bytes bytes) {

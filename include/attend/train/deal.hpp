@@ -99,7 +99,8 @@ class Dealer {
     while (!ended_ || delivered_ < given_) {
       const auto now = Clock::now();
       ranks_.look_for_failure();
-      if (collect() | give()) moved = now;
+      const bool collected = collect(), given = give();
+      if (collected || given) moved = now;
       else
         std::this_thread::sleep_for(now - moved < std::chrono::seconds(1) ? std::chrono::microseconds(200)
                                                                           : std::chrono::milliseconds(5));
