@@ -9,9 +9,9 @@ No checkpoint is needed: sizes are those of the published configurations, weight
 model is filled up to the published number of pieces. What such a model says means nothing, but costs what the true one's would: as
 its end token hardly ever comes, every translation is as long as it may be.
 
-`make` needs torch, transformers and sentencepiece; `speed` ctranslate2 besides. `memory` prints seconds and peak resident memory of
-`translate run` and of a step of `translate train`; `speed` target tokens per second of both, run in turn, CTranslate2 in the best of
-its ways to use the threads.
+`make` needs torch, transformers and sentencepiece; `speed`, which is for models with SentencePiece's pieces, ctranslate2 besides.
+`memory` prints seconds and peak resident memory of `translate run` and of a step of `translate train`; `speed` target tokens per second
+of both, run in turn, CTranslate2 in the best of its ways to use the threads.
 """
 
 import argparse
@@ -168,14 +168,14 @@ class Program:
     """`translate run`, which gets lines and gives translations for as long as it is wanted."""
 
     def __init__(self, flags, precision, beam):
-        words = ["run", "--model", flags.folder, "--precision", precision, "--beam", beam, "--max-tokens", flags.length, "--threads", flags.threads]
+        words = ["run", "--format", "json", "--model", flags.folder, "--precision", precision, "--beam", beam, "--max-tokens", flags.length, "--threads", flags.threads]
         self.process = subprocess.Popen([flags.translate, *map(str, words), *languages(flags.folder)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)  # fmt: skip
 
     def translate(self, lines):
         self.process.stdin.write("\n".join(lines) + "\n")
         self.process.stdin.flush()
-        return [self.process.stdout.readline() for _ in lines]
+        return [json.loads(self.process.stdout.readline()) for _ in lines]
 
     def end(self):
         self.process.communicate()
@@ -195,7 +195,7 @@ def speed(flags):
         print("| precision, beam | this library | CTranslate2, of its ways | the ratio |\n|---|---|---|---|")
         for precision, beam in itertools.product(flags.precisions, flags.beams):
             workers = {1, flags.threads}
-            others = {n: ctranslate2.Translator(str(converted), compute_type=precision, inter_threads=n, intra_threads=flags.threads // n)
+            others = {n: ctranslate2.Translator(str(converted), compute_type=precision.replace("bf16", "bfloat16"), inter_threads=n, intra_threads=flags.threads // n)
                       for n in workers}  # fmt: skip
             def theirs(n, batch):
                 begin = time.monotonic()
@@ -203,7 +203,7 @@ def speed(flags):
                 return time.monotonic() - begin, sum(len(result.hypotheses[0]) for result in results)
 
             program = Program(flags, precision, beam)
-            program.translate(lines)  # packs the weights
+            own_tokens = sum(len(line["translations"][0]["tokens"]) for line in program.translate(lines))  # packs the weights
             for other in others.values():
                 other.translate_batch(**marks, beam_size=1, max_decoding_length=2)
             way = min(itertools.product(workers, [16, 32]), key=lambda way: theirs(*way)[0])
@@ -215,8 +215,8 @@ def speed(flags):
                 seconds, tokens = theirs(*way)
                 best.append(seconds)
             program.end()
-            ratio = statistics.median(b / a for a, b in zip(own, best))
-            print(f"| {precision}, {beam} | {tokens / statistics.median(own):.0f} | {tokens / statistics.median(best):.0f} "
+            ratio = statistics.median(b / tokens / (a / own_tokens) for a, b in zip(own, best))
+            print(f"| {precision}, {beam} | {own_tokens / statistics.median(own):.0f} | {tokens / statistics.median(best):.0f} "
                   f"({way[0]} workers, batches of {way[1]}) | {ratio:.2f} |", flush=True)  # fmt: skip
 
 
@@ -224,7 +224,9 @@ def ctranslate2_marks(folder, lines):
     """What CTranslate2 translates, as pieces, and the language that it begins with."""
     import sentencepiece
 
-    file = next(path for path in pathlib.Path(folder).glob("*.model"))
+    file = next(pathlib.Path(folder).glob("*.model"), None)
+    if file is None:
+        sys.exit(f"shapes: {folder} has no pieces of SentencePiece's, which CTranslate2 is to be given here")
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(file)).encode(lines, out_type=str)
     if languages(folder):
         return {"source": [["eng_Latn", *p, "</s>"] for p in pieces], "target_prefix": [["fra_Latn"] for _ in pieces]}
@@ -248,7 +250,8 @@ def main():
         command.add_argument("--scratch", help="folder for what is written meanwhile")
         command.set_defaults(go=go)
         if name == "memory":
-            command.add_argument("--precisions", nargs="*", default=["float32", "int8", "bf16"])
+            command.add_argument("--precisions", nargs="*", default=["float32", "int8", "bf16"],
+                                 help="of a folder in 8-bit integers int8 alone")
             command.add_argument("--pairs", required=True, help="for the step of training")
             command.add_argument("--train", nargs="*", default=["whole", "adapters"])
         else:

@@ -20,6 +20,7 @@ function(attend_gemm target provider)
     find_package(BLAS REQUIRED)
     set(libraries BLAS::BLAS)
     set(CMAKE_REQUIRED_LIBRARIES BLAS::BLAS)
+    unset(ATTEND_BLAS_IS_CBLAS CACHE) # BLA_VENDOR may be another
     check_function_exists(cblas_sgemm ATTEND_BLAS_IS_CBLAS)
     if(NOT ATTEND_BLAS_IS_CBLAS) # it has Fortran's names alone, and C's lie beside it
       find_library(ATTEND_CBLAS cblas REQUIRED)

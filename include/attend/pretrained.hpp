@@ -133,6 +133,7 @@ void save_pretrained_with(const std::filesystem::path& folder, const io::Pretrai
     io::write_json(staging / "config.json", config);
     io::write_json(staging / "generation_config.json", io::to_json(m.search, read, {}));
     write_pretrained_weights(staging / "model.safetensors", m.model, t5, options.stored);
+    if (options.more) options.more(staging);
     more(staging);
   };
   io::write_folder_atomically(folder, write, writing);

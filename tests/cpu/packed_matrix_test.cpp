@@ -112,6 +112,16 @@ TEST_CASE("Int8Matrix: rows of zeros and the largest numbers there are stay what
                     "Int8Matrix: sums of 65537 products, at most 65536 fit into 32 bits");
 }
 
+TEST_CASE("packed matrices: sums of nothing are the bias") {
+  const std::vector<float> bias{1, 2, 3};
+  for (const auto& packed :
+       {kernels::pack_matrix<float>(Cpu{}, {bias.data(), 0, 3}), kernels::pack_bf16<float>(Cpu{}, {bias.data(), 0, 3})}) {
+    std::vector<float> y(6, 7.0f);
+    packed->multiply({bias.data(), 2, 0}, bias.data(), {y.data(), 2, 3});
+    CHECK(y == std::vector<float>{1, 2, 3, 1, 2, 3});
+  }
+}
+
 TEST_CASE("packing tells an observer of all columns, in order and in parts, and packs the same") {
   struct Seen final : kernels::PackingObserver {
     void columns_read(index_t first, index_t last) override {

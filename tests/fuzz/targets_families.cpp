@@ -43,9 +43,12 @@ struct Folder {
   }
 };
 
-const Folder& folder(std::size_t which) {
-  static const std::array<Folder, 2> made{Folder("m2m_100"), Folder("t5")};
-  return made[which];
+constexpr std::size_t families = 6;
+
+const Folder& folder(std::size_t family) {
+  static const std::array<Folder, families> made{Folder("m2m_100"), Folder("t5"),    Folder("bart"),
+                                                 Folder("mt5"),     Folder("mbart"), Folder("umt5")};
+  return made[family];
 }
 
 std::optional<io::PretrainedConfig> config_of(Bytes bytes) {
@@ -101,8 +104,9 @@ std::vector<std::string> pretrained_config_seeds() {
 
 int pretrained_model(Bytes bytes) {
   Input input(bytes);
-  const std::size_t which = input.byte(), file = which / 2 % model_files.size();
-  const Folder& good = folder(which % 2);
+  // The lowest bit and the highest three say which family, those between which file.
+  const std::size_t which = input.byte(), file = which / 2 % 16 % model_files.size();
+  const Folder& good = folder(which % 2 + 2 * (which / 32 % (families / 2)));
   if (file == 0)
     if (const auto config = config_of(input.rest()); config && is_large(config->model)) return 0;
   put(good.path / model_files[file], input.rest());
@@ -119,8 +123,9 @@ int pretrained_model(Bytes bytes) {
 }
 std::vector<std::string> pretrained_model_seeds() {
   std::vector<std::string> seeds;
-  for (std::size_t which = 0; which < 2 * model_files.size(); ++which)
-    seeds.push_back(static_cast<char>(which) + folder(which % 2).files[which / 2]);
+  for (std::size_t family = 0; family < families; ++family)
+    for (std::size_t file = 0; file < model_files.size(); ++file)
+      seeds.push_back(static_cast<char>(family % 2 + 2 * file + 32 * (family / 2)) + folder(family).files[file]);
   return seeds;
 }
 

@@ -117,7 +117,10 @@ TEST_CASE("pretrained: a model of this library's own may be one of a family") {
   CHECK_THROWS_WITH(io::save_pretrained(folder / "model", m), ContainsSubstring("length penalty is Google's"));
   auto saved = m;
   saved.search.normalization = decode::LengthNormalization::marian;
-  io::save_pretrained(folder / "model", saved, {.stored = io::DType::f64});
+  io::save_pretrained(folder / "model", saved, {.stored = io::DType::f64, .more = [](const auto& staging) {
+                                                  io::write_file_atomically(staging / "notes", "more");
+                                                }});
+  CHECK(io::read_file(folder / "model/notes") == "more");
   const auto again = io::load_pretrained(folder / "model");
   CHECK(again.model.options.encoder.dropout.residual == 0.25);
   CHECK((again.config.begin == 11 && again.search.length_penalty == 0.6));

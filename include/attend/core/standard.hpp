@@ -5,9 +5,10 @@
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::core or attend::attend"
 #endif
 
-// Before functions that stand in a header, or in compiled.cpp alone if a program has that.
+// Before functions that stand in a header, or in compiled.cpp alone if a program has that. There they are put out though nobody
+// calls them, and may come from several of its parts.
 #ifdef ATTEND_COMPILED
-#define ATTEND_INLINE
+#define ATTEND_INLINE inline __attribute__((used))
 #else
 #define ATTEND_INLINE inline
 #endif

@@ -17,13 +17,19 @@
 #include <Eigen/Core>
 #elif defined(ATTEND_GEMM_BLAS)
 // Of any CBLAS with 32-bit sizes: OpenBLAS, MKL, Accelerate, the reference. Their headers have other names, and enumerations for
-// the integers.
+// some of the integers; a program may include one of them beside this, so the functions have names of their own here.
+#define ATTEND_TEXT_OF(x) #x
+#define ATTEND_CBLAS(prefix, name) __asm__(ATTEND_TEXT_OF(prefix) name)
 extern "C" {
-void cblas_sgemm(int order, int transposed_a, int transposed_b, int m, int n, int k, float alpha, const float* a, int lda,
-                 const float* b, int ldb, float beta, float* c, int ldc);
-void cblas_dgemm(int order, int transposed_a, int transposed_b, int m, int n, int k, double alpha, const double* a, int lda,
-                 const double* b, int ldb, double beta, double* c, int ldc);
+void attend_cblas_sgemm(int order, int transposed_a, int transposed_b, int m, int n, int k, float alpha, const float* a, int lda,
+                        const float* b, int ldb, float beta, float* c, int ldc)
+    ATTEND_CBLAS(__USER_LABEL_PREFIX__, "cblas_sgemm");
+void attend_cblas_dgemm(int order, int transposed_a, int transposed_b, int m, int n, int k, double alpha, const double* a,
+                        int lda, const double* b, int ldb, double beta, double* c, int ldc)
+    ATTEND_CBLAS(__USER_LABEL_PREFIX__, "cblas_dgemm");
 }
+#undef ATTEND_CBLAS
+#undef ATTEND_TEXT_OF
 #endif
 
 namespace attend::detail {
@@ -68,21 +74,23 @@ void add_product(kernels::Matrix<const T> a, kernels::Matrix<const T> b, T alpha
          static_cast<int>(c.columns), static_cast<int>(a.columns), alpha, a.data, static_cast<int>(a.stride), b.data,
          static_cast<int>(b.stride), T(1), c.data, static_cast<int>(c.stride));
   };
-  if constexpr (std::same_as<T, float>) run(cblas_sgemm);
-  else run(cblas_dgemm);
+  if constexpr (std::same_as<T, float>) run(attend_cblas_sgemm);
+  else run(attend_cblas_dgemm);
 }
 
 #endif
 
 #if defined(ATTEND_GEMM_EIGEN) || defined(ATTEND_GEMM_BLAS)
 
-/// Whether the other library multiplies these: below some size a call of it costs more than the product.
+/// Whether the other library multiplies these: below some size a call of it costs more than the product, and rows that overlap,
+/// as those of one row read many times, it does not take.
 template <class T>
 bool for_provider(const kernels::Matrix<const T>& a, const kernels::Matrix<const T>& b, const kernels::Matrix<T>& c) {
   if constexpr (!std::same_as<T, float> && !std::same_as<T, double>) return false;
   constexpr index_t most = std::numeric_limits<int>::max();
   const index_t sizes[] = {a.rows, a.columns, a.stride, b.columns, b.stride, c.stride};
-  return a.rows * a.columns * c.columns >= 262144 && a.rows > 2 &&
+  const auto apart = [](const auto& x) { return x.stride >= (x.transposed ? x.rows : x.columns); };
+  return apart(a) && apart(b) && apart(c) && a.rows * a.columns * c.columns >= 262144 && a.rows > 2 &&
          std::ranges::all_of(sizes, [](index_t n) { return n <= most; });
 }
 

@@ -29,14 +29,15 @@ void share_product(index_t rows, index_t panels, index_t work, F&& f) {
 }
 
 /// f(first, last) for all of `panels` panels of `width` columns and `k` rows. With an observer it is done in parts of some 16 MiB
-/// of floats, after each of which the observer is told.
+/// of floats, or more if that is too little for all threads, after each of which the observer is told.
 template <class F>
 void for_panels(index_t panels, index_t width, index_t k, index_t columns, kernels::PackingObserver* observer, F&& f) {
-  const index_t together =
-      observer == nullptr ? panels : std::max<index_t>(1, (index_t{1} << 22) / std::max<index_t>(1, width * k));
+  constexpr index_t grain = 4;
+  const index_t least = (index_t{1} << 22) / std::max<index_t>(1, width * k);
+  const index_t together = observer == nullptr ? panels : std::max(least, grain * threads());
   for (index_t p = 0; p < panels; p += together) {
     const index_t last = std::min(panels, p + together);
-    parallel_for(last - p, 4, [&](index_t begin, index_t end) { f(p + begin, p + end); });
+    parallel_for(last - p, grain, [&](index_t begin, index_t end) { f(p + begin, p + end); });
     if (observer != nullptr) observer->columns_read(p * width, std::min(columns, last * width));
   }
 }
@@ -59,6 +60,7 @@ class PackedMatrix final : public kernels::PackedProduct<T> {
   void multiply(const Matrix<const T>& a, const T* bias, const Matrix<T>& c) const override {
     const index_t m = c.rows;
     if (m <= 0) return;
+    if (k_ == 0) return cpu::multiply(Product<T>(a, {nullptr, 0, n_}, bias, c), false);
     const MatrixView<T> rows(a);
     const Outcome<T> outcome({}, bias, c);
     // As many panels at a time as a second-level cache holds, for all rows.

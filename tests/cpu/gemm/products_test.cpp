@@ -107,4 +107,7 @@ TEST_CASE("gemm: sums of nothing, and a row alone") {
   CHECK(y.front() == 600.0f);
   CHECK(y[599] == 600.0f);
   CHECK(y[600] == 0.0f);
+  // One row, read many times.
+  kernels::gemm<float>(Cpu{}, {x.data(), 600, 600, 0}, {x.data(), 600, 600}, {y.data(), 600, 600});
+  CHECK(y == std::vector<float>(600 * 600, 600.0f));
 }
