@@ -310,7 +310,10 @@ TEST_CASE("Transformer: empty batches and empty sentences are no error") {
 }
 
 TEST_CASE("Transformer: in float, what a sentence gets has the same bits alone and beside others") {
-  if (std::string_view(detail::gemm_provider) != "own") return SUCCEED("other libraries' products do not promise that");
+  if (std::string_view(detail::gemm_provider) != "own") {
+    WARN("skipped: products of other libraries do not promise it");
+    return;
+  }
   seed(3);
   const nn::Transformer<float> model(nn::TransformerOptions{
       .vocabulary = 40, .d_model = 48, .heads = 4, .d_ff = 80, .layers = 2, .dropout = 0, .max_length = 64});
