@@ -46,9 +46,9 @@ inline constexpr const char* gemm_provider =
 
 #if defined(ATTEND_GEMM_EIGEN)
 
-/// c += alpha * a * b.
+/// c = alpha * a * b, and what c was before on top if `add`.
 template <class T>
-void add_product(kernels::Matrix<const T> a, kernels::Matrix<const T> b, T alpha, kernels::Matrix<T> c) {
+void provided_product(kernels::Matrix<const T> a, kernels::Matrix<const T> b, T alpha, bool add, kernels::Matrix<T> c) {
   using Rows = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Stride = Eigen::OuterStride<>;
   const auto as_it_lies = [](kernels::Matrix<const T> m) {
@@ -57,6 +57,7 @@ void add_product(kernels::Matrix<const T> a, kernels::Matrix<const T> b, T alpha
   };
   Eigen::Map<Rows, 0, Stride> to(c.data, c.rows, c.columns, Stride(c.stride));
   const auto left = as_it_lies(a), right = as_it_lies(b);
+  if (!add) to.setZero();
   if (a.transposed && b.transposed) to.noalias() += alpha * left.transpose() * right.transpose();
   else if (a.transposed) to.noalias() += alpha * left.transpose() * right;
   else if (b.transposed) to.noalias() += alpha * left * right.transpose();
@@ -65,14 +66,14 @@ void add_product(kernels::Matrix<const T> a, kernels::Matrix<const T> b, T alpha
 
 #elif defined(ATTEND_GEMM_BLAS)
 
-/// c += alpha * a * b.
+/// c = alpha * a * b, and what c was before on top if `add`.
 template <class T>
-void add_product(kernels::Matrix<const T> a, kernels::Matrix<const T> b, T alpha, kernels::Matrix<T> c) {
+void provided_product(kernels::Matrix<const T> a, kernels::Matrix<const T> b, T alpha, bool add, kernels::Matrix<T> c) {
   constexpr int row_major = 101, as_it_lies = 111, transposed = 112;
   const auto run = [&](auto gemm) {
     gemm(row_major, a.transposed ? transposed : as_it_lies, b.transposed ? transposed : as_it_lies, static_cast<int>(c.rows),
          static_cast<int>(c.columns), static_cast<int>(a.columns), alpha, a.data, static_cast<int>(a.stride), b.data,
-         static_cast<int>(b.stride), T(1), c.data, static_cast<int>(c.stride));
+         static_cast<int>(b.stride), T(add), c.data, static_cast<int>(c.stride));
   };
   if constexpr (std::same_as<T, float>) run(attend_cblas_sgemm);
   else run(attend_cblas_dgemm);
@@ -86,7 +87,6 @@ void add_product(kernels::Matrix<const T> a, kernels::Matrix<const T> b, T alpha
 /// as those of one row read many times, it does not take.
 template <class T>
 bool for_provider(const kernels::Matrix<const T>& a, const kernels::Matrix<const T>& b, const kernels::Matrix<T>& c) {
-  if constexpr (!std::same_as<T, float> && !std::same_as<T, double>) return false;
   constexpr index_t most = std::numeric_limits<int>::max();
   const index_t sizes[] = {a.rows, a.columns, a.stride, b.columns, b.stride, c.stride};
   const auto apart = [](const auto& x) { return x.stride >= (x.transposed ? x.rows : x.columns); };
@@ -105,14 +105,13 @@ bool multiply_by_provider(std::type_identity_t<kernels::Matrix<const T>> a, std:
     if (!for_provider<T>(a, b, c)) return false;
     const auto part = [&](index_t row, index_t rows, index_t column, index_t columns) {
       const kernels::Matrix<T> to{c.data + row * c.stride + column, rows, columns, c.stride};
-      for (index_t i = 0; i < rows; ++i)
-        for (index_t j = 0; j < columns; ++j) {
-          T& x = to.data[i * to.stride + j];
-          x = (options.add ? x : T(0)) + (bias != nullptr ? bias[column + j] : T(0));
-        }
-      add_product<T>({a.data + row * (a.transposed ? 1 : a.stride), rows, a.columns, a.stride, a.transposed},
-                     {b.data + column * (b.transposed ? b.stride : 1), b.rows, columns, b.stride, b.transposed},
-                     static_cast<T>(options.alpha), to);
+      for (index_t i = 0; bias != nullptr && i < rows; ++i) {
+        T* const y = to.data + i * to.stride;
+        for (index_t j = 0; j < columns; ++j) y[j] = (options.add ? y[j] : T(0)) + bias[column + j];
+      }
+      provided_product<T>({a.data + row * (a.transposed ? 1 : a.stride), rows, a.columns, a.stride, a.transposed},
+                          {b.data + column * (b.transposed ? b.stride : 1), b.rows, columns, b.stride, b.transposed},
+                          static_cast<T>(options.alpha), options.add || bias != nullptr, to);
     };
     const index_t along = std::max(c.rows, c.columns), each = std::max<index_t>(32, (along + threads() - 1) / threads());
     parallel_for(along, each, [&](index_t begin, index_t end) {

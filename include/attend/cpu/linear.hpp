@@ -23,16 +23,12 @@ void linear_forward(Cpu, ConstMatrix<T> x, ConstMatrix<T> weight, const T* bias,
 /// dx = dy * weight, and dx on top if `add`.
 template <class T>
 void linear_backward_input(Cpu, ConstMatrix<T> dy, ConstMatrix<T> weight, Matrix<T> dx, bool add) {
-  ATTEND_BY_PROVIDER(dy, weight, static_cast<const T*>(nullptr), dx, {.add = add});
-  ATTEND_FASTEST(linear_backward_input, dy, weight, dx, add);
   gemm(Cpu{}, dy, weight, dx, {.add = add});
 }
 
 /// dweight = dy^T * x, over all rows at once, and dweight on top if `add`.
 template <class T>
 void linear_backward_weight(Cpu, ConstMatrix<T> dy, ConstMatrix<T> x, Matrix<T> dweight, bool add) {
-  ATTEND_BY_PROVIDER(dy.transpose(), x, static_cast<const T*>(nullptr), dweight, {.add = add});
-  ATTEND_FASTEST(linear_backward_weight, dy, x, dweight, add);
   gemm(Cpu{}, dy.transpose(), x, dweight, {.add = add});
 }
 

@@ -86,6 +86,7 @@ struct DenseBatch {
 
 namespace detail {
 
+/// Throws ShapeError unless the parts of a batch go together.
 inline void check_dense(const DenseBatch& d) {
   for (const auto& [name, tokens] : {std::pair{"source", &d.source}, std::pair{"target", &d.target}})
     if (tokens->rank() != 2)

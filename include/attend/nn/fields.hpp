@@ -36,24 +36,28 @@ struct Dropout {
 
 namespace detail {
 
-/// Whether a type is a Var, and so on below.
+/// Whether a type is a Var.
 template <class X>
 struct is_var : std::false_type {};
 template <class T, Device D>
 struct is_var<Var<T, D>> : std::true_type {};
+/// Whether it is a Rows.
 template <class X>
 struct is_rows : std::false_type {};
 template <class T, Device D>
 struct is_rows<Rows<T, D>> : std::true_type {};
+/// Whether it is a std::vector.
 template <class X>
 struct is_vector : std::false_type {};
 template <class X>
 struct is_vector<std::vector<X>> : std::true_type {};
+/// Whether it is a std::optional.
 template <class X>
 struct is_optional : std::false_type {};
 template <class X>
 struct is_optional<std::optional<X>> : std::true_type {};
 
+/// `prefix.name`, or the one that is not empty.
 inline std::string join(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
 }
