@@ -1,7 +1,7 @@
 # Follows docs/tutorial.md with the files of examples/tutorial: configures, builds, and runs the program in a fresh folder.
 #
 # ATTEND_SOURCE: the tree. WORK: a folder that may be wiped. GENERATOR, COMPILER: those of the tree. SETTINGS: further cache
-# entries.
+# entries. COMPILED: a library that has what attend::compiled has, compiled as the project is, or nothing.
 function(run what)
   execute_process(
     COMMAND ${ARGN}
@@ -23,7 +23,13 @@ endfunction()
 
 file(REMOVE_RECURSE "${WORK}")
 file(COPY "${ATTEND_SOURCE}/examples/tutorial/" DESTINATION "${WORK}")
-run("configuring" ${CMAKE_COMMAND} -S . -B build -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=-Og"
+set(flags -Og)
+if(COMPILED) # not once more
+  file(WRITE "${WORK}/compiled.cmake" "add_compile_definitions(ATTEND_COMPILED)\nlink_libraries(\"${COMPILED}\")\n")
+  list(APPEND SETTINGS "-DCMAKE_PROJECT_translator_INCLUDE=${WORK}/compiled.cmake")
+  set(flags -O0)
+endif()
+run("configuring" ${CMAKE_COMMAND} -S . -B build -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${flags}"
     -DCMAKE_BUILD_TYPE=None -DCMAKE_DISABLE_FIND_PACKAGE_attend=ON "-DFETCHCONTENT_SOURCE_DIR_ATTEND=${ATTEND_SOURCE}"
     ${SETTINGS})
 run("building" ${CMAKE_COMMAND} --build build)

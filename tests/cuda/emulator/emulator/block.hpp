@@ -61,10 +61,12 @@ struct Meeting {
   const char* file = "";
   int line = 0;
 
-  bool operator==(const Meeting& other) const {
-    return line == other.line && std::strcmp(name, other.name) == 0 && std::strcmp(file, other.file) == 0;
-  }
+  bool operator==(const Meeting& other) const { return line == other.line && same(name, other.name) && same(file, other.file); }
   std::string text() const { return std::string(name) + " (" + file + ":" + std::to_string(line) + ")"; }
+
+ private:
+  // Nearly always one literal.
+  static bool same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
 };
 
 /// The threads of one block and what they wait for.
@@ -88,7 +90,7 @@ class Block {
 
   unsigned lane() const { return running_ % 32; }
   /// The lanes of this warp that have not ended.
-  unsigned alive() const;
+  unsigned alive() const { return lanes_of_[running_ / 32].alive; }
   std::size_t size() const { return threads_.size(); }
 
  private:
@@ -104,6 +106,11 @@ class Block {
     void* out = nullptr;
     std::size_t bytes = 0;
     int source = -1;
+  };
+
+  /// Lanes of a warp as bits.
+  struct Lanes {
+    unsigned alive = 0, at_warp = 0;
   };
 
   static FiberPool& fibers() {
@@ -126,7 +133,9 @@ class Block {
 
   inline static Block* current_ = nullptr;
   std::vector<Thread> threads_;
+  std::vector<Lanes> lanes_of_;  // each warp
   std::vector<unsigned> warps_, lanes_;
+  std::vector<unsigned char> gathered_;
   unsigned running_ = 0;
   std::size_t ended_ = 0, at_block_ = 0;
   int counted_ = 0;

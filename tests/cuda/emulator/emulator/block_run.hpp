@@ -27,6 +27,8 @@ inline void Block::run(void (*call)(const void*), const void* context) {
         threads_[number].index = {x, y, z};
         threads_[number].fiber = nullptr;
       }
+  lanes_of_.assign((threads_.size() + 31) / 32, Lanes{.alive = 0xffffffffU});
+  if (threads_.size() % 32 != 0) lanes_of_.back().alive = (1U << threads_.size() % 32) - 1;
   ended_ = at_block_ = 0;
   failure_ = nullptr;
   call_ = call;
@@ -85,6 +87,7 @@ inline void Block::resume(unsigned number) {
   fibers().give(thread.fiber);
   thread.fiber = nullptr;
   ++ended_;
+  lanes_of_[number / 32].alive &= ~(1U << number % 32);
   if (failure_) std::rethrow_exception(failure_);
   const unsigned first = number / 32 * 32;
   for (unsigned other = first; other < std::min<std::size_t>(first + 32, threads_.size()); ++other)
@@ -133,14 +136,6 @@ inline void Block::stuck() const {
   throw Fault("divergence, no thread can go on: " + waiting + (ended.empty() ? "none has ended" : ended));
 }
 
-inline unsigned Block::alive() const {
-  const unsigned first = running_ / 32 * 32;
-  unsigned mask = 0;
-  for (unsigned lane = 0; lane < 32 && first + lane < threads_.size(); ++lane)
-    if (threads_[first + lane].state != State::ended) mask |= 1U << lane;
-  return mask;
-}
-
 inline void Block::exchange(Meeting meeting, unsigned mask, const void* in, void* out, std::size_t bytes, int source) {
   Thread& thread = threads_[running_];
   const unsigned first = running_ / 32 * 32;
@@ -156,10 +151,12 @@ inline void Block::exchange(Meeting meeting, unsigned mask, const void* in, void
   if ((mask & ~alive()) != 0)
     throw Fault(name_of(running_) + " waits at " + meeting.text() + " for lanes that have ended or never were: mask " +
                 std::to_string(mask) + ", alive " + std::to_string(alive()));
-  bool complete = true;
-  for (unsigned lane = 0; lane < 32 && complete; ++lane)
-    if ((mask >> lane & 1U) != 0) complete = threads_[first + lane].state == State::at_warp;
-  if (complete) meet(first, mask);
+  unsigned& here = lanes_of_[first / 32].at_warp;
+  here |= 1U << (running_ - first);
+  if ((mask & ~here) == 0) {
+    here &= ~mask;
+    meet(first, mask);
+  }
   // The last to come leaves as well: all lanes go on in the order that is set.
   thread.fiber->leave();
 }
@@ -176,21 +173,20 @@ inline void Block::meet(unsigned first, unsigned mask) {
       throw Fault(name_of(first + lane) + " reads from lane " + std::to_string(other.source) + " outside the mask of " +
                   mine.meeting.text());
   }
+  // What each gets that asks for the values of all.
+  const std::size_t bytes = mine.bytes;
+  if (mine.source < 0) gathered_.assign(32 * bytes, 0);
   for (unsigned lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
     Thread& other = threads_[first + lane];
     other.state = State::ready;
-    if (other.bytes == 0) continue;
-    if (other.source >= 0) {
-      std::memcpy(other.out, threads_[first + static_cast<unsigned>(other.source)].in, other.bytes);
-      continue;
-    }
-    for (unsigned from = 0; from < 32; ++from) {
-      auto* to = static_cast<unsigned char*>(other.out) + from * other.bytes;
-      if ((mask >> from & 1U) != 0) std::memcpy(to, threads_[first + from].in, other.bytes);
-      else std::memset(to, 0, other.bytes);
-    }
+    if (bytes == 0) continue;
+    if (mine.source < 0) std::memcpy(gathered_.data() + lane * bytes, other.in, bytes);
+    else std::memcpy(other.out, threads_[first + static_cast<unsigned>(other.source)].in, bytes);
   }
+  if (mine.source >= 0 || bytes == 0) return;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if ((mask >> lane & 1U) != 0) std::memcpy(threads_[first + lane].out, gathered_.data(), 32 * bytes);
 }
 
 }  // namespace emulator
