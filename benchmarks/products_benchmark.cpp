@@ -2,6 +2,7 @@
 
 #include "attend/core/precision.hpp"
 #include "attend/ops/cross_entropy.hpp"
+#include "attend/ops/distillation_loss.hpp"
 #include "attend/ops/linear.hpp"
 #include "attend/ops/matmul.hpp"
 #include "measure.hpp"
@@ -54,6 +55,16 @@ const bool registered = [] {
           const auto labels = random_tokens(rows, classes);
           return Operation{{x, weight, bias}, [=] { return linear_cross_entropy(x, weight, bias, labels, {.smoothing = 0.1}); }};
         });
+  measure_operation(
+      "linear_distillation_loss/128", {.flops = product_flops(rows, classes, 128 + 512), .items = rows}, with_backward, [=] {
+        const auto x = random_parameter({rows, 128});
+        const Var<float> weight(random_numbers({classes, 128}), true);
+        const LinearLogits<float> teacher{Var<float>(random_numbers({rows, 512})), Var<float>(random_numbers({classes, 512}))};
+        const auto labels = random_tokens(rows, classes);
+        return Operation{{x, weight}, [=] {
+                           return linear_distillation_loss({x, weight}, teacher, labels, {.weight = 0.5, .temperature = 2});
+                         }};
+      });
   return true;
 }();
 

@@ -34,6 +34,12 @@ ATTEND_TEMPLATE Var<Wide<ATTEND_T>, ATTEND_D> cross_entropy(const ATTEND_VAR&, c
 ATTEND_TEMPLATE Var<Wide<ATTEND_T>, ATTEND_D> detail::linear_cross_entropy(const ATTEND_VAR&, const ATTEND_VAR&,
                                                                            const ATTEND_VAR*, const Tensor<token_t, ATTEND_D>&,
                                                                            const CrossEntropyOptions&, index_t);
+ATTEND_TEMPLATE Var<Wide<ATTEND_T>, ATTEND_D> distillation_loss(const ATTEND_VAR&, const Tensor<ATTEND_T, ATTEND_D>&,
+                                                                const Tensor<token_t, ATTEND_D>&, const DistillationOptions&);
+ATTEND_TEMPLATE Var<Wide<ATTEND_T>, ATTEND_D> detail::linear_distillation_loss(const LinearLogits<ATTEND_T, ATTEND_D>&,
+                                                                               const LinearLogits<ATTEND_T, ATTEND_D>&,
+                                                                               const Tensor<token_t, ATTEND_D>&,
+                                                                               const DistillationOptions&, index_t);
 ATTEND_TEMPLATE ATTEND_VAR dropout(const ATTEND_VAR&, double, Generator&);
 ATTEND_TEMPLATE ATTEND_VAR embedding(const ATTEND_VAR&, const Tensor<token_t, ATTEND_D>&, double);
 ATTEND_TEMPLATE ATTEND_VAR feed_forward(const ATTEND_VAR&, const ATTEND_VAR&, const ATTEND_VAR&, const ATTEND_VAR&,

@@ -40,6 +40,7 @@
 #include "attend/ops/arithmetic.hpp"
 #include "attend/ops/attention.hpp"
 #include "attend/ops/cross_entropy.hpp"
+#include "attend/ops/distillation_loss.hpp"
 #include "attend/ops/dropout.hpp"
 #include "attend/ops/elementary.hpp"
 #include "attend/ops/embedding.hpp"

@@ -37,6 +37,7 @@
 #include "attend/cuda/products/gemm.cuh"
 #include "attend/cuda/products/linear.cuh"
 #include "attend/cuda/rows/cross_entropy.cuh"
+#include "attend/cuda/rows/distillation_loss.cuh"
 #include "attend/cuda/rows/layer_norm.cuh"
 #include "attend/cuda/rows/residual.cuh"
 #include "attend/cuda/rows/residual_norm.cuh"

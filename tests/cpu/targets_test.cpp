@@ -13,6 +13,7 @@
 #include "attend/cpu/broadcast.hpp"
 #include "attend/cpu/constrain.hpp"
 #include "attend/cpu/cross_entropy.hpp"
+#include "attend/cpu/distillation_loss.hpp"
 #include "attend/cpu/dropout.hpp"
 #include "attend/cpu/embedding.hpp"
 #include "attend/cpu/int8.hpp"
@@ -92,6 +93,12 @@ std::map<std::string, Numbers> results(Device device) {
   for (index_t i = 0; i < m; ++i) labels.push_back(static_cast<token_t>(i * 4));
   const LabelledRows rows{m, n, labels.data(), {.smoothing = 0.1}};
   cross_entropy_forward(device, rows, x.data(), make("losses", m), make("log sums", m));
+  const float loss_share = 0.5f;
+  for (const double temperature : {1.0, 2.0}) {
+    const std::string at = " at " + std::to_string(temperature);
+    distillation_loss_rows(device, {rows, 0.6, temperature}, &loss_share, dy.data(), x.data(), make("taught" + at, m),
+                           make("taught dlogits" + at, m * n));
+  }
 
   embedding_forward(device, {labels.data(), 5, m}, n, 0.5f, x.data(), make("embedding", 5 * n));
   embedding_backward(device, {labels.data(), 5, m}, n, 0.5f, x.data(), Gradient<float>{make("embedding dtable", m * n)});

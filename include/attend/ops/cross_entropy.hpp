@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,20 +87,26 @@ Var<Wide<T>, D> cross_entropy(const Var<T, D>& logits, const Tensor<token_t, D>&
 
 namespace detail {
 
-/// `chunk`: rows whose logits exist at a time; 0 leaves it to the device.
-template <class T, Device D>
-Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
-                                     const Tensor<token_t, D>& labels, const CrossEntropyOptions& options, index_t chunk = 0) {
-  detail::linear_shape("linear_cross_entropy", x, weight, bias);
+/// Rows of logits, which have just been computed, and what is to be made of them: `n` rows from `first` on, once for each pass.
+template <class T>
+struct LossChunk {
+  index_t first, n;
+  bool gradients;                              ///< whether the logits are to become their gradients
+  std::array<kernels::DropPass<T>, 2> passes;  ///< the second is R-Drop's
+};
+
+/// A loss of linear(x, weight, bias), rows by rows: `score(LossChunk)` sees the logits of some at a time. `chunk` says of how
+/// many; 0 leaves it to the device, which is told that the logits of a row are `widths` times as wide as they are.
+template <class T, Device D, class Score>
+Var<Wide<T>, D> linear_loss(const Products<T, D>& products, const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
+                            const Tensor<Wide<T>, D>& scale, index_t passes, index_t widths, index_t chunk, const Score& score) {
   const index_t rows = rows_and_width(x.shape()).rows, in = weight.dim(1), classes = weight.dim(0);
-  const auto scale = checked_scale<Wide<T>>("linear_cross_entropy", labels, rows, classes, options);
-  const Products<T, D> products("linear_cross_entropy");
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return v.requires_grad(); });
 
-  const index_t passes = options.r_drop > 0 ? 2 : 1, pass_rows = rows / passes;
-  if (chunk == 0) chunk = logits_chunk(D{}, pass_rows, passes * classes);
+  const index_t pass_rows = rows / passes;
+  if (chunk == 0) chunk = logits_chunk(D{}, pass_rows, widths * classes);
   Tensor<Wide<T>, D> losses({rows}), loss({1});
   Tensor<T, D> logits({passes * std::min(chunk, pass_rows), classes}), dx, dweight, dbias;
   if (need && x.requires_grad()) dx = Tensor<T, D>(x.shape());
@@ -107,30 +114,24 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
   if (need && bias && bias->requires_grad()) dbias = Tensor<T, D>(bias->shape());
   for (index_t first = 0; first < pass_rows; first += chunk) {
     const index_t n = std::min(chunk, pass_rows - first);
-    const kernels::LabelledRows of{n, classes, labels.data() + first, options};
-    const auto logits_of = [&](index_t pass) { return logits.data() + pass * n * classes; };
-    const auto losses_of = [&](index_t pass) { return losses.data() + pass * pass_rows + first; };
+    LossChunk<T> part{.first = first, .n = n, .gradients = need, .passes = {}};
     const auto place_of = [&](index_t pass) { return (pass * pass_rows + first) * in; };
     const auto inputs_of = [&](index_t pass) { return kernels::Matrix<T>{x.data() + place_of(pass), n, in}; };
-    for (index_t pass = 0; pass < passes; ++pass)
+    for (index_t pass = 0; pass < passes; ++pass) {
+      nth(part.passes, pass) = {logits.data() + pass * n * classes, losses.data() + pass * pass_rows + first};
       products.forward(inputs_of(pass), as_rows(weight.value()), bias ? bias->data() : nullptr,
-                       kernels::Matrix<T>{logits_of(pass), n, classes});
-    if (passes == 2) {
-      r_drop_in_place<T>(D{}, of, scale.data(), {logits_of(0), losses_of(0)}, {logits_of(1), losses_of(1)});
-    } else if (!need) {
-      Tensor<Wide<T>, D> log_sums({n});
-      cross_entropy_forward(D{}, of, logits.data(), losses_of(0), log_sums.data());
-    } else {
-      cross_entropy_in_place(D{}, of, scale.data(), logits.data(), losses_of(0));
+                       kernels::Matrix<T>{nth(part.passes, pass).logits, n, classes});
     }
+    score(part);
     for (index_t pass = 0; need && pass < passes; ++pass) {
-      const kernels::Matrix<T> part = inputs_of(pass), dlogits{logits_of(pass), n, classes};
+      const kernels::Matrix<T> rows_of_x = inputs_of(pass), dlogits{nth(part.passes, pass).logits, n, classes};
       const bool add = first > 0 || pass > 0;
       const kernels::Gradient<T> bias_gradient{dbias.data(), add};
       if (!dx.empty())
         products.backward_input(dlogits, as_rows(weight.value()), kernels::Matrix<T>{dx.data() + place_of(pass), n, in}, false);
-      if (!dweight.empty() && !dbias.empty()) products.backward_weight_bias(dlogits, part, as_rows(dweight), add, bias_gradient);
-      else if (!dweight.empty()) products.backward_weight(dlogits, part, as_rows(dweight), add);
+      if (!dweight.empty() && !dbias.empty())
+        products.backward_weight_bias(dlogits, rows_of_x, as_rows(dweight), add, bias_gradient);
+      else if (!dweight.empty()) products.backward_weight(dlogits, rows_of_x, as_rows(dweight), add);
       else if (!dbias.empty()) linear_backward_bias(D{}, dlogits, bias_gradient);
     }
   }
@@ -145,6 +146,29 @@ Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight
     hand_over(sinks[0], dx, dloss);
     hand_over(sinks[1], dweight, dloss);
     if (sinks.size() == 3) hand_over(sinks[2], dbias, dloss);
+  });
+}
+
+/// `chunk`: rows whose logits exist at a time; 0 leaves it to the device.
+template <class T, Device D>
+Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
+                                     const Tensor<token_t, D>& labels, const CrossEntropyOptions& options, index_t chunk = 0) {
+  detail::linear_shape("linear_cross_entropy", x, weight, bias);
+  const index_t rows = rows_and_width(x.shape()).rows, classes = weight.dim(0);
+  const auto scale = checked_scale<Wide<T>>("linear_cross_entropy", labels, rows, classes, options);
+  const Products<T, D> products("linear_cross_entropy");
+  const index_t passes = options.r_drop > 0 ? 2 : 1;
+  return linear_loss(products, x, weight, bias, scale, passes, passes, chunk, [&](const LossChunk<T>& part) {
+    const kernels::LabelledRows of{part.n, classes, labels.data() + part.first, options};
+    const auto [logits, losses] = part.passes[0];
+    if (passes == 2) {
+      r_drop_in_place<T>(D{}, of, scale.data(), part.passes[0], part.passes[1]);
+    } else if (!part.gradients) {
+      Tensor<Wide<T>, D> log_sums({part.n});
+      cross_entropy_forward(D{}, of, logits, losses, log_sums.data());
+    } else {
+      cross_entropy_in_place(D{}, of, scale.data(), logits, losses);
+    }
   });
 }
 
