@@ -69,7 +69,7 @@ ATTEND_TEMPLATE text::CorpusReport text::for_each_pair(const std::filesystem::pa
                                                        const text::ReadOptions&, detail::AppendPair&&);
 ATTEND_TEMPLATE class train::Trainer<nn::Transformer<float>, text::AnyTokenizer>;
 ATTEND_TEMPLATE train::FitReport train::fit(nn::Transformer<float>&, const text::Corpus&, const text::SentencePiece&,
-                                            const train::FitOptions&);
+                                            const train::FitOptions&, const train::Teacher<float>&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const io::SaveOptions&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const text::SentencePiece&,
                               const io::SaveOptions&);

@@ -95,7 +95,8 @@ void check_training(const Flags& flags) {
   o.output = "run";
   o.csv.clear();
   train::check(o);
-  check_finite({o.max_seconds, o.clip_norm, o.label_smoothing, o.r_drop, o.average_decay});
+  check_finite({o.max_seconds, o.clip_norm, o.label_smoothing, o.r_drop, o.distillation_weight, o.distillation_temperature,
+                o.average_decay});
   const nn::Linear<float> linear(2, 2);
   const optim::AnyOptimizer<float> optimizer(optim::FlatParameters<float>({linear.weight, *linear.bias}, {linear.weight.value()}),
                                              *o.optimizer);

@@ -196,6 +196,18 @@ TEST_CASE("Transformer: loss is the cross-entropy of its output, with every outp
   }
 }
 
+TEST_CASE("Transformer: linear_logits are what its logits are made of") {
+  auto options = small();
+  options.tie_head = GENERATE(false, true);
+  options.head_bias = GENERATE(false, true);
+  options.scale_head = GENERATE(false, true);
+  const Model model(options);
+  test::randomise(model);
+  const auto batch = nn::ragged_batch(sentences());
+  const auto made_of = model.linear_logits(batch);
+  CHECK(test::distance(linear(made_of.x, made_of.weight, made_of.bias).value(), model(batch).value()) == 0);
+}
+
 TEST_CASE("Transformer: the three outputs belong together") {
   auto options = small();
   const Model logits(options);

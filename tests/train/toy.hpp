@@ -14,6 +14,7 @@
 #include "attend/nn/embedding.hpp"
 #include "attend/nn/linear.hpp"
 #include "attend/ops/cross_entropy.hpp"
+#include "attend/ops/distillation_loss.hpp"
 #include "attend/train/fit.hpp"
 
 /// What tests of training share: a tokenizer of letters, a language of letters, a model that predicts a letter from the one
@@ -71,12 +72,15 @@ struct Model {
       : embedding(vocabulary, width), dropout{p}, head(width, vocabulary) {}
   [[nodiscard]] Var<T> loss(const attend::nn::Batch<>& batch, const attend::CrossEntropyOptions& how) const {
     if (on_loss) on_loss();
-    const auto x = attend::nn::apply(dropout, embedding(batch.target));
-    const auto mean = attend::linear_cross_entropy(x, head.weight, *head.bias, batch.labels, how);
+    const auto logits = linear_logits(batch);
+    const auto mean = attend::linear_cross_entropy(logits.x, logits.weight, *logits.bias, batch.labels, how);
     if (!poisoned) return mean;
     return attend::record(mean.value(), std::vector{mean}, [=](const attend::Tensor<T>&) {
       mean.accumulate(attend::Tensor<T>({1}, std::numeric_limits<T>::quiet_NaN()));
     });
+  }
+  [[nodiscard]] attend::LinearLogits<T> linear_logits(const attend::nn::Batch<>& batch) const {
+    return {attend::nn::apply(dropout, embedding(batch.target)), head.weight, head.bias};
   }
   template <class F>
   void fields(F&& field) {

@@ -8,6 +8,7 @@
 #include "attend/nn/stack.hpp"
 #include "attend/nn/transformer_options.hpp"
 #include "attend/ops/cross_entropy.hpp"
+#include "attend/ops/distillation_loss.hpp"
 #include "attend/ops/softmax.hpp"
 
 namespace attend::nn {
@@ -65,11 +66,16 @@ struct Transformer {
     }
     return x;
   }
+  /// What the logits at every row of the targets are made of.
+  [[nodiscard]] LinearLogits<T, D> linear_logits(const Batch<D>& batch) const {
+    return {to_head(decode(batch.target, batch.target_segments, encode(batch.source, batch.source_segments))), output_weight(),
+            head_bias};
+  }
   /// The cross-entropy of the batch's labels, without ever holding the logits of all rows: [1].
   [[nodiscard]] Var<Wide<T>, D> loss(const Batch<D>& batch, const CrossEntropyOptions& how = {}) const {
-    const auto x = to_head(decode(batch.target, batch.target_segments, encode(batch.source, batch.source_segments)));
-    return head_bias ? linear_cross_entropy(x, output_weight(), *head_bias, batch.labels, how)
-                     : linear_cross_entropy(x, output_weight(), batch.labels, how);
+    const auto logits = linear_logits(batch);
+    return logits.bias ? linear_cross_entropy(logits.x, logits.weight, *logits.bias, batch.labels, how)
+                       : linear_cross_entropy(logits.x, logits.weight, batch.labels, how);
   }
   [[nodiscard]] const Var<T, D>& output_weight() const { return head_weight ? *head_weight : decoder.embed_tokens->weight; }
 

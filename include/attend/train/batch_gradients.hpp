@@ -18,6 +18,7 @@
 #include "attend/train/shared_update.hpp"
 #include "attend/train/step_runner.hpp"
 #include "attend/train/sums_of_ranks.hpp"
+#include "attend/train/teacher.hpp"
 
 namespace attend::train {
 
@@ -30,7 +31,11 @@ class BatchGradients {
   using PartLoss = typename PendingUpdates<T, D>::PartLoss;
 
   /// What it is given must outlive it. Throws ValueError if the model's numbers have no products of this precision.
-  BatchGradients(const Model& model, const Ranks& ranks, const FitOptions& options) : model_(model), ranks_(ranks), o_(options) {
+  BatchGradients(const Model& model, const Ranks& ranks, const FitOptions& options, const Teacher<T, D>& teacher = {})
+      : model_(model),
+        ranks_(ranks),
+        o_(options),
+        runner_({.teacher = teacher, .weight = options.distillation_weight, .temperature = options.distillation_temperature}) {
     check_value(o_.precision == Precision::full || (std::same_as<T, float> && std::same_as<D, Cpu>), "fit", "precision is ",
                 name_of(o_.precision), ", which is for models of floats on the CPU; on a GPU bfloat16 is a type of model");
   }

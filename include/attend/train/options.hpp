@@ -67,8 +67,13 @@ struct FitOptions {
   double label_smoothing = 0.1;  ///< in training; the validation loss is without
   /// R-Drop's alpha: each batch passes through the model twice, with dropout of its own, and the two outcomes are drawn together.
   /// A step takes about twice the time. 0: off; 5 is the paper's for translation. It is part of the loss that is reported. See
-  /// `CrossEntropyOptions::r_drop`.
+  /// `CrossEntropyOptions::r_drop`. Not beside a teacher.
   double r_drop = 0;
+  /// With a teacher (see `fit`), its share of the loss; the labels have the rest. 0: the teacher is not asked.
+  double distillation_weight = 0.5;
+  /// What the logits of both models are divided by before they are compared: above 1, words count for more that the teacher
+  /// thinks less likely. See `DistillationOptions`.
+  double distillation_temperature = 1;
   std::optional<optim::OptimizerOptions> optimizer = {};  ///< without one, as `completed` says
   /// The optimizer by its kind alone, at the rates that `completed` gives it. Not beside `optimizer`.
   std::optional<optim::OptimizerKind> optimizer_kind = {};
@@ -160,6 +165,10 @@ struct FitOptions {
     field("r_drop", &O::r_drop, at_least(0),
           Flag{"R-Drop: each batch passes twice, with dropout of its own, and the two outcomes are drawn together by this factor "
                "(5 is usual); 0: off"});
+    field("distillation_weight", &O::distillation_weight, between(0, 1),
+          Flag{"Share of the loss that a teacher has by its distributions over words; the pairs' own words have the rest"});
+    field("distillation_temperature", &O::distillation_temperature, between(0.01, 1000),
+          Flag{"What logits are divided by for that: above 1, less likely words count more"});
     field("optimizer_kind", &O::optimizer_kind,
           Flag{"How the gradient moves the weights: muon where a batch has eight tokens for each channel of the model, else "
                "adam, as always with --init",

@@ -52,6 +52,10 @@ inline std::vector<std::string> settings_text(const FitOptions& o, const optim::
 
   text = "label smoothing " + number_text(o.label_smoothing);
   if (o.r_drop > 0) text += ", R-Drop " + number_text(o.r_drop);
+  if (o.distillation_weight > 0) {
+    text += ", the teacher's share " + number_text(o.distillation_weight);
+    if (o.distillation_temperature != 1) text += " at temperature " + number_text(o.distillation_temperature);
+  }
   text += o.average_decay > 0 ? ", weights averaged with decay " + number_text(o.average_decay) : ", weights not averaged";
   lines.push_back(setting_line("loss", text));
 

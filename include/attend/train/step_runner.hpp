@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "attend/core/repeated.hpp"
 #include "attend/cpu/cross_entropy.hpp"
 #include "attend/train/batches.hpp"
+#include "attend/train/teacher.hpp"
 
 namespace attend::train {
 
@@ -29,6 +31,9 @@ class StepRunner {
   /// step.
   static constexpr std::size_t most_under_way = std::same_as<D, Cpu> ? 0 : 1;
 
+  /// `lesson`: what is learnt besides the labels, if it has a teacher.
+  explicit StepRunner(Lesson<T, D> lesson = {}) : lesson_(std::move(lesson)) {}
+
   /// The mean loss over the labels of these pairs, [1], to be read before the next call; the gradients are those of `share` times
   /// it. With R-Drop the model gets the batch twice. The model's parameters and gradients must stay where they are from call to
   /// call, and the model, its mode and the options must not change.
@@ -38,7 +43,7 @@ class StepRunner {
     if constexpr (Repeated<D>::records)
       if (batches.tokens(pairs) * (twice ? 2 : 1) <= most_recorded_tokens) return repeat(model, batches, pairs, options, share);
     const auto batch = batches.template make<D>(pairs);
-    const auto mean = model.loss(twice ? batch.twice() : batch, options);
+    const auto mean = lesson_.loss(model, twice ? batch.twice() : batch, options);
     mean.backward(Tensor<W, D>(mean.shape(), static_cast<W>(share)));
     return mean.value();
   }
@@ -91,7 +96,7 @@ class StepRunner {
     write_tables(D{}, batch.source_segments, frame.source_tables);
     write_tables(D{}, batch.target_segments, frame.target_tables);
     frame.work.run([&] {
-      const auto mean = model.loss(frame.batch, options);
+      const auto mean = lesson_.loss(model, frame.batch, options);
       copy(D{}, index_t{1}, mean.data(), frame.loss.data());
       mean.backward(frame.share);
     });
@@ -141,6 +146,7 @@ class StepRunner {
     return size;
   }
 
+  Lesson<T, D> lesson_;
   std::map<Size, std::unique_ptr<Frame>> frames_;
   std::size_t uses_ = 0;
 };

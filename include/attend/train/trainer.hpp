@@ -28,6 +28,7 @@
 #include "attend/train/run_identity.hpp"
 #include "attend/train/run_schedule.hpp"
 #include "attend/train/step_runner.hpp"
+#include "attend/train/teacher.hpp"
 #include "attend/train/validation.hpp"
 
 namespace attend::train {
@@ -39,17 +40,20 @@ class Trainer {
   using T = typename Model::value_type;
   using D = typename Model::device_type;
 
-  /// Throws ValueError for options out of range, and where tokenizer or sentences do not fit the model.
+  /// Throws ValueError for options out of range, and where tokenizer, sentences or teacher do not fit the model.
   template <class Corpus>
-  Trainer(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options)
-      : Trainer(model, (check(options), encode_pairs(corpus, tokenizer)), tokenizer, options) {
+  Trainer(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options,
+          const Teacher<T, D>& teacher = {})
+      : Trainer(model, (check(options), encode_pairs(corpus, tokenizer)), tokenizer, options, teacher) {
     if (o_.warn_of_corpus) suspicions_ = text::suspicions(corpus);
   }
-  Trainer(Model& model, EncodedPairs pairs, const Tokenizer& tokenizer, const FitOptions& options)
+  Trainer(Model& model, EncodedPairs pairs, const Tokenizer& tokenizer, const FitOptions& options,
+          const Teacher<T, D>& teacher = {})
       : model_(model),
         tokenizer_(tokenizer),
         ranks_(options.communicator),
-        o_(options_of(ranks_, completed(check(options), run_facts(model, pairs.size())))),
+        teacher_(options.distillation_weight > 0 ? teacher : Teacher<T, D>()),
+        o_(options_of(ranks_, taught(completed(check(options), run_facts(model, pairs.size()))))),
         batches_(std::move(pairs), tokenizer.bos(), tokenizer.eos(), batch_options(o_.accumulate)),
         epoch_(batches_.epoch(0)),
         optimizer_(parameters_of_rank(), *o_.optimizer),
@@ -59,6 +63,11 @@ class Trainer {
     if (o_.average_decay > 0) average_.emplace(optimizer_.parameters(), o_.average_decay);
     if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));
     check_fits(model, tokenizer, batches_.longest());
+    if (teacher_) {
+      check_value(GivesLogits<Model>, "fit",
+                  "the model has no `linear_logits(batch)`, by which it would be compared with a teacher");
+      teacher_.check(model, tokenizer, batches_.longest());
+    }
     if (validation_) check_fits(model, tokenizer, validation_->batches().longest(), "of the validation pairs, ");
     folder_.take(o_.lock);
   }
@@ -84,6 +93,12 @@ class Trainer {
   }
 
  private:
+  /// The options of a run with this teacher or without any. Throws ValueError if they do not go with one.
+  FitOptions taught(FitOptions o) const {
+    if (!teacher_) o.distillation_weight = 0;
+    check_value(!teacher_ || o.r_drop == 0, "fit", "r_drop is ", o.r_drop, ", which excludes a teacher");
+    return o;
+  }
   optim::FlatParameters<T, D> parameters_of_rank() const {
     optim::FlatParameters<T, D> parameters(nn::parameters(model_), nn::hidden_matrices(model_));
     if (sharded()) parameters.share_out(ranks_.rank(), ranks_.size());
@@ -116,6 +131,11 @@ class Trainer {
   [[nodiscard]] RunIdentity identity() const {
     auto identity = run_identity(o_, tokenizer_, batches_.pairs(), validation_ ? &validation_->batches().pairs() : nullptr);
     if (const auto frozen = nn::frozen_names(model_); !frozen.empty()) identity["frozen"] = list_identity(frozen);
+    identity["teacher"] = teacher_.identity();
+    if (teacher_) {
+      identity["distillation_weight"] = number_text(o_.distillation_weight);
+      identity["distillation_temperature"] = number_text(o_.distillation_temperature);
+    }
     return identity;
   }
 
@@ -368,6 +388,7 @@ class Trainer {
   Model& model_;
   const Tokenizer& tokenizer_;
   const Ranks ranks_;
+  const Teacher<T, D> teacher_;
   const FitOptions o_;
   Batches batches_;
   Batches::Epoch epoch_;
@@ -379,7 +400,7 @@ class Trainer {
   optim::Schedule schedule_;
   RunFolder folder_;
   Reporter reporter_;
-  BatchGradients<Model> gradients_{model_, ranks_, o_};
+  BatchGradients<Model> gradients_{model_, ranks_, o_, teacher_};
   MemoryOfRanks<T, D> memory_{ranks_, sharded(), optimizer_, average_};
   PendingUpdates<T, D> updates_;
 

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "attend/cuda.hpp"
 #include "attend/io/model.hpp"
 #include "attend/nn/transformer.hpp"
@@ -67,6 +69,37 @@ TEST_CASE("cuda: fit on the device has the processor's losses, with graphs and w
   cuda::enable_graphs(true);
   auto narrow = model<bfloat16, Cuda>();
   check_near(fit(narrow, corpus, toy::Letters(), options()), expected, 3e-2);
+}
+
+TEST_CASE("cuda: with a teacher, fit on the device has the processor's losses, with graphs and without, and leaves the teacher") {
+  if (!device::present()) return;
+  const auto corpus = toy::corpus(30);
+  const auto teacher = [&]<class T, Device D>(std::type_identity<nn::Transformer<T, D>>) {
+    seed(8);
+    return nn::Transformer<T, D>(
+        {.vocabulary = 29, .d_model = 24, .heads = 2, .d_ff = 24, .layers = 2, .dropout = 0.3, .max_length = 24});
+  };
+  auto o = options();
+  o.distillation_weight = 0.7;
+  o.distillation_temperature = 2;
+  auto here = model<float, Cpu>(), alone = model<float, Cpu>();
+  const auto expected = fit(here, corpus, toy::Letters(), o, teacher(std::type_identity<nn::Transformer<float>>()));
+  CHECK(expected.curve.front().loss != Approx(fit(alone, corpus, toy::Letters(), o).curve.front().loss).epsilon(0.01));
+  std::vector<float> bits;
+  for (const bool graphs : {true, false}) {
+    cuda::enable_graphs(graphs);
+    auto there = model<float, Cuda>();
+    const auto by = teacher(std::type_identity<nn::Transformer<float, Cuda>>());
+    const auto before = toy::weights(by);
+    check_near(fit(there, corpus, toy::Letters(), o, by), expected, 1e-3);
+    CHECK(toy::weights(by) == before);
+    if (bits.empty()) bits = toy::weights(there);
+    CHECK(toy::weights(there) == bits);
+  }
+  cuda::enable_graphs(true);
+  auto narrow = model<bfloat16, Cuda>();
+  check_near(fit(narrow, corpus, toy::Letters(), o, teacher(std::type_identity<nn::Transformer<bfloat16, Cuda>>())), expected,
+             3e-2);
 }
 
 TEMPLATE_TEST_CASE("cuda: a run that was stopped and resumed gives the bits of one that was not", "", float, bfloat16) {

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attend/autograd/var.hpp"
+#include "attend/core/number_text.hpp"
+#include "attend/io/config.hpp"
+#include "attend/nn/batch.hpp"
+#include "attend/nn/fields.hpp"
+#include "attend/nn/transformer_options.hpp"
+#include "attend/ops/distillation_loss.hpp"
+#include "attend/train/checkpoint.hpp"
+
+/// Word-level knowledge distillation: a model learns, at each token, what another makes of the tokens before it.
+namespace attend::train {
+
+/// A model that says what its logits for the labels of a batch are made of: what a teacher needs, and a student.
+template <class M>
+concept GivesLogits = requires(const M& model, const nn::Batch<typename M::device_type>& batch) {
+  { model.linear_logits(batch) } -> std::same_as<LinearLogits<typename M::value_type, typename M::device_type>>;
+};
+
+namespace detail {
+
+/// A number that changes with any number, name and shape of a model, and with its options (FNV-1a, eight bytes at a time).
+class ModelHash {
+ public:
+  void add(std::string_view text) {
+    for (; text.size() >= sizeof(std::uint64_t); text.remove_prefix(sizeof(std::uint64_t))) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, text.data(), sizeof word);
+      mix(word);
+    }
+    for (const char c : text) mix(static_cast<unsigned char>(c));
+    mix(text.size());
+  }
+  template <class T>
+  void add_values(const std::vector<T>& values) {
+    add({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+  }
+  [[nodiscard]] std::uint64_t value() const { return hash_; }
+
+ private:
+  void mix(std::uint64_t word) {
+    hash_ = (hash_ ^ word) * 0x100000001b3;
+    hash_ ^= hash_ >> 29;  // a product alone carries nothing down to lower bits
+  }
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+}  // namespace detail
+
+/// Whom a model learns from besides the labels; see `fit`. A handle: the parameters are those of the model that it was made from.
+template <class T, Device D = Cpu>
+class Teacher {
+ public:
+  /// Nobody.
+  Teacher() = default;
+  /// This model, which stays as it is: it works without dropout, whatever mode it is in, and nothing in it learns. Not explicit,
+  /// so that `fit` takes a model.
+  template <GivesLogits Model>
+  requires std::same_as<typename Model::value_type, T> && std::same_as<typename Model::device_type, D> Teacher(
+      const Model& model) {  // NOLINT(google-explicit-constructor)
+    auto own = std::make_shared<Model>(model);
+    nn::set_training(*own, false);
+    logits_ = [own](const nn::Batch<D>& batch) { return own->linear_logits(batch); };
+    index_t numbers = 0;
+    detail::ModelHash hash;
+    for (const auto& t : nn::state(*own)) {
+      numbers += t.value.size();
+      hash.add(t.name), hash.add(t.value.shape().text()), hash.add_values(t.value.values());
+    }
+    for (const auto& p : nn::parameters(*own)) parameters_.push_back(p.id());
+    if constexpr (requires { nn::ModelOptions(model.options); }) {
+      options_ = model.options;
+      hash.add(io::to_json(*options_).dump());
+    }
+    identity_ = "of " + number_text(numbers) + " numbers" + detail::fingerprint_mark + number_text(hash.value());
+  }
+
+  /// Whether there is one.
+  explicit operator bool() const { return logits_ != nullptr; }
+  /// What it makes of the targets of a batch, of which nothing is recorded.
+  [[nodiscard]] LinearLogits<T, D> operator()(const nn::Batch<D>& batch) const {
+    const NoGrad no_grad;
+    return logits_(batch);
+  }
+  /// `none`, or what changes with any number of it.
+  [[nodiscard]] const std::string& identity() const { return identity_; }
+  /// Throws ValueError if it cannot teach this model with sentences of up to `longest` tokens, as far as their options say.
+  template <class Model, class Tokenizer>
+  void check(const Model& student, const Tokenizer& tokenizer, index_t longest) const {
+    for (const auto& p : nn::parameters(student))
+      check_value(std::find(parameters_.begin(), parameters_.end(), p.id()) == parameters_.end(), "fit",
+                  "the teacher shares parameters with the model that is trained, and so would change");
+    if (!options_) return;
+    if constexpr (requires { nn::ModelOptions(student.options); })
+      check_value(options_->decoder.vocabulary == student.options.decoder.vocabulary, "fit", "the teacher's vocabulary is ",
+                  options_->decoder.vocabulary, ", that of the model that is trained ", student.options.decoder.vocabulary,
+                  "; they must be the same");
+    check_value(count_of(tokenizer) <= options_->encoder.vocabulary, "fit", "the tokenizer has ", count_of(tokenizer),
+                " tokens, the teacher's source vocabulary ", options_->encoder.vocabulary);
+    for (const auto* stack : {&options_->encoder, &options_->decoder})
+      check_value(longest <= stack->max_length, "fit", "a sentence has ", longest, " tokens, the teacher takes ",
+                  stack->max_length, "; set max_length");
+  }
+
+ private:
+  std::function<LinearLogits<T, D>(const nn::Batch<D>&)> logits_;
+  std::optional<nn::ModelOptions> options_;
+  std::vector<const void*> parameters_;
+  std::string identity_ = "none";
+};
+
+/// What is learnt from a teacher; see `DistillationOptions`.
+template <class T, Device D>
+struct Lesson {
+  Teacher<T, D> teacher = {};
+  double weight = 0, temperature = 1;
+
+  /// The mean loss of a model over the labels of a batch. The teacher goes first, so that what it needs on the way is given back
+  /// before the model's own layers are there.
+  template <class Model>
+  [[nodiscard]] Var<Wide<T>, D> loss(const Model& model, const nn::Batch<D>& batch, const CrossEntropyOptions& labels) const {
+    if constexpr (GivesLogits<Model>)
+      if (teacher) {
+        const auto theirs = teacher(batch);
+        return linear_distillation_loss(model.linear_logits(batch), theirs, batch.labels, {weight, temperature, labels});
+      }
+    return model.loss(batch, labels);
+  }
+};
+
+}  // namespace attend::train
