@@ -348,3 +348,172 @@ TEST_CASE("translate distill: a teacher of many languages, in those that are cho
   CHECK_THAT(io::read_file(out("turned/distilled/validation.tsv")), ContainsSubstring(" sees "));
   CHECK(read(out("turned/distilled/validation.tsv")).front().source.find(" ve ") != std::string::npos);
 }
+
+namespace {
+
+/// A student that learns distributions over words; it has the teacher's tokenizer.
+Words by_words(const std::string& folder, const std::string& level, const Words& more = {}) {
+  Words words{"distill", "--out", folder, "--level", level, "--validation-size", "2"};
+  const auto unless_given = [&](const char* option, const std::string& value) {
+    if (std::find(more.begin(), more.end(), option) == more.end()) words.insert(words.end(), {option, value});
+  };
+  unless_given("--teacher", teacher());
+  unless_given("--pairs", pairs());
+  unless_given("--max-steps", "3");
+  Words sizes = small;
+  const auto at = std::find(sizes.begin(), sizes.end(), "--vocabulary");
+  sizes.erase(at, at + 2);
+  return with(with(words, sizes), more);
+}
+/// The same student by `translate train`, from the texts of another's folder.
+Words train_on(const std::string& texts, const std::string& folder, const Words& more) {
+  Words words = by_words(folder, "word", more);
+  words[0] = "train";
+  for (const char* option : {"--level", "--validation-size", "--pairs"}) {
+    const auto at = std::find(words.begin(), words.end(), option);
+    words.erase(at, at + 2);
+  }
+  return with(words, {"--pairs", texts + "pairs.tsv", "--validation-pairs", texts + "validation.tsv"});
+}
+
+}  // namespace
+
+TEST_CASE("translate distill --level word: the student learns from the pairs what the teacher makes of them", "[translate]") {
+  const std::string folder = out("word"), texts = folder + "/distilled/";
+  const auto done = run(by_words(folder, "word", {"--test-size", "2"}));
+  CAPTURE(done.errors);
+  REQUIRE(done.code == 0);
+  CHECK_THAT(done.errors, ContainsSubstring("train: the teacher is " + teacher() + ", 1 + 1 layers of 32"));
+  CHECK_THAT(done.errors, ContainsSubstring("the teacher's share 0.5"));
+  CHECK_THAT(done.errors, !ContainsSubstring("are translated") && !ContainsSubstring("learning subwords"));
+  std::set<std::string> real;
+  for (const auto& pair : read(pairs())) real.insert(pair.source + '\t' + pair.target);
+  CHECK(read(texts + "pairs.tsv").size() >= 18);
+  for (const auto& pair : read(texts + "pairs.tsv")) CHECK(real.count(pair.source + '\t' + pair.target) == 1);
+  CHECK_FALSE(fs::exists(texts + "sources.txt"));
+  CHECK(io::read_file(folder + "/last/tokenizer.model") == io::read_file(teacher() + "/last/tokenizer.model"));
+  CHECK(run({"run", "--model", folder}, "I sees tea.\n").code == 0);
+
+  REQUIRE(run(train_on(texts, out("word_plain"), {})).code == 0);
+  CHECK(weights(out("word_plain")) == weights(folder));
+  REQUIRE(run(train_on(texts, out("word_more"), {"--distillation-weight", "0.9"})).code == 0);
+  CHECK(weights(out("word_more")) != weights(folder));
+  REQUIRE(run(train_on(texts, out("word_warm"), {"--distillation-temperature", "2"})).code == 0);
+  CHECK(weights(out("word_warm")) != weights(folder));
+
+  const auto before = weights(folder);
+  const auto again = run(by_words(folder, "word", {"--test-size", "2"}));
+  CHECK(again.code == 0);
+  CHECK_THAT(again.errors, ContainsSubstring(folder + " is there as a whole"));
+  CHECK(weights(folder) == before);
+  const auto longer = run(by_words(folder, "word", {"--test-size", "2", "--max-steps", "5"}));
+  CHECK(longer.code == 0);
+  CHECK_THAT(longer.errors, ContainsSubstring("going on from step 3"));
+  // `translate train` knows who teaches; stopped and gone on with, the bits are those of one run.
+  const auto resumed = run({"train", "--resume", "--out", folder, "--max-steps", "6"});
+  CHECK(resumed.code == 0);
+  CHECK_THAT(resumed.errors, ContainsSubstring("the teacher is ") && ContainsSubstring("going on from step 5"));
+  const Words parts{"--schedule", "constant", "--warmup", "1"};  // the same rates, however long the run is
+  REQUIRE(run(train_on(texts, out("word_one"), with(parts, {"--max-steps", "6"}))).code == 0);
+  REQUIRE(run(train_on(texts, out("word_two"), with(parts, {"--max-steps", "3"}))).code == 0);
+  REQUIRE(run({"train", "--resume", "--out", out("word_two"), "--max-steps", "6"}).code == 0);
+  CHECK(weights(out("word_two")) == weights(out("word_one")));
+}
+
+TEST_CASE("translate distill --level both: from the teacher's translations, word by word", "[translate]") {
+  const std::string folder = out("both"), texts = folder + "/distilled/";
+  const auto done = run(by_words(folder, "both", {"--max-tokens", "12"}));
+  CAPTURE(done.errors);
+  REQUIRE(done.code == 0);
+  CHECK_THAT(done.errors, ContainsSubstring("are translated") && ContainsSubstring("the teacher is "));
+  std::string targets;
+  for (const auto& pair : read(texts + "pairs.tsv")) targets += pair.target + '\n';
+  CHECK(targets == translated(texts + "sources.txt"));
+  CHECK(io::read_file(folder + "/last/tokenizer.model") == io::read_file(teacher() + "/last/tokenizer.model"));
+  REQUIRE(run(train_on(texts, out("both_plain"), {})).code == 0);
+  CHECK(weights(out("both_plain")) == weights(folder));
+  REQUIRE(run(by_words(out("both_real"), "both", {"--max-tokens", "12", "--keep-references"})).code == 0);
+  CHECK(weights(out("both_real")) != weights(folder));
+}
+
+TEST_CASE("translate distill --level word: killed, it goes on by the same command", "[translate]") {
+  const Words options{"--max-steps", "60", "--checkpoint-every", "5", "--validate-every", "10"};
+  REQUIRE(run(by_words(out("word_whole"), "word", options)).code == 0);
+  const std::string folder = out("word_killed");
+  {
+    Program killed(by_words(folder, "word", options));
+    REQUIRE(killed.says("validation at step 10"));
+    killed.signal(SIGKILL);
+    killed.wait();
+  }
+  const auto resumed = run(by_words(folder, "word", options));
+  CHECK(resumed.code == 0);
+  CHECK(weights(folder) == weights(out("word_whole")));
+}
+
+TEST_CASE("translate distill --level: what does not go together is refused before anything is done", "[translate]") {
+  const std::string nowhere = out("nowhere_by_words");
+  fails_early(by_words(nowhere, "word", {"--beam", "2"}),
+              "distill: --beam is for the teacher's translations, of which --level word makes none");
+  fails_early(by_words(nowhere, "word", {"--keep-references"}), "--keep-references is for the teacher's translations");
+  fails_early(by_words(nowhere, "word", {"--teacher-precision", "int8"}),
+              "--teacher-precision is for the teacher's translations");
+  fails_early(by_words(nowhere, "both", {"--teacher", teacher(), "--teacher", teacher()}),
+              "distill: --level both takes one --teacher, got 2");
+  fails_early(by_words(nowhere, "word", {"--vocabulary", "50"}),
+              "--vocabulary is for subwords that are learnt; a student has those of its --teacher");
+  fails_early(by_words(nowhere, "both", {"--r-drop", "5"}), "--r-drop and --teacher exclude each other");
+  fails_early(by_words(nowhere, "word", {"--distillation-weight", "0"}), "so that --teacher would not be asked");
+  fails_early(by_words(nowhere, "word", {"--distillation-weight", "2"}), "--distillation-weight", 2);
+  fails_early(by_words(nowhere, "word", {"--teacher", out("nobody")}), "nobody");
+  fails_early(by_words(nowhere, "word", {"--from", "eng_Latn", "--to", "fra_Latn"}), "has none to choose from");
+  fails_early(distill(nowhere, {"--distillation-weight", "0.7"}),
+              "distill: --distillation-weight goes with --level word or both");
+  fails_early(distill(nowhere, {"--distillation-temperature", "2"}), "--distillation-temperature goes with --level word or both");
+  CHECK(run({"quantize", "--model", teacher(), "--out", out("teacher8")}).code == 0);
+  fails_early(by_words(nowhere, "word", {"--teacher", out("teacher8")}), "is of 8-bit integers");
+  CHECK_FALSE(fs::exists(nowhere));
+  Words train = train_on(out("word") + "/distilled/", nowhere, {});
+  fails_early(with(train, {"--vocabulary", "50"}), "--vocabulary is for subwords");
+  train.erase(std::find(train.begin(), train.end(), "--teacher"), std::find(train.begin(), train.end(), "--teacher") + 2);
+  fails_early(with(train, {"--distillation-weight", "0.7"}), "train: --distillation-weight goes with --teacher");
+  CHECK_FALSE(fs::exists(nowhere));
+
+  const std::string begun = out("begun_by_words");
+  REQUIRE(run(by_words(begun, "word")).code == 0);
+  fails_early(by_words(begun, "both"), "distill: " + begun + " was begun with --level word, now it is both");
+  const Words on{"train", "--resume", "--out", begun, "--max-steps", "5"};
+  fails_early(with(on, {"--distillation-weight", "0.7"}), "is of another run: distillation_weight 0.5 (this run: 0.7)");
+  // The student has its teacher's tokenizer, so that it could teach; the run began with another.
+  fails_early(with(on, {"--teacher", begun}), "is of another run: teacher of ");
+  REQUIRE(run(distill(out("other_tokenizer"))).code == 0);
+  fails_early(with(on, {"--teacher", out("other_tokenizer")}), "has another tokenizer than the model of " + begun);
+  CHECK(run(on).code == 0);
+}
+
+TEST_CASE("translate distill --level word: teachers of other families, with their tokenizers", "[translate]") {
+  const fs::path data = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data";
+  for (const auto& entry : fs::directory_iterator(data)) {
+    if (!fs::exists(entry.path() / "config.json")) continue;
+    const std::string folder = out("of_marian_" + entry.path().filename().string());
+    const auto done = run(by_words(folder, "word", {"--teacher", entry.path().string()}));
+    CAPTURE(entry.path(), done.errors);
+    CHECK(done.code == 0);
+    CHECK(run({"run", "--model", folder}, "I have tea.\n").code == 0);
+    CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "4"}).code == 0);
+  }
+  pretrained::make(files() / "nllb_words", "m2m_100", "nllb");
+  const std::string nllb = out("nllb_words"), folder = out("of_nllb");
+  fails_early(by_words(folder, "word", {"--teacher", nllb}), "the tokenizer of " + nllb);
+  const Words chosen{"--teacher", nllb, "--from", "eng_Latn", "--to", "fra_Latn"};
+  const auto done = run(by_words(folder, "both", with(chosen, {"--max-tokens", "12"})));
+  CAPTURE(done.errors);
+  REQUIRE(done.code == 0);
+  CHECK_THAT(done.errors, ContainsSubstring("eng_Latn") && ContainsSubstring("fra_Latn"));
+  const auto resumed = run({"train", "--resume", "--out", folder, "--max-steps", "4"});
+  CAPTURE(resumed.errors);
+  CHECK(resumed.code == 0);
+  CHECK(run({"run", "--model", folder}, "I have tea.\n").code == 0);
+  REQUIRE(run(by_words(out("of_nllb_turned"), "word", with(chosen, {"--reverse"}))).code == 0);
+  CHECK_THAT(io::read_file(out("of_nllb_turned/distilled/pairs.tsv")), ContainsSubstring(" ve "));
+}

@@ -13,19 +13,6 @@ namespace {
 
 using namespace attend;
 
-/// Whether two tokenizers give the same tokens the same meaning.
-bool are_alike(const text::AnyTokenizer& a, const text::AnyTokenizer& b) {
-  if (a.size() != b.size() || a.target_size() != b.target_size() || a.bos() != b.bos() || a.eos() != b.eos() ||
-      a.pad() != b.pad() || a.unk() != b.unk() || a.forced_begin() != b.forced_begin() || a.source_end() != b.source_end() ||
-      a.encode("a") != b.encode("a"))
-    return false;
-  for (token_t t = 0; t < static_cast<token_t>(a.size()); ++t)
-    if (a.piece(t) != b.piece(t)) return false;
-  for (token_t t = 0; t < static_cast<token_t>(a.target_size()); ++t)
-    if (a.target_piece(t) != b.target_piece(t)) return false;
-  return true;
-}
-
 decode::Shortlist load_shortlist(const std::string& path, const text::AnyTokenizer& tokenizer) {
   auto list = decode::Shortlist::load(path);
   if (list.source_vocabulary() != tokenizer.size() || list.target_vocabulary() != tokenizer.target_size())
@@ -82,6 +69,18 @@ std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags&
 }
 
 }  // namespace
+
+bool are_alike(const text::AnyTokenizer& a, const text::AnyTokenizer& b) {
+  if (a.size() != b.size() || a.target_size() != b.target_size() || a.bos() != b.bos() || a.eos() != b.eos() ||
+      a.pad() != b.pad() || a.unk() != b.unk() || a.forced_begin() != b.forced_begin() || a.source_end() != b.source_end() ||
+      a.encode("a") != b.encode("a"))
+    return false;
+  for (token_t t = 0; t < static_cast<token_t>(a.size()); ++t)
+    if (a.piece(t) != b.piece(t)) return false;
+  for (token_t t = 0; t < static_cast<token_t>(a.target_size()); ++t)
+    if (a.target_piece(t) != b.target_piece(t)) return false;
+  return true;
+}
 
 std::unique_ptr<AnyTranslator> make_translator(const ModelsFlags& models, const SearchFlags& search,
                                                const std::function<void(decode::TranslatorOptions&)>& adjust) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/translate/translator_options.hpp"
 #include "flags/language_flags.hpp"
 #include "flags/place.hpp"
@@ -49,6 +50,9 @@ struct ModelsFlags {
     place.add_to(app, true);
   }
 };
+
+/// Whether two tokenizers give the same tokens the same meaning.
+bool are_alike(const attend::text::AnyTokenizer& a, const attend::text::AnyTokenizer& b);
 
 /// Loads the models. What the first of them says about its search counts unless the command line says otherwise; `adjust` has the
 /// last word. Throws ValueError if tokenizers, vocabularies or options do not go together, and whatever loading throws.

@@ -45,8 +45,12 @@ struct DistillCommand {
   TrainCommand training;  // the pairs, and what the student's training takes as it is
   ModelsFlags teacher;
   TranslateFlags teaching;
-  std::string teacher_precision;
+  std::string teacher_precision, level = "sequence";
   bool keep_references = false;
+
+  /// Whether the teacher translates what the student learns, and whether the student learns the teacher's distributions.
+  [[nodiscard]] bool by_sequence() const { return level != "word"; }
+  [[nodiscard]] bool by_word() const { return level != "sequence"; }
 };
 
 /// What the student learns from, in a folder beside its checkpoints.
@@ -55,9 +59,10 @@ struct Texts {
 
   fs::path folder;
   fs::path record = folder / "distill.json";  ///< what they were made with; is there before any of the others
-  fs::path sources = folder / "sources.txt";  ///< each once; is there only if those below are
+  fs::path sources = folder / "sources.txt";  ///< each once; is there only if those below are (not with --level word)
   fs::path references = folder / "references.tsv", validation = folder / "validation.tsv", test = folder / "test.tsv";
-  fs::path pairs = folder / "pairs.tsv";  ///< the sources as the teacher translates them; appears whole
+  fs::path pairs =
+      folder / "pairs.tsv";  ///< the sources as the teacher, or with --level word the pairs, translate them; appears whole
   fs::path part = folder / "pairs.tsv.part", part_record = folder / "pairs.tsv.part.json";
 
   /// The record last, so that what is left of the others, should this be cut short, is not taken for another's.
@@ -93,7 +98,7 @@ Making making(const CLI::App& command, const DistillCommand& flags) {
   };
   for (const char* name :
        {"--reverse", "--validation-size", "--test-size", "--max-characters", "--skip-invalid-utf8", "--seed", "--from", "--to",
-        "--long-input", "--split-sentences", "--keep-references", "--device", "--precision", "--teacher-precision"})
+        "--long-input", "--split-sentences", "--keep-references", "--level", "--device", "--precision", "--teacher-precision"})
     take(name);
   for (const CLI::Option* option : command.get_options())
     if (option->get_group() == "Search" && option->get_lnames().size() == 1) take("--" + option->get_lnames().front());
@@ -119,7 +124,7 @@ Making making(const CLI::App& command, const DistillCommand& flags) {
 /// `translate train` as it is given the student's pairs, and those of this command's options that it has too.
 class Student {
  public:
-  explicit Student(const CLI::App& command) {
+  Student(const CLI::App& command, const DistillCommand& distilling) {
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     add_training(app_, flags_);
     for (const CLI::Option* option : app_.get_options()) {
@@ -129,6 +134,11 @@ class Student {
       const CLI::Option* from = command.get_option_no_throw(name);
       if (from != nullptr && from->count() > 0) give(name, from->reduced_results());
     }
+    if (!distilling.by_word()) return;
+    give("--teacher", {distilling.teacher.folders.front()});
+    const auto& languages = distilling.teacher.languages;
+    if (!languages.from.empty()) give("--from", {languages.from});
+    if (!languages.to.empty()) give("--to", {languages.to});
   }
 
   /// Throws ValueError if there can be no such training.
@@ -142,7 +152,7 @@ class Student {
     if (has_text(texts.validation)) give("--validation-pairs", {texts.validation.string()});
     else give("--validation-size", {"0"});
     // Subwords go by how much text there is, and several translations of a sentence are not that much more.
-    if (app_.get_option("--vocabulary")->count() == 0)
+    if (flags_.teacher.empty() && app_.get_option("--vocabulary")->count() == 0)
       give("--vocabulary", {std::to_string(train::recipe(lines_in(texts.sources)).vocabulary)});
     if (has_text(texts.test)) give("--test-pairs", {texts.test.string()});
     start_training(app_, flags_, lock);
@@ -150,9 +160,9 @@ class Student {
 
  private:
   /// Options that say what the texts are, and need not say it again of the texts themselves.
-  static constexpr std::array<std::string_view, 11> of_texts{
-      "--pairs", "--source",          "--target",           "--reverse",   "--from",      "--to",
-      "--help",  "--validation-size", "--validation-pairs", "--test-size", "--test-pairs"};
+  static constexpr std::array<std::string_view, 12> of_texts{
+      "--teacher", "--pairs", "--source",          "--target",           "--reverse",   "--from",
+      "--to",      "--help",  "--validation-size", "--validation-pairs", "--test-size", "--test-pairs"};
 
   void give(const std::string& name, const std::vector<std::string>& values) {
     auto* option = app_.get_option(name);
@@ -164,6 +174,24 @@ class Student {
   CLI::App app_{"", "train"};
   TrainCommand flags_;
 };
+
+/// Throws ValueError if options do not go with what the student learns from its teacher.
+void check_level(const CLI::App& command, const DistillCommand& flags) {
+  const auto given = [&](const CLI::Option* option) { return option != nullptr && option->count() > 0; };
+  if (flags.by_word())
+    check_value(flags.teacher.folders.size() == 1, "distill", "--level ", flags.level, " takes one --teacher, got ",
+                flags.teacher.folders.size());
+  else
+    for (const char* name : {"--distillation-weight", "--distillation-temperature"})
+      check_value(!given(command.get_option(name)), "distill", name, " goes with --level word or both");
+  if (flags.by_sequence()) return;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_lnames().size() == 1 ? "--" + option->get_lnames().front() : "";
+    const bool of_translations = option->get_group() == "Search" || name == "--keep-references" || name == "--teacher-precision";
+    check_value(!of_translations || !given(option), "distill", name,
+                " is for the teacher's translations, of which --level word makes none");
+  }
+}
 
 /// Throws ValueError, IoError if nothing can be begun in --out.
 void check_new(const DistillCommand& flags, const Texts& texts) {
@@ -207,11 +235,12 @@ std::string sources_of(const text::Corpus& corpus) {
   return lines;
 }
 
-void write_texts(const Texts& texts, const text::Split& split, bool keep_references) {
-  if (keep_references) io::write_file_atomically(texts.references, lines_of(split.train));
+void write_texts(const Texts& texts, const text::Split& split, const DistillCommand& flags) {
+  if (flags.keep_references) io::write_file_atomically(texts.references, lines_of(split.train));
   io::write_file_atomically(texts.validation, lines_of(split.validation));
   io::write_file_atomically(texts.test, lines_of(split.test));
-  io::write_file_atomically(texts.sources, sources_of(split.train));
+  if (flags.by_sequence()) io::write_file_atomically(texts.sources, sources_of(split.train));
+  else io::write_file_atomically(texts.pairs, lines_of(split.train));
 }
 
 void write_record(const Texts& texts, const Making& made_with, const std::optional<Making>& finished_with = {}) {
@@ -270,6 +299,7 @@ void distill(CLI::App& command, DistillCommand& flags) {
   check_value(!ranks || ranks->size() == 1, "distill", "it is for one process, and ", ranks ? ranks->size() : 1, " were started");
   check_value(!out.empty(), "distill", "--out is empty, expected a folder");
   training.files.check("distill");
+  check_level(command, flags);
   std::error_code ignored;
   if (fs::exists(out, ignored) && !fs::is_directory(out, ignored))
     throw IoError("distill: ", out.string(), " is a file, expected a folder");
@@ -294,16 +324,17 @@ void distill(CLI::App& command, DistillCommand& flags) {
   } else {
     check_new(flags, texts);
   }
-  Student student(command);
+  Student student(command, flags);
   student.check();
   if (!begun || !fs::exists(texts.pairs)) {
-    check_languages(flags);
+    if (flags.by_sequence()) check_languages(flags);
     std::optional<text::Split> split;
     if (!begun || !fs::exists(texts.sources)) {
       split = split_pairs("distill", training);
       check_new_training(command, training, split->train.size(), !split->validation.empty());
     }
-    const auto translate = line_translator(flags.teaching, flags.teacher);
+    std::function<LineResults(const Lines&)> translate;
+    if (flags.by_sequence()) translate = line_translator(flags.teaching, flags.teacher);
     if (!lock) lock.emplace(out);
     if (!begun) {
       train::RunFolder(out).clear();
@@ -312,9 +343,9 @@ void distill(CLI::App& command, DistillCommand& flags) {
       fs::create_directories(texts.folder);
       write_record(texts, made_with);
     }
-    if (split) write_texts(texts, *split, flags.keep_references);
+    if (split) write_texts(texts, *split, flags);
     split.reset();
-    teach(texts, flags, translate);
+    if (translate) teach(texts, flags, translate);
   }
   student.train(texts, lock);
   if (exit_code == 0) write_record(texts, made_with, all_options(command));
@@ -327,8 +358,12 @@ void add_distill(CLI::App& app) {
   command->footer(
       "Holds some pairs out, as `translate train` does, has the teacher translate the sources of the others, and trains a new\n"
       "model, the student, on these translations. Validation and test pairs stay what they are. All texts are in distilled/\n"
-      "of --out. Whatever ends it, the same command goes on where it was.\n\n"
+      "of --out. Whatever ends it, the same command goes on where it was. With --level word the student learns the pairs as "
+      "they\n"
+      "are, and at each of their words how likely the teacher thinks every word there; with --level both it learns that at each\n"
+      "word of the teacher's translations. It then has the teacher's tokenizer.\n\n"
       "  translate distill --teacher large --pairs en-es.tsv --preset tiny --out small\n"
+      "  translate distill --teacher large --level both --pairs en-es.tsv --preset tiny --out small\n"
       "  translate run --model small");
   auto flags = std::make_shared<DistillCommand>();
   command->add_option("--teacher", flags->teacher.folders, "As --model of `translate run`: who translates the sources")
@@ -340,6 +375,13 @@ void add_distill(CLI::App& app) {
       ->add_option("--teacher-precision", flags->teacher_precision,
                    "What the teacher multiplies in, as --precision of `translate run`; --precision where not given")
       ->check(CLI::IsMember({"float32", "int8", "tf32", "bf16"}));
+  command
+      ->add_option(
+          "--level", flags->level,
+          "What the student learns from the teacher: its translations (sequence), how likely it thinks each word (word), "
+          "or both")
+      ->check(CLI::IsMember({"sequence", "word", "both"}))
+      ->capture_default_str();
   command->add_flag("--keep-references", flags->keep_references, "Learn from the pairs themselves too");
   add_new_training(*command, flags->training);
   flags->teaching.format = "pairs";

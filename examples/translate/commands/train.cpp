@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "any_translator.hpp"
 #include "attend/io/folder_lock.hpp"
 #include "attend/load.hpp"
 #include "attend/text/bleu.hpp"
@@ -21,6 +22,7 @@
 #include "attend/train/fit.hpp"
 #include "attend/train/interrupt.hpp"
 #include "attend/train/run_folder.hpp"
+#include "attend/train/teacher.hpp"
 #include "attend/translate/translator.hpp"
 #include "commands.hpp"
 #include "first_model.hpp"
@@ -88,8 +90,9 @@ std::string size_text(const nn::ModelOptions& o) {
 }
 
 /// What is wanted of `fit`. Without validation pairs nothing can be judged by them, unless the command line insists.
+/// `teacher`: whom it learns from besides, or null.
 template <class Model>
-train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags, const Model& network,
+train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags, const Model& network, const Model* teacher,
                               const TrainingData& data) {
   const nn::ModelOptions& model = network.options;
   const text::Corpus& validation = data.validation;
@@ -100,7 +103,9 @@ train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags
     if (command.get_option("--patience")->count() == 0) o.patience = 0;
     if (command.get_option("--best-by")->count() == 0) o.best_by = train::Metric::loss;
   }
-  o.max_length = std::min({o.max_length, model.encoder.max_length, model.decoder.max_length});
+  for (const Model* reader : {&network, teacher})
+    if (reader != nullptr)
+      o.max_length = std::min({o.max_length, reader->options.encoder.max_length, reader->options.decoder.max_length});
   o.communicator = flags.ranks;
   o.parts = flags.train.fit.given.parts;  // by the number of ranks
   o.precision = flags.place.products();
@@ -143,14 +148,25 @@ void check_output(const TrainCommand& flags) {
               " is there already: go on with its run by --resume, lose it by --overwrite, or choose another --csv");
 }
 
-/// The tokenizer to train with: `own`, of the run that is resumed or of --init, and if there is neither that of the prepared
-/// pairs. Targets begin as the model's `search` has it. It is in the languages that the command line names; if it names none and
-/// the model has none for targets, in those of the prepared pairs. Throws ValueError if these or the run that is resumed are in
-/// others, and for targets in no language.
+/// The folder whose tokenizer a training has: of the run that is resumed, of --init, of --teacher, of the prepared pairs, or
+/// none.
+const std::string& tokenizer_folder(const TrainCommand& flags) {
+  if (flags.resume) return flags.out;
+  return !flags.init.empty() ? flags.init : !flags.teacher.empty() ? flags.teacher : flags.prepared;
+}
+
+/// The tokenizer of a folder in the languages of the command line.
+text::AnyTokenizer in_languages(const TrainCommand& flags, const text::AnyTokenizer& own, const std::string& folder) {
+  return (flags.reverse ? flags.languages.reversed() : flags.languages).choose(own, folder);
+}
+
+/// The tokenizer to train with: `own`, that of `tokenizer_folder`. Targets begin as the model's `search` has it. It is in the
+/// languages that the command line names; if it names none and the model has none for targets, in those of the prepared pairs.
+/// Throws ValueError if these or the run that is resumed are in others, and for targets in no language.
 text::AnyTokenizer training_tokenizer(const TrainCommand& flags, const text::AnyTokenizer& own,
                                       const decode::TranslatorOptions& search, const text::AnyTokenizer* prepared) {
-  const std::string& folder = flags.resume ? flags.out : flags.init.empty() ? flags.prepared : flags.init;
-  auto chosen = (flags.reverse ? flags.languages.reversed() : flags.languages).choose(own, folder);
+  const std::string& folder = tokenizer_folder(flags);
+  auto chosen = in_languages(flags, own, folder);
   if (flags.resume) {
     check_value(languages_text(chosen) == languages_text(own), "train", "--resume goes on with the model of ", folder,
                 ", which translates ", languages_text(own), ", so it cannot translate ", languages_text(chosen));
@@ -171,11 +187,18 @@ void check_tokenizer(const TrainCommand& flags) {
   std::optional<text::AnyTokenizer> prepared, own;
   decode::TranslatorOptions search;
   if (!flags.prepared.empty()) own = prepared = load_tokenizer(flags.prepared);
+  const std::string& folder = tokenizer_folder(flags);
   if (flags.resume) own = load_tokenizer(train::RunFolder(flags.out).last());
-  else if (!flags.init.empty()) own = tokenizer_of(flags.init), search = load_search(model_folder(flags.init));
+  else if (folder != flags.prepared) own = tokenizer_of(folder), search = load_search(model_folder(folder));
   check_value(own || !flags.languages.given(), "train",
-              "--from and --to choose among the languages of a model, and a new one has none: add --init");
-  if (own) (void)training_tokenizer(flags, *own, search, prepared ? &*prepared : nullptr);
+              "--from and --to choose among the languages of a model, and a new one has none: add --init or --teacher");
+  if (!own) return;
+  const auto chosen = training_tokenizer(flags, *own, search, prepared ? &*prepared : nullptr);
+  if (flags.teacher.empty() || folder == flags.teacher) return;
+  const auto theirs = tokenizer_for_training(in_languages(flags, tokenizer_of(flags.teacher), flags.teacher),
+                                             load_search(model_folder(flags.teacher)));
+  check_value(are_alike(chosen, theirs), "train", "--teacher ", flags.teacher, " has another tokenizer than the model of ",
+              folder, ", and word by word they can be compared only with the same");
 }
 
 /// What the pairs suggest for a new model. A GPU does in minutes what takes processors hours: there they alone choose the sizes.
@@ -196,22 +219,50 @@ void check_validation(const CLI::App& command, bool validates) {
               "--validate-every needs validation pairs: more pairs, another --validation-size, or --validation-pairs");
 }
 
-/// The model and the tokenizer to begin with, and how the model is searched: those of the run that is resumed, of `--init`, or
-/// new ones.
+/// With the tokenizer to train with in place of its folder's.
 template <class T, Device D>
-TranslationModel<T, D> first_model(const TrainCommand& flags, const TrainingData& data) {
+TranslationModel<T, D> for_training(TranslationModel<T, D> loaded, const TrainCommand& flags, const TrainingData& data) {
+  loaded.tokenizer =
+      training_tokenizer(flags, loaded.tokenizer, loaded.search, data.prepared ? &data.prepared->tokenizer : nullptr);
+  // Translations are made to begin as targets do: in the language that was chosen, say, in place of the folder's.
+  if (loaded.search.first >= 0) loaded.search.first = loaded.tokenizer.forced_begin();
+  return loaded;
+}
+
+/// Whether a token is the same piece of text in sources as in targets.
+bool shares_tokens(const text::AnyTokenizer& tokenizer) {
+  bool same = tokenizer.size() == tokenizer.target_size();
+  for (token_t t = 0; same && t < tokenizer.size(); ++t) same = tokenizer.piece(t) == tokenizer.target_piece(t);
+  return same;
+}
+
+/// A new model with the vocabularies of a teacher, and its tokenizer and search.
+template <class T, Device D>
+TranslationModel<T, D> new_student(const TrainCommand& flags, const TranslationModel<T, D>& teacher, const TrainingData& data) {
+  auto student = for_training(teacher, flags, data);
+  check_sizes(flags, data.size());
+  auto options = flags.model.options(0, recipe_of(flags, data.size()));
+  options.source_vocabulary = teacher.model.options.encoder.vocabulary;
+  options.target_vocabulary = teacher.model.options.decoder.vocabulary;
+  if (options.source_vocabulary != options.target_vocabulary || !shares_tokens(student.tokenizer))
+    options.share_embeddings = false;
+  student.model = nn::Transformer<T, D>(options);
+  return student;
+}
+
+/// The model and the tokenizer to begin with, and how the model is searched: those of the run that is resumed, of `--init`, or
+/// new ones. `teacher` may be null.
+template <class T, Device D>
+TranslationModel<T, D> first_model(const TrainCommand& flags, const TranslationModel<T, D>* teacher, const TrainingData& data) {
   if (flags.resume || !flags.init.empty()) {
-    auto loaded = load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init));
-    loaded.tokenizer =
-        training_tokenizer(flags, loaded.tokenizer, loaded.search, data.prepared ? &data.prepared->tokenizer : nullptr);
-    // Translations are made to begin as targets do: in the language that was chosen, say, in place of the folder's.
-    if (loaded.search.first >= 0) loaded.search.first = loaded.tokenizer.forced_begin();
+    auto loaded = for_training(load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init)), flags, data);
     if (!flags.resume) {
       loaded.model = with_dropout(loaded.model, flags.model);
       if (flags.adapters.wanted()) nn::add_adapters(loaded.model, flags.adapters.flags.given);
     }
     return loaded;
   }
+  if (teacher != nullptr) return new_student(flags, *teacher, data);
   const auto recipe = recipe_of(flags, data.size());
   check_sizes(flags, data.size());  // before minutes are spent on subwords
   if (!data.prepared) std::fprintf(stderr, "train: learning subwords\n");
@@ -225,14 +276,15 @@ TranslationModel<T, D> first_model(const TrainCommand& flags, const TrainingData
 
 /// The same in each rank: what the first one has, which alone sees the files, and alone needs to know of searches.
 template <class T, Device D>
-TranslationModel<T, D> first_model_of_ranks(const TrainCommand& flags, const TrainingData& data) {
-  if (!flags.ranks) return first_model<T, D>(flags, data);
+TranslationModel<T, D> first_model_of_ranks(const TrainCommand& flags, const TranslationModel<T, D>* teacher,
+                                            const TrainingData& data) {
+  if (!flags.ranks) return first_model<T, D>(flags, teacher, data);
   const TemporaryFolder folder;
   if (!leads(flags.ranks)) {
     share(flags.ranks, folder.path());
     return load<T, D>(folder.path());
   }
-  auto first = first_model<T, D>(flags, data);
+  auto first = first_model<T, D>(flags, teacher, data);
   io::save(folder.path(), first.model, first.tokenizer, {.stored = io::dtype_of<T>()});
   share(flags.ranks, folder.path());
   return first;
@@ -257,12 +309,17 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   }
   if (!flags.resume && leads(flags.ranks)) save_settings(command, out, parts_of(flags));
   for (const auto& suspicion : text::suspicions(data.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
-  auto first = first_model_of_ranks<T, D>(flags, data);
+  std::optional<TranslationModel<T, D>> teacher;
+  if (!flags.teacher.empty()) {
+    teacher = load<T, D>(shared(leads(flags.ranks) ? model_folder(flags.teacher) : fs::path()));
+    std::fprintf(stderr, "train: the teacher is %s, %s\n", flags.teacher.c_str(), size_text(teacher->model.options).c_str());
+  }
+  auto first = first_model_of_ranks<T, D>(flags, teacher ? &*teacher : nullptr, data);
   auto& model = first.model;
   const auto& tokenizer = first.tokenizer;
   report_adapters(model);
   freeze(model, flags.freeze);
-  auto options = fit_options(command, flags, model, data);
+  auto options = fit_options(command, flags, model, teacher ? &teacher->model : nullptr, data);
   options.save_more = [&first](const fs::path& folder) { decode::save_search(folder, first.search); };
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
   if (!data.validation.empty())
@@ -286,8 +343,9 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   std::optional<train::StopOnInterrupt> interrupt(std::in_place);
   options.stop = &interrupt->flag();
   options.lock = lock ? &*lock : nullptr;
-  const auto report = data.prepared ? train::fit(model, data.prepared->pairs, tokenizer, options)
-                                    : train::fit(model, data.train, tokenizer, options);
+  const auto taught_by = teacher ? train::Teacher<T, D>(teacher->model) : train::Teacher<T, D>();
+  const auto report = data.prepared ? train::fit(model, data.prepared->pairs, tokenizer, options, taught_by)
+                                    : train::fit(model, data.train, tokenizer, options, taught_by);
   interrupt.reset();
   if (report.stopped == train::StopReason::interrupted) {
     std::fprintf(stderr, "train: stopped; go on with: translate train --resume --out %s\n", flags.out.c_str());
@@ -336,6 +394,17 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
   }
   flags.adapters.check(!flags.init.empty());
   flags.train.check(!flags.init.empty());
+  const auto& fit = flags.train.fit;
+  if (flags.teacher.empty()) {
+    for (const char* name : {"--distillation-weight", "--distillation-temperature"})
+      check_value(!fit.has(name), "train", name, " goes with --teacher");
+  } else {
+    check_value(command.get_option("--vocabulary")->count() == 0, "train",
+                "--vocabulary is for subwords that are learnt; a student has those of its --teacher");
+    check_value(fit.given.r_drop == 0, "train", "--r-drop and --teacher exclude each other");
+    check_value(fit.given.distillation_weight > 0, "train", "--distillation-weight is 0, so that --teacher would not be asked");
+    if (leads(flags.ranks)) check_floats("train", flags.teacher);
+  }
   if (leads(flags.ranks)) check_tokenizer(flags);
 }
 
@@ -364,6 +433,7 @@ void add_train(CLI::App& app) {
       "together, where the program was built with MPI.\n\n"
       "  translate train --pairs en-es.tsv --out model --minutes 45\n"
       "  translate train --resume --out model\n"
+      "  translate train --teacher large --preset tiny --pairs en-es.tsv --out small\n"
       "  translate train --init model --freeze 'encoder.*' --pairs law.tsv --out law\n"
       "  translate train --init model --adapter-rank 8 --pairs law.tsv --out law\n"
       "  translate run --model model");

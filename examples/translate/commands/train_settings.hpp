@@ -24,7 +24,7 @@ inline void save_settings(const CLI::App& command, const std::filesystem::path& 
   if (parts > 1) json["parts"] = std::vector<std::string>{std::to_string(parts)};
   for (const char* name : {"resume", "overwrite", "out", "help"}) json.erase(name);
   for (const char* name :
-       {"pairs", "source", "target", "validation-pairs", "test-pairs", "init", "prepared", "csv", "tensorboard"})
+       {"pairs", "source", "target", "validation-pairs", "test-pairs", "init", "teacher", "prepared", "csv", "tensorboard"})
     if (json.contains(name))
       for (auto& path : json[name]) path = std::filesystem::absolute(path.get<std::string>()).string();
   io::write_json(out / settings_name, json);

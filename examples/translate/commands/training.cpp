@@ -52,6 +52,12 @@ void add_training(CLI::App& command, TrainCommand& flags) {
       .add_option("--init", flags.init,
                   "Train on from this model, of a training or of Hugging Face's Marian family, with its tokenizer")
       ->type_name("FOLDER");
+  command
+      .add_option(
+          "--teacher", flags.teacher,
+          "Learn also from how likely this model thinks each word of the targets, as --init of any folder; a new model has "
+          "its tokenizer")
+      ->type_name("FOLDER");
   command.add_option("--freeze", flags.freeze, "Leave the weights of that name as they are; *: any characters. May come often")
       ->type_name("PATTERN")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

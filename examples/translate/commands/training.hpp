@@ -21,7 +21,7 @@ namespace translate {
 
 struct TrainCommand {
   PairFiles files;
-  std::string out, init, prepared;
+  std::string out, init, prepared, teacher;
   std::vector<std::string> validation_pairs, test_pairs, freeze;
   attend::index_t validation_size = 1000, test_size = 0, vocabulary = 0, max_characters = 1000;
   bool skip_invalid_utf8 = false, reverse = false, resume = false, overwrite = false;
