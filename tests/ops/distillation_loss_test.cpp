@@ -159,6 +159,33 @@ TEST_CASE("distillation_loss of huge logits is finite, and what the teacher excl
   for (const float g : y.grad().span()) CHECK(g == 0);
 }
 
+TEST_CASE(
+    "distillation_loss: a teacher that is no number never passes for one that agrees; without a share it is not looked at") {
+  const auto check = []<class T, class D>(const Var<T, D>& on) {
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    for (const double bad : {std::numeric_limits<double>::quiet_NaN(), infinite, -infinite})
+      for (const bool all : {false, true}) {
+        if (bad < 0 && !all) continue;  // one word that is excluded is none
+        INFO(bad << (all ? " in all of a row" : ""));
+        const Var<T, D> x(taught(on, operation::random({2, 40})), true);
+        const auto numbers = operation::random({2, 40}, 1);
+        for (index_t j = 0; j < (all ? 40 : 1); ++j) numbers.data()[40 + j] = bad;
+        const auto teacher = taught(x, numbers);
+        const auto two = operation::beside(x, Tensor<token_t>({2}, {0, 1}));
+        CHECK(std::isnan(static_cast<double>(distillation_loss(x, teacher, two, {.weight = 0.5}).value().to_host().item())));
+        const auto none = distillation_loss(x, teacher, two, {.weight = 0, .temperature = 2});
+        CHECK(std::isfinite(static_cast<double>(none.value().to_host().item())));
+        none.backward();
+        for (const auto g : x.grad().to_host().values()) CHECK(std::isfinite(static_cast<double>(g)));
+      }
+  };
+  check(Var<float>());
+  check(Var<double>());
+#if defined(ATTEND_TEST_CUDA)
+  if (device::present()) check(Var<float, Cuda>());
+#endif
+}
+
 TEST_CASE("distillation_loss: where no row counts, the loss is 0 and so are its gradients") {
   for (const index_t rows : {0, 2}) {
     const Var<float> x(Tensor<float>({rows, 3}, 1.0f), true), w(Tensor<float>({5, 3}, 1.0f), true),
@@ -191,7 +218,8 @@ TEST_CASE("distillation_loss names what does not fit") {
                     "distillation_loss: label 3 at position 1 is outside [0, 3)");
   for (const double bad : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     CHECK_THROWS_AS(call({.temperature = bad}), ValueError);
-  CHECK_THROWS_WITH(call({.temperature = 0}), "distillation_loss: temperature is 0, expected a positive number");
+  CHECK_THROWS_WITH(call({.temperature = 0}), "distillation_loss: temperature 0 is outside [0.01, 100]");
+  CHECK_THROWS_AS(call({.temperature = 101}), ValueError);
   CHECK_THROWS_WITH(call({.weight = 1.5}), "distillation_loss: weight 1.5 is outside [0, 1]");
   CHECK_THROWS_AS(call({.weight = -0.1}), ValueError);
   CHECK_THROWS_AS(call({.labels = {.smoothing = 1}}), ValueError);
@@ -202,6 +230,5 @@ TEST_CASE("distillation_loss names what does not fit") {
   CHECK_THROWS_WITH(fused({x, other}), "linear_distillation_loss: the teacher's logits have shape [2, 6], the student's [2, 5]");
   CHECK_THROWS_AS(fused({Var<float>(Tensor<float>({3, 3}, 0.0f)), w}), ShapeError);
   CHECK_THROWS_AS(fused({Var<float>(Tensor<float>({2, 4}, 0.0f)), w}), ShapeError);
-  CHECK_THROWS_WITH(fused({x, w}, {.temperature = -2}),
-                    "linear_distillation_loss: temperature is -2, expected a positive number");
+  CHECK_THROWS_WITH(fused({x, w}, {.temperature = -2}), "linear_distillation_loss: temperature -2 is outside [0.01, 100]");
 }

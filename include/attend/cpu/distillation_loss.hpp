@@ -36,7 +36,7 @@ struct TaughtRow {
   [[nodiscard]] T divergence() const {
     return sum_over<T>(n, [x = x, t = t, inverse = inverse, x_sum = x_sum, t_sum = t_sum](index_t i) {
       const T log_q = t[i] * inverse - t_sum, q = cpu::exp(log_q);
-      return select(q > T(0), q * (log_q - (x[i] * inverse - x_sum)), T(0));  // what q excludes counts for nothing
+      return select(q == T(0), T(0), q * (log_q - (x[i] * inverse - x_sum)));  // what q excludes counts for nothing
     });
   }
   /// g = pull * (p - q) + share * p' - even, with p' the student's probabilities at temperature 1, whose log-sum-exp is
@@ -81,7 +81,8 @@ void distillation_loss_rows(Cpu, const TaughtRows& of, const T* scale, const T* 
   const T share = rest * *scale, pull = weight * temperature * *scale;
   parallel_rows(rows.rows, 2 * classes, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) {
-      const T *const x = student + r * classes, *const t = teacher + r * classes;
+      const T* const x = student + r * classes;
+      const T* const t = weight == T(0) ? x : teacher + r * classes;  // 0 times what is no number would be none
       T* const g = gradient == nullptr ? nullptr : gradient + r * classes;
       const token_t label = rows.labels[r];
       if (label == rows.options.ignore_index) {

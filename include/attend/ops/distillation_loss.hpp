@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,8 +25,8 @@ namespace detail {
 inline kernels::TaughtRows taught_rows(const char* operation, const kernels::LabelledRows& rows,
                                        const DistillationOptions& options) {
   check_value(options.weight >= 0 && options.weight <= 1, operation, "weight ", options.weight, " is outside [0, 1]");
-  check_value(options.temperature > 0 && std::isfinite(options.temperature), operation, "temperature is ", options.temperature,
-              ", expected a positive number");
+  check_value(options.temperature >= 0.01 && options.temperature <= 100, operation, "temperature ", options.temperature,
+              " is outside [0.01, 100]");
   check_value(options.labels.r_drop == 0, operation, "r_drop is ", options.labels.r_drop, ", and there is no R-Drop here");
   return {rows, options.weight, options.temperature};
 }
@@ -68,13 +67,13 @@ Var<Wide<T>, D> linear_distillation_loss(const LinearLogits<T, D>& student, cons
 ///
 ///     (1 - w) cross_entropy(s, label) + w T^2 KL(q|p),   p = softmax(s / T),   q = softmax(t / T),
 ///
-/// with w the weight and T the temperature. It is the divergence and not the cross-entropy -sum_j q[j] log p[j]: their gradients
-/// are the same, and the divergence says by how much the two differ, with 0 where they agree. Its gradient by s is T (p - q),
-/// which T^2 keeps of one size at any temperature. The teacher gets none: its logits are numbers.
-/// If no row counts, the loss is 0 and so are its gradients. A word that the teacher excludes (a logit of minus infinity) counts
-/// for nothing in the divergence, whatever the student makes of it.
-/// Shapes: student and teacher [..., n], labels one for each row, loss [1], in float for logits in bfloat16. Throws ShapeError,
-/// ValueError, and IndexError as cross_entropy. Sources: Hinton et al. 2015, section 2; Kim and Rush 2016, section 3.1.
+/// with w the weight and T the temperature, from 0.01 to 100. It is the divergence and not the cross-entropy -sum_j q[j] log
+/// p[j]: their gradients are the same, and the divergence says by how much the two differ, with 0 where they agree. Its gradient
+/// by s is T (p - q), which T^2 keeps of one size at any temperature. The teacher gets none: its logits are numbers. If no row
+/// counts, the loss is 0 and so are its gradients. A word that the teacher excludes (a logit of minus infinity) counts for
+/// nothing in the divergence, whatever the student makes of it. Shapes: student and teacher [..., n], labels one for each row,
+/// loss [1], in float for logits in bfloat16. Throws ShapeError, ValueError, and IndexError as cross_entropy. Sources: Hinton et
+/// al. 2015, section 2; Kim and Rush 2016, section 3.1.
 template <class T, Device D>
 Var<Wide<T>, D> distillation_loss(const Var<T, D>& student, const Tensor<T, D>& teacher, const Tensor<token_t, D>& labels,
                                   const DistillationOptions& options = {}) {

@@ -19,6 +19,7 @@ __global__ void __launch_bounds__(wide_row_threads)
   const W smoothing = static_cast<W>(rows.options.smoothing), rest = W(1) - weight;
   const W share = rest * scale[0], pull = weight * temperature * scale[0];
   const W even = smoothing / static_cast<W>(classes) * share, hit_share = (W(1) - smoothing) * share;
+  if (weight == W(0)) teacher = student;               // 0 times what is no number would be none
   const bool apart = rest != W(0) && inverse != W(1);  // whether probabilities at temperature 1 are needed besides
   for (index_t r = blockIdx.x; r < rows.rows; r += gridDim.x) {
     const index_t begin = r * rows.classes;
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(wide_row_threads)
 #pragma unroll
       for (int i = 0; i < n; ++i) {
         const W log_p = x[i] * inverse - x_sum, log_q = t[i] * inverse - t_sum, p = exp(log_p), q = exp(log_q);
-        if (q > W(0)) divergence += q * (log_q - log_p);  // what q excludes counts for nothing
+        if (q != W(0)) divergence += q * (log_q - log_p);  // what q excludes counts for nothing
         g[i] = pull * (p - q) + share * (apart ? exp(x[i] - plain_sum) : p) - (c + i == label ? even + hit_share : even);
       }
       if (gradient != nullptr) store_narrow<n>(gradient + begin + c, g);
