@@ -8,6 +8,7 @@
 #else
 
 #include "attend/autograd/gradcheck.hpp"
+#include "attend/autograd/gradient_room.hpp"
 #include "attend/autograd/var.hpp"
 #include "attend/core/bfloat16.hpp"
 #include "attend/core/error.hpp"

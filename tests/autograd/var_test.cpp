@@ -1,6 +1,7 @@
 #include "attend/autograd/var.hpp"
 
 #include <stdexcept>
+#include <thread>
 
 #include "attend/ops/arithmetic.hpp"
 #include "attend/ops/rearrange.hpp"
@@ -292,4 +293,32 @@ TEST_CASE("only a leaf's value can be replaced") {
   CHECK(copy.value()(1) == 6);
   const auto y = x * 2;
   CHECK_THROWS_WITH(y.set_value(Tensor<double>({2}, 0.0)), "set_value: this value was computed and is no leaf");
+}
+
+TEST_CASE("a GradientRoom gathers what its thread adds to gradients of a buffer, and no others") {
+  const auto all = Tensor<double>({5}, {1, 1, 1, 1, 1}), room = Tensor<double>({5}, {0, 10, 0, 0, 0});
+  const auto a = leaf({1, 2}), b = leaf({3, 4}), elsewhere = leaf({5, 6});
+  a.set_grad_buffer(all.rows(1, 2));
+  b.set_grad_buffer(all.rows(3, 2));
+  elsewhere.set_grad_buffer(Tensor<double>({2}, 0.0));
+  const auto free = leaf({7, 8});
+  const auto backward = [&] { sum(a * b + elsewhere * 2 + free).backward(); };
+  {
+    const GradientRoom<double, Cpu> scope(all, room);
+    backward();
+    {  // the innermost counts
+      const auto inner = Tensor<double>({5}, 0.0);
+      const GradientRoom<double, Cpu> nested(all, inner);
+      b.accumulate(Tensor<double>({2}, {100, 200}));
+      CHECK(inner.values() == std::vector<double>{0, 0, 0, 100, 200});
+    }
+    std::thread(backward).join();  // which has no room
+  }
+  CHECK(room.values() == std::vector<double>{0, 13, 4, 1, 2});
+  CHECK(all.values() == std::vector<double>{1, 4, 5, 2, 3});
+  CHECK(gradient(elsewhere) == std::vector<double>{4, 4});
+  CHECK(gradient(free) == std::vector<double>{2, 2});
+  backward();
+  CHECK(all.values() == std::vector<double>{1, 7, 9, 3, 5});
+  CHECK_THROWS_WITH((GradientRoom<double, Cpu>(all, Tensor<double>({4}))), Catch::Matchers::Contains("GradientRoom: room"));
 }

@@ -1,7 +1,9 @@
 #include "attend/train/ranks.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "../catch.hpp"
 #include "attend/train/fit.hpp"
@@ -23,6 +25,12 @@ Tensor<float> numbers(index_t rank, index_t n) {
         Generator::Stream{7, static_cast<std::uint64_t>(rank)}.normal(static_cast<std::uint64_t>(i)) * (rank == 1 ? 1000 : 1));
   return x;
 }
+
+/// A model whose `loss` keeps a state of its own, say.
+struct Alone : toy::Model<float> {
+  using toy::Model<float>::Model;
+  static constexpr bool loss_by_threads = false;
+};
 
 void rethrow_first(const std::vector<std::exception_ptr>& ends) {
   for (const auto& end : ends)
@@ -322,6 +330,66 @@ TEST_CASE("fit: ranks whose weights have come apart say so at the next step", "[
     REQUIRE(end);
     CHECK_THROWS_WITH(std::rethrow_exception(end), Contains("rank 1 has other weights than rank 0 after step 7"));
   }
+}
+
+TEST_CASE("fit: parts that threads compute side by side come to the bits of one thread", "[train]") {
+  const struct Threads {
+    int before = threads();
+    ~Threads() { set_threads(before); }
+  } afterwards;
+  auto options = full_options();
+  options.r_drop = 1, options.accumulate = 2;  // four parts at a time
+  set_threads(1);
+  const auto expected = trained(0, options);
+  for (const int count : {2, 3, 4, 8, 16}) {
+    INFO(count << " threads");
+    set_threads(count);
+    check_equal(trained(0, options).front(), expected.front());
+    check_equal(trained(2, options).back(), expected.front());  // beside the last part of a rank its gradients go out
+  }
+}
+
+TEST_CASE("fit: small models' parts are computed side by side, a thread each; an exception of one ends the run", "[train]") {
+  const struct Threads {
+    int before = threads();
+    ~Threads() { set_threads(before); }
+  } afterwards;
+  std::atomic<index_t> at_work{0}, most{0}, losses{0};
+  const auto run = [&]<class Model = toy::Model<float>>(int count, index_t parts, index_t width, index_t fails = -1,
+                                                        index_t accumulate = 1, Model = Model()) {
+    set_threads(count);
+    most = losses = at_work = 0;
+    seed(3);
+    Model model(0.3, width);
+    model.on_loss = [&] {
+      const index_t now = ++at_work, here = losses++;
+      index_t before = most;
+      while (before < now && !most.compare_exchange_weak(before, now)) {
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      --at_work;
+      if (here == fails) throw Error("a bad part");
+    };
+    auto options = toy::options(1);
+    options.parts = parts, options.accumulate = accumulate, options.max_steps = width > 100 ? 1 : 10;
+    fit(model, toy::corpus(100), toy::Letters(), options);
+  };
+  run(4, 1, 12);
+  CHECK(most == 1);
+  run(1, 4, 12);
+  CHECK(most == 1);
+  run(4, 4, 200'000);  // gradients of 46 MB
+  CHECK(most == 1);
+  run(16, 4, 12);  // of whom most would have nothing to do
+  CHECK(most == 1);
+  run(4, 4, 12, -1, 4);  // whose passes would all be in memory
+  CHECK(most == 1);
+  run(4, 4, 12, -1, 1, Alone());
+  CHECK(most == 1);
+  CHECK_THROWS_WITH(run(4, 4, 12, 5), Contains("a bad part"));
+  for (int tries = 0; tries < 50 && most < 2; ++tries) run(4, 4, 12);  // on a busy machine threads may come one by one
+  CHECK(most > 1);
+  CHECK(most <= 4);
 }
 
 TEST_CASE("fit: parts and ranks that do not go together are refused", "[train]") {

@@ -62,6 +62,7 @@ template <class T>
 struct Model {
   using value_type = T;
   using device_type = attend::Cpu;
+  static constexpr bool loss_by_threads = true;
   attend::nn::Embedding<T> embedding;
   attend::nn::Dropout dropout;
   attend::nn::Linear<T> head;

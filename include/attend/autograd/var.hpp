@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/autograd/gradient_room.hpp"
 #include "attend/core/repeated.hpp"
 #include "attend/core/tensor.hpp"
 #include "attend/cpu/basic.hpp"
@@ -174,7 +175,7 @@ class GradientSink {
       return;
     }
     own_grad();
-    add_into(D{}, g.size(), dx.data(), g.data());
+    add_into(D{}, g.size(), dx.data(), detail::gradient_place(g.data()));
   }
   /// For the backward of an operation that can add to memory itself: calls write(g) with a kernels::Gradient<T>, where it must
   /// leave its contribution: on top of what is there if g.add; otherwise nothing is there yet.
@@ -186,7 +187,7 @@ class GradientSink {
     const bool fresh = !node_->fixed_grad && g.empty();
     if (fresh) g = Tensor<T, D>(shape());
     else own_grad();
-    write(kernels::Gradient<T>{g.data(), !fresh});
+    write(kernels::Gradient<T>{detail::gradient_place(g.data()), !fresh});
   }
 
  private:

@@ -20,6 +20,7 @@ template <class T, Device D = Cpu>
 struct Transformer {
   using value_type = T;
   using device_type = D;
+  static constexpr bool loss_by_threads = true;  ///< several threads may call `loss` at the same time
   ModelOptions options;
   Encoder<T, D> encoder;
   Decoder<T, D> decoder;

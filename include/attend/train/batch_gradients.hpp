@@ -1,13 +1,18 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "attend/autograd/gradient_room.hpp"
 #include "attend/core/precision.hpp"
+#include "attend/core/random.hpp"
+#include "attend/core/threads.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/checkpoint.hpp"
@@ -54,20 +59,36 @@ class BatchGradients {
       sums_of_ranks_.emplace(*ranks_, parameters, o_.fast_sums, shared_ ? &*shared_ : nullptr);
     }
     const AbandonedSums abandoned{sums_of_ranks_};
-    std::vector<PartLoss> losses;
-    for (index_t part = first; part < last; ++part) {
+    // Of one part, what its passes came to.
+    const auto compute = [&](index_t part, bool sums_go_out) {
+      std::vector<PartLoss> losses;
       if (o_.parts > 1) draw_for(part, state);
-      optimizer.zero_grad();
-      const bool is_last = part + 1 == last;
       const auto passes = batches.passes(nth(parts, part), o_.parts);
-      if (ranks_ && is_last && passes.empty()) sums_of_ranks_->begin(sums_, part - first);
+      if (sums_go_out && passes.empty()) sums_of_ranks_->begin(sums_, part - first);
       for (const auto& pass : passes) {
-        if (ranks_ && is_last && &pass == &passes.back()) sums_of_ranks_->begin(sums_, part - first);
+        if (sums_go_out && &pass == &passes.back()) sums_of_ranks_->begin(sums_, part - first);
         const double share = static_cast<double>(batches.labels(pass)) / static_cast<double>(labels);
         const auto mean = runner_.run(model_, batches, pass, {.smoothing = o_.label_smoothing, .r_drop = o_.r_drop}, share);
         losses.push_back({share, Arriving<Wide<T>, D>(mean)});
       }
-      if (!(ranks_ && is_last)) sums_.add(part - first, last - first, gradients);
+      return losses;
+    };
+    std::vector<PartLoss> losses;
+    for (index_t part = first, count; part < last; part += count) {
+      // The last part of a rank goes by itself: while it is computed, its gradients go out.
+      const bool sums_go_out = ranks_ && part + 1 == last;
+      count = side_by_side(ranks_ ? last - 1 - part : last - part, gradients);
+      optimizer.zero_grad();
+      if (count == 1) {
+        std::ranges::move(compute(part, sums_go_out), std::back_inserter(losses));
+        if (!sums_go_out) sums_.add(part - first, last - first, gradients);
+        continue;
+      }
+      auto of_parts = at_once(count, gradients, [&](index_t k) { return compute(part + k, false); });
+      for (index_t k = 0; k < count; ++k) {
+        std::ranges::move(nth(of_parts, k), std::back_inserter(losses));
+        sums_.add(part + k - first, last - first, k + 1 < count ? nth(rooms_, k) : gradients);
+      }
     }
     if (o_.parts > 1) default_generator().restore(state.generator_seed, state.generator_drawn);
     if (!ranks_) return losses;
@@ -88,6 +109,43 @@ class BatchGradients {
       if (sums) sums->abandon();
     }
   };
+  /// The generator of this thread is afterwards where it was.
+  struct DrawnApart {
+    Generator before = default_generator();
+    ~DrawnApart() { default_generator() = before; }
+  };
+
+  /// How many of the next `left` parts threads compute at the same time, each by one. The bits are the same anyhow. Operations of
+  /// small models are too short to be shared among threads; of large ones gradients would fill the memory. All parts at work have
+  /// no more tokens than one of the passes that `accumulate` asks for, and most threads must have one.
+  index_t side_by_side(index_t left, const Tensor<T, D>& gradients) const {
+    const index_t bytes = gradients.size() * static_cast<index_t>(sizeof(T));
+    const index_t count = std::min({left, index_t{threads()}, o_.parts / o_.accumulate, 1 + most_rooms / bytes});
+    const bool worth_it = count > 1 && bytes <= most_side_by_side && 2 * count >= threads() && !ThreadPool::within_loop();
+    return worth_it && runner_.by_threads() ? count : 1;
+  }
+  /// Bytes of a model's gradients, and of all rooms.
+  static constexpr index_t most_side_by_side = index_t{32} << 20, most_rooms = index_t{128} << 20;
+
+  /// compute(k) of so many parts, each by a thread. The gradients of the last are then in `gradients`, those of the others in
+  /// rooms_.
+  template <class F>
+  std::vector<std::vector<PartLoss>> at_once(index_t count, const Tensor<T, D>& gradients, F&& compute) {
+    std::vector<std::vector<PartLoss>> losses(count);
+    while (count_of(rooms_) < count - 1) rooms_.emplace_back(gradients.shape());
+    ThreadPool::instance().run(count, 1, [&](index_t begin, index_t end) {
+      const MatmulPrecision precision(o_.precision);
+      const DrawnApart apart;
+      for (index_t k = begin; k < end; ++k) {
+        const auto& room = k + 1 < count ? nth(rooms_, k) : gradients;
+        if (k + 1 < count) room.fill(T(0));
+        const GradientRoom<T, D> scope(gradients, room);
+        nth(losses, k) = compute(k);
+      }
+    });
+    return losses;
+  }
+
   /// Lets what is drawn next depend on the step and the part alone. The key stays, because recorded work has it.
   void draw_for(index_t part, const TrainingState& state) const {
     const auto number = static_cast<std::uint64_t>(state.step * o_.parts + part + 1);
@@ -112,6 +170,7 @@ class BatchGradients {
   const FitOptions& o_;
   StepRunner<Model> runner_;
   PairwiseSum<T, D> sums_;                    // of the gradients of a batch's parts
+  std::vector<Tensor<T, D>> rooms_;           // for gradients of parts that are computed side by side, but for the last
   std::optional<SharedUpdate<T, D>> shared_;  // that sums_of_ranks_ looks at
   std::optional<SumsOfRanks<T, D>> sums_of_ranks_;
 };

@@ -52,7 +52,8 @@ struct FitOptions {
   std::shared_ptr<Communicator> communicator = {};
   /// A batch is cut into so many parts, a power of two, each with random numbers of its own, and their gradients are added pair
   /// by pair: what comes out is the same for any number of ranks that divides it, and for one process alone. Automatic: 8 with a
-  /// communicator (or as many as there are ranks, if these are more), else 1.
+  /// communicator (or as many as there are ranks, if these are more), else 1. Of a small model (gradients of up to 32 MiB) whose
+  /// type says `static constexpr bool loss_by_threads = true`, as nn::Transformer's does, threads compute parts side by side.
   index_t parts = automatic;
   /// Each rank remembers, and moves, a share of the parameters (moments, float copies of bfloat16 weights), gets the sums of that
   /// share's gradients alone, and passes what it has moved on: 1 / ranks of the optimizer's memory and of its work, for as many
@@ -167,7 +168,7 @@ struct FitOptions {
                "(5 is usual); 0: off"});
     field("distillation_weight", &O::distillation_weight, between(0, 1),
           Flag{"Share of the loss that a teacher has by its distributions over words; the pairs' own words have the rest"});
-    field("distillation_temperature", &O::distillation_temperature, between(0.01, 1000),
+    field("distillation_temperature", &O::distillation_temperature, between(0.01, 100),
           Flag{"What logits are divided by for that: above 1, less likely words count more"});
     field("optimizer_kind", &O::optimizer_kind,
           Flag{"How the gradient moves the weights: muon where a batch has eight tokens for each channel of the model, else "

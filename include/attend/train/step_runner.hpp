@@ -34,6 +34,12 @@ class StepRunner {
   /// `lesson`: what is learnt besides the labels, if it has a teacher.
   explicit StepRunner(Lesson<T, D> lesson = {}) : lesson_(std::move(lesson)) {}
 
+  /// Whether several threads may `run` at the same time.
+  [[nodiscard]] bool by_threads() const {
+    if constexpr (std::same_as<D, Cpu> && requires { requires Model::loss_by_threads; }) return lesson_.teacher.by_threads();
+    return false;
+  }
+
   /// The mean loss over the labels of these pairs, [1], to be read before the next call; the gradients are those of `share` times
   /// it. With R-Drop the model gets the batch twice. The model's parameters and gradients must stay where they are from call to
   /// call, and the model, its mode and the options must not change.

@@ -78,7 +78,7 @@ class SumsOfRanks {
 
   /// Seconds that sums have taken, and of these the seconds in which nothing was computed.
   [[nodiscard]] double summed() const { return summed_; }
-  [[nodiscard]] double waited() const { return waited_; }
+  [[nodiscard]] double waited() const { return std::min(waited_, summed_); }  // whose thread takes a moment to end besides
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -73,6 +73,7 @@ class Teacher {
       const Model& model) {  // NOLINT(google-explicit-constructor)
     auto own = std::make_shared<Model>(model);
     nn::set_training(*own, false);
+    by_threads_ = requires { requires Model::loss_by_threads; };
     logits_ = [own](const nn::Batch<D>& batch) { return own->linear_logits(batch); };
     index_t numbers = 0;
     detail::ModelHash hash;
@@ -95,6 +96,8 @@ class Teacher {
     const NoGrad no_grad;
     return logits_(batch);
   }
+  /// Whether several threads may ask it at the same time, as its type says by `loss_by_threads`.
+  [[nodiscard]] bool by_threads() const { return by_threads_; }
   /// `none`, or what changes with any number of it.
   [[nodiscard]] const std::string& identity() const { return identity_; }
   /// Throws ValueError if it cannot teach this model with sentences of up to `longest` tokens, as far as their options say.
@@ -120,6 +123,7 @@ class Teacher {
   std::optional<nn::ModelOptions> options_;
   std::vector<const void*> parameters_;
   std::string identity_ = "none";
+  bool by_threads_ = true;
 };
 
 /// What is learnt from a teacher; see `DistillationOptions`.
