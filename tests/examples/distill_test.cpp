@@ -375,6 +375,25 @@ Words train_on(const std::string& texts, const std::string& folder, const Words&
   }
   return with(words, {"--pairs", texts + "pairs.tsv", "--validation-pairs", texts + "validation.tsv"});
 }
+/// The same from the pairs that all have.
+Words train_by_words(const std::string& folder, const Words& more = {}) {
+  Words words = by_words(folder, "word", more);
+  words[0] = "train";
+  const auto at = std::find(words.begin(), words.end(), "--level");
+  words.erase(at, at + 2);
+  return words;
+}
+
+/// The teacher with half of its weights' file, which shows only when that is opened.
+const std::string& damaged() {
+  static const std::string folder = [] {
+    fs::copy(teacher() + "/last", out("damaged"), fs::copy_options::recursive);
+    const auto weights_file = files() / "damaged/model.safetensors";
+    fs::resize_file(weights_file, fs::file_size(weights_file) / 2);
+    return out("damaged");
+  }();
+  return folder;
+}
 
 }  // namespace
 
@@ -489,6 +508,25 @@ TEST_CASE("translate distill --level: what does not go together is refused befor
   REQUIRE(run(distill(out("other_tokenizer"))).code == 0);
   fails_early(with(on, {"--teacher", out("other_tokenizer")}), "has another tokenizer than the model of " + begun);
   CHECK(run(on).code == 0);
+}
+
+TEST_CASE("translate train --teacher, --init: one that cannot be read costs the run that is there nothing", "[translate]") {
+  const std::string folder = out("kept_settings");
+  REQUIRE(run(train_by_words(folder)).code == 0);
+  const auto kept = weights(folder), settings = io::read_file(folder + "/train.json");
+  fails_early(train_by_words(folder, {"--teacher", damaged(), "--overwrite", "--max-steps", "7"}), "safetensors: ");
+  CHECK(io::read_file(folder + "/train.json") == settings);
+  fails_early({"train", "--pairs", pairs(), "--out", folder, "--overwrite", "--init", damaged(), "--max-steps", "7"},
+              "safetensors: ");
+  CHECK(io::read_file(folder + "/train.json") == settings);
+  CHECK(weights(folder) == kept);
+  // What is refused only when both models are there: the run that is there goes on as it would have.
+  fails_early(train_by_words(folder, {"--overwrite", "--max-length", "2"}), "Batches: none of");
+  CHECK(io::read_file(folder + "/train.json") == settings);
+  CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "4"}).code == 0);
+  CHECK(io::read_json(folder + "/train.json").at("max-steps").at(0) == "4");
+  CHECK(run(train_by_words(folder, {"--overwrite", "--max-steps", "2"})).code == 0);
+  CHECK(io::read_json(folder + "/train.json").at("max-steps").at(0) == "2");
 }
 
 TEST_CASE("translate distill --level word: teachers of other families, with their tokenizers", "[translate]") {

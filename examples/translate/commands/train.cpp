@@ -307,7 +307,6 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
     lock.emplace(out);    // makes it, or says why it cannot be
     check_output(flags);  // another run may have come and gone meanwhile
   }
-  if (!flags.resume && leads(flags.ranks)) save_settings(command, out, parts_of(flags));
   for (const auto& suspicion : text::suspicions(data.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
   std::optional<TranslationModel<T, D>> teacher;
   if (!flags.teacher.empty()) {
@@ -320,7 +319,17 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   report_adapters(model);
   freeze(model, flags.freeze);
   auto options = fit_options(command, flags, model, teacher ? &teacher->model : nullptr, data);
-  options.save_more = [&first](const fs::path& folder) { decode::save_search(folder, first.search); };
+  // The settings of a run that is refused, or whose models cannot be read, must not take the place of those of the run that is
+  // there: they are saved at the first step, or with a model that is saved before it.
+  bool unsaved = leads(flags.ranks);
+  const auto save_settings_once = [&] {
+    if (std::exchange(unsaved, false)) save_settings(command, out, parts_of(flags));
+  };
+  options.on_step = [&](const train::CurvePoint&) { save_settings_once(); };
+  options.save_more = [&](const fs::path& folder) {
+    save_settings_once();
+    decode::save_search(folder, first.search);
+  };
   const decode::Translator greedy(model, tokenizer, {.beam = 1});
   if (!data.validation.empty())
     options.translate = [&greedy](const std::vector<std::string>& sources) { return greedy(sources); };
@@ -335,11 +344,6 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
                (languages.empty() ? "" : ", " + languages).c_str(), threads(), flags.out.c_str(),
                size_text(model.options).c_str());
 
-  // The settings of a run that is refused must not take the place of those of the run that is there.
-  bool save_at_first_step = flags.resume;
-  options.on_step = [&](const train::CurvePoint&) {
-    if (std::exchange(save_at_first_step, false)) save_settings(command, out, parts_of(flags));
-  };
   std::optional<train::StopOnInterrupt> interrupt(std::in_place);
   options.stop = &interrupt->flag();
   options.lock = lock ? &*lock : nullptr;
