@@ -529,6 +529,24 @@ TEST_CASE("translate train --teacher, --init: one that cannot be read costs the 
   CHECK(io::read_json(folder + "/train.json").at("max-steps").at(0) == "2");
 }
 
+TEST_CASE("translate distill --overwrite: a teacher that cannot be read costs the run that is there nothing", "[translate]") {
+  const std::string folder = out("kept_texts");
+  const auto state = [&] {
+    std::string all;
+    for (const char* name : {"train.json", "last/model.safetensors", "last/training.safetensors", "distilled/pairs.tsv",
+                             "distilled/validation.tsv", "distilled/distill.json"})
+      all += io::read_file(fs::path(folder) / name);
+    return all;
+  };
+  REQUIRE(run(by_words(folder, "word")).code == 0);
+  const auto kept = state();
+  for (const char* level : {"sequence", "word", "both"}) {
+    fails_early(by_words(folder, level, {"--teacher", damaged(), "--overwrite"}), "safetensors: ");
+    CHECK(state() == kept);
+  }
+  CHECK(run(by_words(folder, "word")).complaints() == 1);  // it is there as a whole
+}
+
 TEST_CASE("translate distill --level word: teachers of other families, with their tokenizers", "[translate]") {
   const fs::path data = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data";
   for (const auto& entry : fs::directory_iterator(data)) {

@@ -143,6 +143,8 @@ class Student {
 
   /// Throws ValueError if there can be no such training.
   void check() const { check_training(app_, flags_); }
+  /// Throws what loading the teacher would.
+  void check_teacher() const { translate::check_teacher(flags_); }
   void train(const Texts& texts, std::optional<io::FolderLock>& lock) {
     // Before the first checkpoint there may be a best model, or a curve, of a training that was ended.
     give(train::RunFolder(flags_.out).has_state() ? "--resume" : "--overwrite", {"true"});
@@ -335,6 +337,7 @@ void distill(CLI::App& command, DistillCommand& flags) {
     }
     std::function<LineResults(const Lines&)> translate;
     if (flags.by_sequence()) translate = line_translator(flags.teaching, flags.teacher);
+    else if (!begun) student.check_teacher();  // before the run is lost that may be there
     if (!lock) lock.emplace(out);
     if (!begun) {
       train::RunFolder(out).clear();

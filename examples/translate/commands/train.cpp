@@ -412,6 +412,11 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
   if (leads(flags.ranks)) check_tokenizer(flags);
 }
 
+void check_teacher(const TrainCommand& flags) {
+  flags.place.with_types(
+      [&](auto types) { (void)load<typename decltype(types)::T, typename decltype(types)::D>(model_folder(flags.teacher)); });
+}
+
 void check_new_training(const CLI::App& command, const TrainCommand& flags, index_t pairs, bool validates) {
   check_validation(command, validates);
   check_sizes(flags, pairs);

@@ -48,7 +48,9 @@ void add_training(CLI::App& command, TrainCommand& flags);
 attend::text::Split split_pairs(const char* command, const TrainCommand& flags);
 /// Throws ValueError if the options of a training do not go together, as far as that shows before its pairs are read.
 void check_training(const CLI::App& command, const TrainCommand& flags);
-/// The same for a training of a new model on so many pairs, and whether there are some to validate with.
+/// Throws what loading the teacher throws, for a command that has to know before its training begins that this goes well.
+void check_teacher(const TrainCommand& flags);
+/// As check_training for a training of a new model on so many pairs, and whether there are some to validate with.
 void check_new_training(const CLI::App& command, const TrainCommand& flags, attend::index_t pairs, bool validates);
 /// Trains. `command` must have the options of `add_training`, `flags` what it says, and `lock` may be the lock on `--out`.
 void start_training(CLI::App& command, TrainCommand& flags, std::optional<attend::io::FolderLock>& lock);
