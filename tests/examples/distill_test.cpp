@@ -305,7 +305,8 @@ TEST_CASE("translate distill: what cannot end well is refused before anything is
   fails_early(distill(nowhere, {"--teacher-precision", "tf32"}), "is for a GPU");
   CHECK_FALSE(fs::exists(nowhere));
 
-  fails_early(distill(teacher()), "distill: " + teacher() + " holds another run");
+  fs::copy(teacher(), out("another"), fs::copy_options::recursive);
+  fails_early(distill(out("another")), "distill: " + out("another") + " holds another run");
   fails_early(distill(pairs()), "is a file, expected a folder");
   fs::create_directories(out("strange/distilled"));
   file("strange/distilled/pairs.tsv", "my own\tpairs\n");
@@ -504,7 +505,8 @@ TEST_CASE("translate distill --level: what does not go together is refused befor
   const Words on{"train", "--resume", "--out", begun, "--max-steps", "5"};
   fails_early(with(on, {"--distillation-weight", "0.7"}), "is of another run: distillation_weight 0.5 (this run: 0.7)");
   // The student has its teacher's tokenizer, so that it could teach; the run began with another.
-  fails_early(with(on, {"--teacher", begun}), "is of another run: teacher of ");
+  fs::copy(begun, out("begun_copy"), fs::copy_options::recursive);
+  fails_early(with(on, {"--teacher", out("begun_copy")}), "is of another run: teacher of ");
   REQUIRE(run(distill(out("other_tokenizer"))).code == 0);
   fails_early(with(on, {"--teacher", out("other_tokenizer")}), "has another tokenizer than the model of " + begun);
   CHECK(run(on).code == 0);
@@ -545,6 +547,37 @@ TEST_CASE("translate distill --overwrite: a teacher that cannot be read costs th
     CHECK(state() == kept);
   }
   CHECK(run(by_words(folder, "word")).complaints() == 1);  // it is there as a whole
+}
+
+TEST_CASE("translate train --teacher, distill: the teacher is never where its student goes", "[translate]") {
+  const std::string large = out("large");
+  fs::copy(teacher(), large, fs::copy_options::recursive);
+  fs::copy(large + "/last", large + "/step-150", fs::copy_options::recursive);
+  fs::create_directory_symlink(large, out("large_by_another_name"));
+  const auto files_of = [&] {
+    std::string all;
+    for (const auto& entry : fs::recursive_directory_iterator(large))
+      if (entry.is_regular_file()) all += entry.path().string() + '\n' + io::read_file(entry.path());
+    return all;
+  };
+  const auto before = files_of();
+  const auto refused = [&](const std::string& teaching, const std::string& to) {
+    const std::string message =
+        "--teacher " + teaching + " is a model in --out " + to + ", which the student would take the place of";
+    for (const Words& more : {Words{"--teacher", teaching}, Words{"--teacher", teaching, "--overwrite"}}) {
+      for (const char* level : {"sequence", "word", "both"}) fails_early(by_words(to, level, more), "distill: " + message);
+      fails_early(train_by_words(to, more), "train: " + message);
+    }
+    fails_early({"train", "--resume", "--out", to, "--teacher", teaching}, "train: " + message);
+    CHECK(files_of() == before);
+  };
+  refused(large, large);
+  refused(large, large + "/best");  // which the folder of a run stands for
+  for (const char* model : {"/best", "/last", "/step-150"}) refused(large + model, large);
+  refused(large, out("large_by_another_name"));
+  refused(out("large_by_another_name") + "/best", large);
+  // Beside the teacher there is room.
+  CHECK(run(train_by_words(large + "/small", {"--teacher", large})).code == 0);
 }
 
 TEST_CASE("translate distill --level word: teachers of other families, with their tokenizers", "[translate]") {

@@ -305,6 +305,7 @@ void distill(CLI::App& command, DistillCommand& flags) {
   std::error_code ignored;
   if (fs::exists(out, ignored) && !fs::is_directory(out, ignored))
     throw IoError("distill: ", out.string(), " is a file, expected a folder");
+  for (const auto& folder : flags.teacher.folders) check_teacher_apart("distill", folder, out);
   std::optional<io::FolderLock> lock;
   if (fs::is_directory(out, ignored)) lock.emplace(out);
 

@@ -42,4 +42,19 @@ inline void check_out(const char* command, const std::string& out) {
               " is the folder of a training, whose best model would no more be what `translate run` takes; choose another --out");
 }
 
+/// Throws ValueError, which begins with the command's name, if the model that learns is written where its teacher is: into the
+/// same folder, whatever it is called, or into that of a run of which the teacher is the best, the last or a kept model. Throws
+/// as model_folder if there is such a folder and no teacher.
+inline void check_teacher_apart(const char* command, const std::string& teacher, const std::filesystem::path& out) {
+  using namespace attend;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(out, ignored)) return;
+  const auto model = model_folder(teacher);
+  auto places = train::kept_checkpoints(out);
+  for (const auto& place : {out, train::RunFolder(out).best(), train::RunFolder(out).last()}) places.push_back(place);
+  for (const auto& place : places)
+    check_value(!std::filesystem::equivalent(model, place, ignored), command, "--teacher ", teacher, " is a model in --out ",
+                out.string(), ", which the student would take the place of; choose another --out");
+}
+
 }  // namespace translate

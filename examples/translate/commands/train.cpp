@@ -372,6 +372,7 @@ RankList on_devices(RankList ranks, [[maybe_unused]] const Place& place) {
 void start_rank(CLI::App& command, TrainCommand& flags, std::optional<io::FolderLock>& lock) {
   if (leads(flags.ranks)) {
     std::error_code ignored;
+    if (!flags.teacher.empty()) check_teacher_apart("train", flags.teacher, flags.out);
     if (!lock && fs::is_directory(flags.out, ignored)) lock.emplace(flags.out);
     check_output(flags);
   }
