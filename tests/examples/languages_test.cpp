@@ -160,6 +160,34 @@ TEST_CASE("translate prepare: pairs in their languages, which a training on them
   fails({"train", "--resume", "--out", out("english"), "--prepared", out("prepared")}, "--prepared is from eng_Latn to fra_Latn");
 }
 
+TEST_CASE("translate train --teacher: in the languages of the prepared pairs, or of the model that learns", "[translate]") {
+  const std::string prepared = out("prepared_taught"), folder = out("taught");
+  REQUIRE(run(with({"prepare", "--pairs", pairs(), "--model", nllb(), "--validation-size", "3", "--out", prepared}, to_french))
+              .code == 0);
+  const Words sizes{"--d-model", "8", "--heads", "2", "--layers", "1", "--max-length", "40"}, taught{"--teacher", nllb()};
+  REQUIRE(run(training(folder, with(with(taught, {"--prepared", prepared}), sizes))).code == 0);
+  CHECK(languages(folder + "/last") == "eng_Latn fra_Latn");
+  const auto resumed = run({"train", "--resume", "--out", folder, "--max-steps", "4"});
+  CAPTURE(resumed.errors);
+  CHECK(resumed.code == 0);
+  CHECK_THAT(resumed.errors, ContainsSubstring("going on from step 3"));
+  CHECK(run(with({"train", "--resume", "--out", folder, "--max-steps", "5"}, to_french)).code == 0);
+  for (const Words& of : {Words{"--prepared", prepared}, Words{"--pairs", pairs()}, with({"--pairs", pairs()}, to_french)}) {
+    const auto more = run(training(out("taught_more"), with(with(taught, of), {"--init", folder, "--overwrite"})));
+    CAPTURE(of, more.errors);
+    CHECK(more.code == 0);
+    CHECK(languages(out("taught_more/last")) == "eng_Latn fra_Latn");
+    CHECK(run({"train", "--resume", "--out", out("taught_more"), "--max-steps", "4"}).code == 0);
+  }
+  // One whose folder has chosen another language would take the pairs for that.
+  fs::copy(nllb(), out("italian_teacher"));
+  auto settings = io::read_json(out("italian_teacher/tokenizer_config.json"));
+  settings["tgt_lang"] = "ita_Latn";
+  io::write_json(out("italian_teacher/tokenizer_config.json"), settings);
+  fails(training(out("wrong"), {"--teacher", out("italian_teacher"), "--init", folder, "--prepared", prepared}),
+        "--teacher " + out("italian_teacher") + " has another tokenizer than the model of " + folder);
+}
+
 TEST_CASE("translate explain, shortlist: in the languages that are chosen", "[translate]") {
   REQUIRE(run(with({"explain", "the green house", "--model", nllb(), "--out", out("page.html")}, to_french)).code == 0);
   const std::string page = io::read_file(out("page.html"));

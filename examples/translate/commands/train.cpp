@@ -155,9 +155,14 @@ const std::string& tokenizer_folder(const TrainCommand& flags) {
   return !flags.init.empty() ? flags.init : !flags.teacher.empty() ? flags.teacher : flags.prepared;
 }
 
-/// The tokenizer of a folder in the languages of the command line.
-text::AnyTokenizer in_languages(const TrainCommand& flags, const text::AnyTokenizer& own, const std::string& folder) {
-  return (flags.reverse ? flags.languages.reversed() : flags.languages).choose(own, folder);
+/// `own`, the tokenizer of a folder, in the languages of the command line. If it names none and `own` has none for targets, in
+/// those of `others`, which may be null.
+text::AnyTokenizer in_languages(const TrainCommand& flags, const text::AnyTokenizer& own, const std::string& folder,
+                                const text::AnyTokenizer* others = nullptr) {
+  auto languages = flags.reverse ? flags.languages.reversed() : flags.languages;
+  if (others != nullptr && !languages.given() && own.target_language().empty() && !others->target_language().empty())
+    languages = {others->source_language(), others->target_language()};
+  return languages.choose(own, folder);
 }
 
 /// The tokenizer to train with: `own`, that of `tokenizer_folder`. Targets begin as the model's `search` has it. It is in the
@@ -166,15 +171,11 @@ text::AnyTokenizer in_languages(const TrainCommand& flags, const text::AnyTokeni
 text::AnyTokenizer training_tokenizer(const TrainCommand& flags, const text::AnyTokenizer& own,
                                       const decode::TranslatorOptions& search, const text::AnyTokenizer* prepared) {
   const std::string& folder = tokenizer_folder(flags);
-  auto chosen = in_languages(flags, own, folder);
+  auto chosen = in_languages(flags, own, folder, flags.resume ? nullptr : prepared);
   if (flags.resume) {
     check_value(languages_text(chosen) == languages_text(own), "train", "--resume goes on with the model of ", folder,
                 ", which translates ", languages_text(own), ", so it cannot translate ", languages_text(chosen));
   } else {
-    if (prepared && !flags.languages.given() && own.target_language().empty() && !prepared->target_language().empty()) {
-      const LanguageFlags theirs{prepared->source_language(), prepared->target_language()};
-      chosen = theirs.choose(own, folder);
-    }
     check_target_language("train", chosen, folder);
     chosen = tokenizer_for_training(chosen, search);
   }
@@ -195,8 +196,11 @@ void check_tokenizer(const TrainCommand& flags) {
   if (!own) return;
   const auto chosen = training_tokenizer(flags, *own, search, prepared ? &*prepared : nullptr);
   if (flags.teacher.empty() || folder == flags.teacher) return;
-  const auto theirs = tokenizer_for_training(in_languages(flags, tokenizer_of(flags.teacher), flags.teacher),
-                                             load_search(model_folder(flags.teacher)));
+  // The model may have its languages from the prepared pairs, or of itself; the teacher then reads the pairs in them too.
+  auto theirs = tokenizer_of(flags.teacher);
+  const auto* languages = theirs.languages() == chosen.languages() ? &chosen : nullptr;
+  theirs =
+      tokenizer_for_training(in_languages(flags, theirs, flags.teacher, languages), load_search(model_folder(flags.teacher)));
   check_value(are_alike(chosen, theirs), "train", "--teacher ", flags.teacher, " has another tokenizer than the model of ",
               folder, ", and word by word they can be compared only with the same");
 }
