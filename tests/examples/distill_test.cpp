@@ -580,6 +580,29 @@ TEST_CASE("translate train --teacher, distill: the teacher is never where its st
   CHECK(run(train_by_words(large + "/small", {"--teacher", large})).code == 0);
 }
 
+TEST_CASE("translate distill --level sequence: is what is done without --level", "[translate]") {
+  const std::string folder = out("level"), record = folder + "/distilled/distill.json";
+  const Words named{"--level", "sequence"};
+  REQUIRE(run(distill(folder)).code == 0);
+  const auto whole = [&](const Words& more) {
+    const auto again = run(distill(folder, more));
+    CAPTURE(more, again.errors);
+    CHECK(again.code == 0);
+    CHECK_THAT(again.errors, ContainsSubstring(folder + " is there as a whole"));
+  };
+  whole({});
+  whole(named);
+  auto json = io::read_json(record);  // as it was before there were levels
+  for (const char* part : {"made_with", "finished_with"}) CHECK(json[part].erase("--level") == 1);
+  io::write_json(record, json);
+  whole({});
+  whole(named);
+  fails_early(by_words(folder, "both", {"--max-tokens", "12"}),
+              "distill: " + folder + " was begun with --level sequence, now it is both");
+  CHECK(run(distill(folder, with(named, {"--max-steps", "4"}))).code == 0);
+  whole({"--max-steps", "4"});
+}
+
 TEST_CASE("translate distill --level word: teachers of other families, with their tokenizers", "[translate]") {
   const fs::path data = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data";
   for (const auto& entry : fs::directory_iterator(data)) {

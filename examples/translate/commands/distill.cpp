@@ -82,9 +82,15 @@ bool has_text(const fs::path& file) {
   return fs::exists(file, ignored) && fs::file_size(file, ignored) > 0;
 }
 
+/// With the level that is meant where none is named. Runs that began before there were levels have none.
+Making with_level(Making making) {
+  making.try_emplace("--level", DistillCommand().level);
+  return making;
+}
+
 /// What a run that is there as a whole was made with.
 Making all_options(const CLI::App& command) {
-  auto all = given_options(command);
+  auto all = with_level(given_options(command));
   all.erase("--overwrite");
   return all;
 }
@@ -118,7 +124,7 @@ Making making(const CLI::App& command, const DistillCommand& flags) {
   add_files("--target", training.files.targets);
   add_files("--validation-pairs", training.validation_pairs);
   add_files("--test-pairs", training.test_pairs);
-  return all;
+  return with_level(std::move(all));
 }
 
 /// `translate train` as it is given the student's pairs, and those of this command's options that it has too.
@@ -318,8 +324,8 @@ void distill(CLI::App& command, DistillCommand& flags) {
   if (begun) {
     const auto json = io::read_json(texts.record);
     const io::JsonObject record(json, texts.record.string());
-    check_making(read_making(record.object("made_with")), made_with, "distill", out.string());
-    if (json.contains("finished_with") && read_making(record.object("finished_with")) == all_options(command)) {
+    check_making(with_level(read_making(record.object("made_with"))), made_with, "distill", out.string());
+    if (json.contains("finished_with") && with_level(read_making(record.object("finished_with"))) == all_options(command)) {
       std::fprintf(stderr, "distill: %s is there as a whole; translate with: translate run --model %s\n", out.c_str(),
                    out.c_str());
       return;
