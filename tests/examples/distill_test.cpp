@@ -603,6 +603,17 @@ TEST_CASE("translate distill --level sequence: is what is done without --level",
   whole({"--max-steps", "4"});
 }
 
+TEST_CASE("translate train --resume --teacher: a run without a teacher gets none", "[translate]") {
+  const std::string folder = out("untaught");
+  REQUIRE(run(distill(folder)).code == 0);  // with a --vocabulary of its own
+  const Words on{"train", "--resume", "--out", folder, "--max-steps", "4"};
+  for (const Words& more : {Words{}, Words{"--distillation-weight", "0.7"}})
+    fails_early(with(with(on, {"--teacher", teacher()}), more), "train: --resume goes on with the run of " + folder +
+                                                                    ", which has no teacher, so --teacher " + teacher() +
+                                                                    " cannot join it: leave it out, or train anew");
+  CHECK(run(on).code == 0);
+}
+
 TEST_CASE("translate distill --level word: teachers of other families, with their tokenizers", "[translate]") {
   const fs::path data = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data";
   for (const auto& entry : fs::directory_iterator(data)) {

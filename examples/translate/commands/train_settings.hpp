@@ -42,7 +42,8 @@ inline bool replaced(const CLI::App& command, const std::string& name) {
 }
 
 /// Takes over the settings of the run that is resumed, the text of the file `name_of_text`, but for what the command line says
-/// anew. Throws ValueError if it says anew what made the model, FormatError if `text` is not such settings.
+/// anew. Throws ValueError if it says anew what made the model, or names a teacher for a run that has none; FormatError if `text`
+/// is not such settings.
 inline void restore_settings(CLI::App& command, const std::filesystem::path& out, const std::string& text,
                              const std::string& name_of_text) {
   using namespace attend;
@@ -57,6 +58,8 @@ inline void restore_settings(CLI::App& command, const std::filesystem::path& out
       std::string now = option->reduced_results().front();
       if (name == "init") now = std::filesystem::absolute(now).string();
       const std::string was = then.empty() ? option->get_default_str() : then.front();
+      check_value(name != "teacher" || !then.empty(), "train", "--resume goes on with the run of ", out.string(),
+                  ", which has no teacher, so --teacher ", now, " cannot join it: leave it out, or train anew");
       const bool makes_model = option->get_group() == ModelFlags::group || option->get_group() == AdapterFlags::group ||
                                name == "vocabulary" || name == "init";
       check_value(!makes_model || now == was, "train", "--resume goes on with the model of ", out.string(), ", so --", name,
