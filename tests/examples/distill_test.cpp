@@ -13,6 +13,7 @@
 #include "../pretrained/make_folder.hpp"
 #include "attend/io/file.hpp"
 #include "attend/io/json.hpp"
+#include "attend/load.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/utf8.hpp"
 #include "attend/train/recipe.hpp"
@@ -612,6 +613,28 @@ TEST_CASE("translate train --resume --teacher: a run without a teacher gets none
                                                                     ", which has no teacher, so --teacher " + teacher() +
                                                                     " cannot join it: leave it out, or train anew");
   CHECK(run(on).code == 0);
+}
+
+TEST_CASE("translate train --teacher --tie: embeddings that the teacher's vocabularies leave apart are not shared",
+          "[translate]") {
+  const auto marian = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data" / "relu_separate";
+  const std::string apart = marian.string(), folder = out("apart");
+  const std::string message = " shares the embeddings of sources and targets, and the vocabularies of --teacher " + apart +
+                              " are separate; expected --tie head or none";
+  for (const char* level : {"word", "both"})
+    fails_early(by_words(folder, level, {"--teacher", apart, "--tie", "all"}), "train: --tie all" + message);
+  fails_early(train_by_words(folder, {"--teacher", apart, "--tie", "all"}), "train: --tie all" + message);
+  CHECK_FALSE(fs::exists(folder));
+  const auto shares = [&](const Words& more) {
+    const auto done = run(train_by_words(folder, with({"--overwrite"}, more)));
+    CAPTURE(more, done.errors);
+    REQUIRE(done.code == 0);
+    CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "4"}).code == 0);
+    return load(folder + "/last").model.options.share_embeddings;
+  };
+  for (const Words& tie : {Words{}, Words{"--tie", "head"}, Words{"--tie", "none"}})
+    CHECK_FALSE(shares(with({"--teacher", apart}, tie)));
+  for (const Words& tie : {Words{}, Words{"--tie", "all"}}) CHECK(shares(tie));  // one vocabulary
 }
 
 TEST_CASE("translate distill --level word: teachers of other families, with their tokenizers", "[translate]") {

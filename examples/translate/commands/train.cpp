@@ -183,6 +183,21 @@ text::AnyTokenizer training_tokenizer(const TrainCommand& flags, const text::Any
   return chosen;
 }
 
+/// Whether a token is the same piece of text in sources as in targets.
+bool shares_tokens(const text::AnyTokenizer& tokenizer) {
+  bool same = tokenizer.size() == tokenizer.target_size();
+  for (token_t t = 0; same && t < tokenizer.size(); ++t) same = tokenizer.piece(t) == tokenizer.target_piece(t);
+  return same;
+}
+
+/// Throws ValueError if the command line wants one embedding for sources and targets, for a student whose teacher has separate
+/// vocabularies. If it says nothing of embeddings, such a student has two.
+void check_tie(const TrainCommand& flags) {
+  check_value(!flags.model.says_tie() || !flags.model.options(1000, train::recipe(1000)).share_embeddings, "train", "--tie ",
+              flags.model.tie, " shares the embeddings of sources and targets, and the vocabularies of --teacher ", flags.teacher,
+              " are separate; expected --tie head or none");
+}
+
 /// The same for the languages, and for whether prepared pairs go with the model, as far as the tokenizers alone can tell.
 void check_tokenizer(const TrainCommand& flags) {
   std::optional<text::AnyTokenizer> prepared, own;
@@ -195,7 +210,11 @@ void check_tokenizer(const TrainCommand& flags) {
               "--from and --to choose among the languages of a model, and a new one has none: add --init or --teacher");
   if (!own) return;
   const auto chosen = training_tokenizer(flags, *own, search, prepared ? &*prepared : nullptr);
-  if (flags.teacher.empty() || folder == flags.teacher) return;
+  if (flags.teacher.empty()) return;
+  if (!flags.resume && flags.init.empty()) {  // a new model in the teacher's tokens
+    if (!shares_tokens(chosen)) check_tie(flags);
+    return;
+  }
   // The model may have its languages from the prepared pairs, or of itself; the teacher then reads the pairs in them too.
   auto theirs = tokenizer_of(flags.teacher);
   const auto* languages = theirs.languages() == chosen.languages() ? &chosen : nullptr;
@@ -233,13 +252,6 @@ TranslationModel<T, D> for_training(TranslationModel<T, D> loaded, const TrainCo
   return loaded;
 }
 
-/// Whether a token is the same piece of text in sources as in targets.
-bool shares_tokens(const text::AnyTokenizer& tokenizer) {
-  bool same = tokenizer.size() == tokenizer.target_size();
-  for (token_t t = 0; same && t < tokenizer.size(); ++t) same = tokenizer.piece(t) == tokenizer.target_piece(t);
-  return same;
-}
-
 /// A new model with the vocabularies of a teacher, and its tokenizer and search.
 template <class T, Device D>
 TranslationModel<T, D> new_student(const TrainCommand& flags, const TranslationModel<T, D>& teacher, const TrainingData& data) {
@@ -248,8 +260,10 @@ TranslationModel<T, D> new_student(const TrainCommand& flags, const TranslationM
   auto options = flags.model.options(0, recipe_of(flags, data.size()));
   options.source_vocabulary = teacher.model.options.encoder.vocabulary;
   options.target_vocabulary = teacher.model.options.decoder.vocabulary;
-  if (options.source_vocabulary != options.target_vocabulary || !shares_tokens(student.tokenizer))
+  if (options.source_vocabulary != options.target_vocabulary || !shares_tokens(student.tokenizer)) {
+    check_tie(flags);  // it is seen earlier, but for a model with other vocabularies than its tokenizer
     options.share_embeddings = false;
+  }
   student.model = nn::Transformer<T, D>(options);
   return student;
 }

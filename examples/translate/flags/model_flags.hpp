@@ -27,11 +27,12 @@ struct ModelFlags {
     flags.add_to(app, group, false);
     flags.option("--max-length")->default_str(attend::number_text(flags.given.max_length));
     flags.option("--initialisation")->default_str(attend::name_of(flags.given.initialisation));
-    app.add_option("--tie", tie, "Shared embeddings: decoder and head, encoder too, or as the preset has it")
-        ->check(CLI::IsMember({"none", "head", "all", "preset"}))
-        ->capture_default_str()
-        ->group(group);
+    tie_option_ = app.add_option("--tie", tie, "Shared embeddings: decoder and head, encoder too, or as the preset has it");
+    tie_option_->check(CLI::IsMember({"none", "head", "all", "preset"}))->capture_default_str()->group(group);
   }
+
+  /// Whether the command line says which embeddings are shared.
+  [[nodiscard]] bool says_tie() const { return tie_option_ != nullptr && tie_option_->count() > 0; }
 
   /// For so many subwords.
   [[nodiscard]] attend::nn::TransformerOptions options(attend::index_t vocabulary, const attend::train::Recipe& recipe) const {
@@ -49,6 +50,9 @@ struct ModelFlags {
     o.max_length = flags.given.max_length;
     return o;
   }
+
+ private:
+  CLI::Option* tie_option_ = nullptr;
 };
 
 }  // namespace translate
