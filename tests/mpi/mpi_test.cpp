@@ -125,6 +125,27 @@ TEST_CASE("train: one, two, four and eight processes write the model that one wr
   }
 }
 
+TEST_CASE("train: two processes learn from a teacher, which only the first of them sees, what one learns") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path());
+  REQUIRE(run(training(pairs, folder.path() / "teacher", {"--max-steps", "10"})).code == 0);
+  const auto taught = [&](const fs::path& teacher, const fs::path& out, const std::vector<std::string>& more) {
+    auto words = training(pairs, out, more);
+    words.erase(words.begin() + 5, words.begin() + 7);  // its subwords are the teacher's
+    words.insert(words.end(), {"--teacher", teacher.string(), "--max-steps", "6"});
+    return words;
+  };
+  REQUIRE(run(taught(folder.path() / "teacher", folder.path() / "one", {"--parts", "2"})).code == 0);
+  const auto ended = launch(apart(2, folder.path()), taught("teacher", "two", {"--parts", "2"}));
+  INFO(ended.errors);
+  REQUIRE(ended.code == 0);
+  CHECK(count(ended.errors, "train: the teacher is teacher, ") == 1);
+  for (const char* file : {"best/model.safetensors", "last/model.safetensors", "last/config.json"})
+    CHECK(same_file(folder.path() / "one", folder.path() / "two", file));
+  REQUIRE(run(training(pairs, folder.path() / "untaught", {"--max-steps", "6", "--parts", "2"})).code == 0);
+  CHECK_FALSE(same_file(folder.path() / "one", folder.path() / "untaught", "last/model.safetensors"));
+}
+
 TEST_CASE("train: sums in any order, by any number of processes, give one model for each number") {
   const TemporaryFolder folder;
   const auto pairs = write_pairs(folder.path());
