@@ -113,9 +113,10 @@ struct NamedTensor {
   }
 };
 
-/// Those types of a model's numbers and device.
+/// A NamedTensor of a model's numbers and device.
 template <class M>
 using NamedTensorOf = NamedTensor<typename M::value_type, typename M::device_type>;
+/// A Var of them.
 template <class M>
 using VarOf = Var<typename M::value_type, typename M::device_type>;
 

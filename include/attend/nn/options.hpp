@@ -132,6 +132,7 @@ inline StackOptions resolved(StackOptions o, StackKind kind) {
 
 namespace detail {
 
+/// How attention in this stack knows of positions.
 inline AttentionPositionOptions attention_positions(const StackOptions& o) {
   return {.kind = o.positions,
           .max_length = o.max_length,
@@ -164,6 +165,7 @@ inline void check(const StackOptions& given, StackKind kind, const char* stack) 
 
 namespace detail {
 
+/// The attention of a layer of this stack: over itself, or with `cross` over a source.
 inline MultiHeadAttentionOptions attention_options(const StackOptions& o, bool cross, const SublayerPlace& place) {
   return {.d_model = o.d_model,
           .heads = o.heads,
