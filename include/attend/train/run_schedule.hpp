@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <variant>
 
 #include "attend/train/completed.hpp"
@@ -34,6 +35,18 @@ inline optim::Schedule run_schedule(const FitOptions& o, index_t steps) {
   schedule.warmup = std::min(schedule.warmup, steps / 2);
   schedule.steps = steps + 1;  // so that the last step still moves the weights
   return optim::Schedule(schedule);
+}
+
+/// What to say where the warm-up of the schedule that was asked for is more than half of a run, and so is cut; empty where it is
+/// not, or that is not known yet. It is by the number of steps (0: not known) from the beginning on, by the clock once half of
+/// the run is `done`, at `step`.
+inline std::string cut_warmup(const optim::Schedule& asked, index_t steps, double done, index_t step) {
+  if (!asked.cuts_warmup()) return {};
+  const index_t wanted = asked.options().warmup, half = steps / 2;
+  const bool by_steps = half > 0 && wanted > half, by_clock = done >= 0.5 && step < wanted;
+  if (!by_steps && !by_clock) return {};
+  return "a warm-up of " + std::to_string(wanted) + " steps is more than half of the run; it is cut to " +
+         std::to_string(by_steps ? half : step);
 }
 
 }  // namespace attend::train

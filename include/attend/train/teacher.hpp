@@ -20,6 +20,7 @@
 #include "attend/nn/transformer_options.hpp"
 #include "attend/ops/distillation_loss.hpp"
 #include "attend/train/checkpoint.hpp"
+#include "attend/train/options.hpp"
 
 /// Word-level knowledge distillation: a model learns, at each token, what another makes of the tokens before it.
 namespace attend::train {
@@ -98,11 +99,25 @@ class Teacher {
   }
   /// Whether several threads may ask it at the same time, as its type says by `loss_by_threads`.
   [[nodiscard]] bool by_threads() const { return by_threads_; }
-  /// `none`, or what changes with any number of it.
-  [[nodiscard]] const std::string& identity() const { return identity_; }
+  /// The options of a run with this teacher or, if it is nobody, without. Throws ValueError if they do not go with one.
+  [[nodiscard]] FitOptions taught(FitOptions o) const {
+    if (!*this) o.distillation_weight = 0;
+    check_value(!*this || o.r_drop == 0, "fit", "r_drop is ", o.r_drop, ", which excludes a teacher");
+    return o;
+  }
+  /// Adds what must be the same of the teacher in a run that goes on with another's state.
+  void add_to(RunIdentity& identity, const FitOptions& o) const {
+    identity["teacher"] = identity_;
+    if (!*this) return;
+    identity["distillation_weight"] = number_text(o.distillation_weight);
+    identity["distillation_temperature"] = number_text(o.distillation_temperature);
+  }
   /// Throws ValueError if it cannot teach this model with sentences of up to `longest` tokens, as far as their options say.
   template <class Model, class Tokenizer>
   void check(const Model& student, const Tokenizer& tokenizer, index_t longest) const {
+    if (!*this) return;
+    check_value(GivesLogits<Model>, "fit",
+                "the model has no `linear_logits(batch)`, by which it would be compared with a teacher");
     for (const auto& p : nn::parameters(student))
       check_value(std::find(parameters_.begin(), parameters_.end(), p.id()) == parameters_.end(), "fit",
                   "the teacher shares parameters with the model that is trained, and so would change");
@@ -122,7 +137,7 @@ class Teacher {
   std::function<LinearLogits<T, D>(const nn::Batch<D>&)> logits_;
   std::optional<nn::ModelOptions> options_;
   std::vector<const void*> parameters_;
-  std::string identity_ = "none";
+  std::string identity_ = "none";  // or what changes with any number of it
   bool by_threads_ = true;
 };
 

@@ -53,7 +53,7 @@ class Trainer {
         tokenizer_(tokenizer),
         ranks_(options.communicator),
         teacher_(options.distillation_weight > 0 ? teacher : Teacher<T, D>()),
-        o_(options_of(ranks_, taught(completed(check(options), run_facts(model, pairs.size()))))),
+        o_(options_of(ranks_, teacher_.taught(completed(check(options), run_facts(model, pairs.size()))))),
         batches_(std::move(pairs), tokenizer.bos(), tokenizer.eos(), batch_options(o_.accumulate)),
         epoch_(batches_.epoch(0)),
         optimizer_(parameters_of_rank(), *o_.optimizer),
@@ -63,11 +63,7 @@ class Trainer {
     if (o_.average_decay > 0) average_.emplace(optimizer_.parameters(), o_.average_decay);
     if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));
     check_fits(model, tokenizer, batches_.longest());
-    if (teacher_) {
-      check_value(GivesLogits<Model>, "fit",
-                  "the model has no `linear_logits(batch)`, by which it would be compared with a teacher");
-      teacher_.check(model, tokenizer, batches_.longest());
-    }
+    teacher_.check(model, tokenizer, batches_.longest());
     if (validation_) check_fits(model, tokenizer, validation_->batches().longest(), "of the validation pairs, ");
     folder_.take(o_.lock);
   }
@@ -93,12 +89,6 @@ class Trainer {
   }
 
  private:
-  /// The options of a run with this teacher or without any. Throws ValueError if they do not go with one.
-  FitOptions taught(FitOptions o) const {
-    if (!teacher_) o.distillation_weight = 0;
-    check_value(!teacher_ || o.r_drop == 0, "fit", "r_drop is ", o.r_drop, ", which excludes a teacher");
-    return o;
-  }
   optim::FlatParameters<T, D> parameters_of_rank() const {
     optim::FlatParameters<T, D> parameters(nn::parameters(model_), nn::hidden_matrices(model_));
     if (sharded()) parameters.share_out(ranks_.rank(), ranks_.size());
@@ -131,11 +121,7 @@ class Trainer {
   [[nodiscard]] RunIdentity identity() const {
     auto identity = run_identity(o_, tokenizer_, batches_.pairs(), validation_ ? &validation_->batches().pairs() : nullptr);
     if (const auto frozen = nn::frozen_names(model_); !frozen.empty()) identity["frozen"] = list_identity(frozen);
-    identity["teacher"] = teacher_.identity();
-    if (teacher_) {
-      identity["distillation_weight"] = number_text(o_.distillation_weight);
-      identity["distillation_temperature"] = number_text(o_.distillation_temperature);
-    }
+    teacher_.add_to(identity, o_);
     return identity;
   }
 
@@ -204,19 +190,27 @@ class Trainer {
     if (!ranks_.leads()) epoch_ = batches_.epoch(state_.epoch);
     agreement_.begin(state_.seconds);
   }
+  /// Where the run stands; what a step has come to is added later.
+  [[nodiscard]] CurvePoint here() const {
+    return {.step = state_.step,
+            .epoch = extent_.epochs_done(),
+            .seconds = state_.seconds,
+            .tokens = state_.tokens,
+            .learning_rate = rate_};
+  }
   /// One update of the weights.
   void step() {
     note_generator();
     const auto batch = epoch_[state_.position];
     const index_t labels = batches_.labels(batch);
     say_warmup();
-    const double rate = rate_ = schedule_.at(state_.step + 1, extent_.done());
+    rate_ = schedule_.at(state_.step + 1, extent_.done());
     auto losses = gradients_(batches_, batch, labels, state_, optimizer_);
     agreement_.agree(optimizer_, state_.step);  // of what stands before the update, so that nothing is lost if it fails
     sound_ = false;
     const auto& shared = gradients_.shared();
-    if (shared) optimizer_.update(rate, o_.clip_norm, shared->squares());
-    else optimizer_.update(rate, o_.clip_norm);
+    if (shared) optimizer_.update(rate_, o_.clip_norm, shared->squares());
+    else optimizer_.update(rate_, o_.clip_norm);
     ++state_.step;
     if (shared) shared->gather_weights();
     if (average_) average_->update(state_.step, optimizer_.record().data());
@@ -226,12 +220,7 @@ class Trainer {
       epoch_ = batches_.epoch(++state_.epoch);
     }
     state_.seconds = agreement_.seconds();
-    updates_.add({.step = state_.step,
-                  .epoch = extent_.epochs_done(),
-                  .seconds = state_.seconds,
-                  .tokens = state_.tokens,
-                  .learning_rate = rate},
-                 labels, std::move(losses), optimizer_.record());
+    updates_.add(here(), labels, std::move(losses), optimizer_.record());
     note_generator();
     sound_ = true;
     conclude_but(StepRunner<Model>::most_under_way);
@@ -364,25 +353,17 @@ class Trainer {
                      .warnings = reporter_.warnings()};
     if (const auto& sums = gradients_.sums_of_ranks()) report.summed = sums->summed(), report.waited = sums->waited();
     if (state_.sum.steps > 0)  // the steps since the last point; a run that goes on from here has them in its next
-      report.curve.push_back(state_.sum.mean({.step = state_.step,
-                                              .epoch = extent_.epochs_done(),
-                                              .seconds = state_.seconds,
-                                              .tokens = state_.tokens,
-                                              .learning_rate = rate_}));
+      report.curve.push_back(state_.sum.mean(here()));
     reporter_.message("train: " + report.text());
     return report;
   }
 
-  /// Says that the warm-up is cut short, once that is known: by the number of steps at the beginning, by the clock half-way.
+  /// Says that the warm-up is cut short, once that is known.
   void say_warmup() {
-    const optim::Schedule& asked = o_.schedule ? *o_.schedule : schedule_;
-    if (warmup_said_ || !asked.cuts_warmup()) return;
-    const index_t wanted = asked.options().warmup, half = extent_.total_steps() / 2;
-    const bool by_steps = half > 0 && wanted > half, by_clock = extent_.done() >= 0.5 && state_.step < wanted;
-    if (!by_steps && !by_clock) return;
-    warmup_said_ = true;
-    reporter_.message("train: a warm-up of " + std::to_string(wanted) + " steps is more than half of the run; it is cut to " +
-                      std::to_string(by_steps ? half : state_.step));
+    if (warmup_said_) return;
+    const auto text = cut_warmup(o_.schedule ? *o_.schedule : schedule_, extent_.total_steps(), extent_.done(), state_.step);
+    warmup_said_ = !text.empty();
+    if (warmup_said_) reporter_.message("train: " + text);
   }
 
   Model& model_;
