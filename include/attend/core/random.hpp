@@ -73,6 +73,18 @@ inline Generator& default_generator() {
   return generator;
 }
 
+/// While one stands in scope, drawing from this thread's generator leaves no trace: afterwards it stands where it stood.
+class GeneratorScope {
+ public:
+  GeneratorScope() : before_(default_generator()) {}
+  ~GeneratorScope() { default_generator() = before_; }
+  GeneratorScope(const GeneratorScope&) = delete;
+  GeneratorScope& operator=(const GeneratorScope&) = delete;
+
+ private:
+  Generator before_;
+};
+
 /// Starts this thread's generator anew: the same seed gives the same weights and the same dropout masks.
 inline void seed(std::uint64_t value) { default_generator().restore(value, 0); }
 

@@ -90,7 +90,7 @@ class BatchGradients {
         sums_.add(part + k - first, last - first, k + 1 < count ? nth(rooms_, k) : gradients);
       }
     }
-    if (o_.parts > 1) default_generator().restore(state.generator_seed, state.generator_drawn);
+    if (o_.parts > 1) state.restore_generator();
     if (!ranks_) return losses;
     sums_of_ranks_->finish();
     return gathered(std::move(losses));
@@ -109,12 +109,6 @@ class BatchGradients {
       if (sums) sums->abandon();
     }
   };
-  /// The generator of this thread is afterwards where it was.
-  struct DrawnApart {
-    Generator before = default_generator();
-    ~DrawnApart() { default_generator() = before; }
-  };
-
   /// How many of the next `left` parts threads compute at the same time, each by one. The bits are the same anyhow. Operations of
   /// small models are too short to be shared among threads; of large ones gradients would fill the memory. All parts at work have
   /// no more tokens than one of the passes that `accumulate` asks for, and most threads must have one.
@@ -135,7 +129,7 @@ class BatchGradients {
     while (count_of(rooms_) < count - 1) rooms_.emplace_back(gradients.shape());
     ThreadPool::instance().run(count, 1, [&](index_t begin, index_t end) {
       const MatmulPrecision precision(o_.precision);
-      const DrawnApart apart;
+      const GeneratorScope generator;
       for (index_t k = begin; k < end; ++k) {
         const auto& room = k + 1 < count ? nth(rooms_, k) : gradients;
         if (k + 1 < count) room.fill(T(0));

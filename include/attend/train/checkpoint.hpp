@@ -12,6 +12,7 @@
 
 #include "attend/core/number_text.hpp"
 #include "attend/core/printable.hpp"
+#include "attend/core/random.hpp"
 #include "attend/io/state.hpp"
 #include "attend/optim/optimizer.hpp"
 #include "attend/train/report.hpp"
@@ -36,6 +37,11 @@ struct TrainingState {
   CurveSum sum = {};  ///< toward the next point of the curve
   std::vector<CurvePoint> curve = {};
   std::vector<ValidationPoint> validations = {};
+
+  /// Notes what this thread's generator draws next.
+  void note_generator() { generator_seed = default_generator().seed(), generator_drawn = default_generator().drawn(); }
+  /// Has it draw that.
+  void restore_generator() const { default_generator().restore(generator_seed, generator_drawn); }
 
   /// Adds a step of so many labels to the curve, which gets a point every `every` steps; true if this step gives it one.
   bool add(const CurvePoint& now, index_t labels, index_t every) {

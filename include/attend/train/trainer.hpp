@@ -160,7 +160,7 @@ class Trainer {
                           " batches");
       state_.twentieths = std::min(state_.twentieths, extent_.twentieths());  // of this run, which may be longer
     });
-    default_generator().restore(state_.generator_seed, state_.generator_drawn);
+    state_.restore_generator();
     saved_step_ = state_.step;
   }
 
@@ -175,9 +175,9 @@ class Trainer {
   /// Gives the other ranks what rank 0 has: the numbers of the state, the weights, the optimizer's memory.
   void share_state() {
     if (!ranks_) return;
-    note_generator();
+    state_.note_generator();
     detail::for_numbers(state_, [&](const char*, auto& value) { ranks_->broadcast(value); });
-    default_generator().restore(state_.generator_seed, state_.generator_drawn);
+    state_.restore_generator();
     for (const auto& t : nn::state(model_)) ranks_->broadcast(t.value);
     auto memory = sharded() ? memory_.scattered(restored_ ? &*restored_ : nullptr) : optimizer_.state();
     restored_.reset();
@@ -200,7 +200,7 @@ class Trainer {
   }
   /// One update of the weights.
   void step() {
-    note_generator();
+    state_.note_generator();
     const auto batch = epoch_[state_.position];
     const index_t labels = batches_.labels(batch);
     say_warmup();
@@ -221,7 +221,7 @@ class Trainer {
     }
     state_.seconds = agreement_.seconds();
     updates_.add(here(), labels, std::move(losses), optimizer_.record());
-    note_generator();
+    state_.note_generator();
     sound_ = true;
     conclude_but(StepRunner<Model>::most_under_way);
   }
@@ -300,7 +300,7 @@ class Trainer {
   }
   void checkpoint() {
     conclude_but(0);
-    note_generator();
+    state_.note_generator();
     reporter_.try_save(tries_again, [&] { save(); });
     checkpoint_time_ = clock_.seconds();
   }
@@ -312,9 +312,6 @@ class Trainer {
       write_training_state(path, state_, identity(), model_, memory, optimizer_.parameters().layout());
     });
     saved_step_ = state_.step;
-  }
-  void note_generator() {
-    state_.generator_seed = default_generator().seed(), state_.generator_drawn = default_generator().drawn();
   }
   /// Saves what there is where an exception ends the run, but for a run that has diverged, whose last checkpoint is better.
   void rescue() noexcept {
@@ -333,7 +330,7 @@ class Trainer {
     const bool validated = !validation_ || state_.validated == state_.step || state_.step == 0;
     if (reason != StopReason::interrupted && !validated) validate();
     if (agreed(folder_.used() && saved_step_ != state_.step)) {
-      note_generator();
+      state_.note_generator();
       sound_ = false;  // what cannot be written now will not be a moment later
       in_context("fit: the last checkpoint: ", [&] { save(); });
     }

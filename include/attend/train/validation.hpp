@@ -20,18 +20,6 @@
 
 namespace attend::train {
 
-/// While one stands in scope, drawing from this thread's generator leaves no trace: afterwards it stands where it stood.
-class GeneratorScope {
- public:
-  GeneratorScope() : before_(default_generator()) {}
-  ~GeneratorScope() { default_generator() = before_; }
-  GeneratorScope(const GeneratorScope&) = delete;
-  GeneratorScope& operator=(const GeneratorScope&) = delete;
-
- private:
-  Generator before_;
-};
-
 /// What a validation finds.
 struct Measured {
   double loss = 0;                                         ///< see `Validation::loss`; if it is not finite, the rest is missing
