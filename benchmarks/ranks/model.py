@@ -18,13 +18,14 @@ import math
 
 CORE_SECONDS = 3.25  # for 2,048 source and target tokens of the base model, measured on a Zen 5 (two cores, 1.6 s a step)
 EFFICIENCY = 0.8  # of many cores of a processor together, beside two of them; an assumption
-PIECE = 4 << 20  # bytes of a message, or a parameter that is larger
+PIECE = 4 << 20  # bytes that are summed together, or a parameter that is larger
+UNDER_WAY = 8 * (60 << 10)  # bytes of them between two ranks at most, see attend/mpi.hpp
 
 
 def step(ranks: int, parts: int, parameters: float, last: float, compute: float, gbit: float, latency: float, shards: bool = False) -> dict:
     """Seconds of a step. `last`: the share of the parameters that are complete last."""
     bytes_ = 4 * parameters
-    rate = gbit * 1e9 / 8 * 0.94  # what TCP leaves of it
+    rate = min(gbit * 1e9 / 8 * 0.94, UNDER_WAY / latency)  # what TCP leaves of it
     share = 2 * (ranks - 1) / ranks
     messages = max(1, bytes_ / PIECE)
     traffic = share * bytes_ / rate + 2 * math.log2(ranks) * latency * messages if ranks > 1 else 0.0

@@ -21,11 +21,13 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "attend/core/threads.hpp"
@@ -68,8 +70,10 @@ class World final : public train::Communicator {
     check_value(threads >= MPI_THREAD_SERIALIZED, "mpi::world",
                 initialized ? "MPI was begun without threads that take turns: call MPI_Init_thread with MPI_THREAD_SERIALIZED"
                             : "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED)");
-    check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &ranks_));
-    check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN));
+    for (MPI_Comm* ranks : {&ranks_, &signals_}) {
+      check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, ranks));
+      check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(*ranks, MPI_ERRORS_RETURN));
+    }
     int number = 0;
     check("MPI_Comm_rank", MPI_Comm_rank(ranks_, &number));
     rank_ = number;
@@ -77,6 +81,7 @@ class World final : public train::Communicator {
     size_ = number;
     unfinished_.reserve(2 * static_cast<std::size_t>(size_));
     asked_since_.resize(size_);
+    find_neighbours();
   }
   ~World() override {
     int finalized = 0;
@@ -89,39 +94,42 @@ class World final : public train::Communicator {
   [[nodiscard]] index_t size() const override { return size_; }
 
   void exchange(index_t other, std::span<const std::byte> sent, std::span<std::byte> received) override {
-    constexpr std::size_t most = std::size_t{1} << 30;  // MPI counts in int
-    while (!sent.empty() || !received.empty()) {
-      const auto out = sent.first(std::min(most, sent.size()));
-      const auto in = received.first(std::min(most, received.size()));
-      std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-      if (!in.empty())
-        check("MPI_Irecv", MPI_Irecv(in.data(), static_cast<int>(in.size()), MPI_BYTE, static_cast<int>(other), tag_data, ranks_,
-                                     &requests[0]));
-      if (!out.empty())
-        check("MPI_Isend", MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_BYTE, static_cast<int>(other), tag_data,
-                                     ranks_, &requests[1]));
-      wait(requests, other, in.size());
-      sent = sent.subspan(out.size());
-      received = received.subspan(in.size());
+    std::array<Messages, most_under_way> messages;
+    try {
+      const std::size_t both_ways = nth(neighbours_, other) ? near : far;
+      std::size_t turn = 0;
+      for (; !sent.empty() || !received.empty(); ++turn) {
+        const std::size_t most = sent.empty() || received.empty() ? largest : both_ways;
+        Messages& next = messages[turn % most_under_way];
+        wait(next, other);
+        begin(next, other, sent, received, most);
+        sent = sent.subspan(std::min(most, sent.size()));
+        received = received.subspan(std::min(most, received.size()));
+      }
+      for (std::size_t i = 0; i < most_under_way; ++i) wait(messages[(turn + i) % most_under_way], other);
+    } catch (const train::RankError& e) {
+      for (Messages& left : messages) cancel(left);
+      fail(e.what());
+      throw;
     }
   }
 
   void look_for_failure() override {
     int found = 0;
     MPI_Status status;
-    check("MPI_Iprobe", MPI_Iprobe(MPI_ANY_SOURCE, tag_failure, ranks_, &found, &status));
+    check("MPI_Iprobe", MPI_Iprobe(MPI_ANY_SOURCE, tag_failure, signals_, &found, &status));
     if (!found) return;
     int length = 0;
     check("MPI_Get_count", MPI_Get_count(&status, MPI_CHAR, &length));
     std::string why(length, ' ');
-    check("MPI_Recv", MPI_Recv(why.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_failure, ranks_, MPI_STATUS_IGNORE));
+    check("MPI_Recv", MPI_Recv(why.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_failure, signals_, MPI_STATUS_IGNORE));
     broken_ = true;  // the others know
     throw train::RankError("rank ", status.MPI_SOURCE, " failed: ", why);
   }
   [[nodiscard]] bool waiting(index_t other) override {
     look_for_failure();
     int found = 0;
-    check("MPI_Iprobe", MPI_Iprobe(static_cast<int>(other), tag_data, ranks_, &found, MPI_STATUS_IGNORE));
+    check("MPI_Iprobe", MPI_Iprobe(static_cast<int>(other), MPI_ANY_TAG, ranks_, &found, MPI_STATUS_IGNORE));
     auto& since = nth(asked_since_, other);
     if (found) since.reset();
     else if (!since) since = Clock::now();
@@ -137,7 +145,7 @@ class World final : public train::Communicator {
     for (index_t other = 0; other < size_; ++other) {
       if (other == rank_) continue;
       MPI_Request request = MPI_REQUEST_NULL;  // the message is short, and goes out while nobody waits for it
-      if (MPI_Isend(why_.data(), static_cast<int>(n), MPI_CHAR, static_cast<int>(other), tag_failure, ranks_, &request) ==
+      if (MPI_Isend(why_.data(), static_cast<int>(n), MPI_CHAR, static_cast<int>(other), tag_failure, signals_, &request) ==
           MPI_SUCCESS)
         unfinished_.push_back(request);
     }
@@ -150,7 +158,8 @@ class World final : public train::Communicator {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr int tag_data = 1, tag_failure = 2, tag_parted = 3;
+  static constexpr int tag_last = 1, tag_more = 2;       // the last message of an exchange, or one before it
+  static constexpr int tag_failure = 3, tag_parted = 4;  // of signals_
 
   static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
@@ -177,24 +186,64 @@ class World final : public train::Communicator {
     return true;
   }
 
-  /// Until both are done, that which receives so many bytes and that which sends. A message comes within microseconds or after a
-  /// pass through the model: the first are worth waiting for without a rest, the others are not.
-  void wait(std::array<MPI_Request, 2>& requests, index_t other, std::size_t expected) {
-    try {
-      std::array<MPI_Status, 2> statuses;
-      poll(requests, statuses, other);
-      int received = 0;
-      if (expected > 0) check("MPI_Get_count", MPI_Get_count(&statuses[0], MPI_BYTE, &received));
-      if (static_cast<std::size_t>(received) != expected)
-        throw train::RankError("rank ", other, " sent ", received, " bytes, expected ", expected,
-                               ": the ranks do not do the same");
-    } catch (const train::RankError& e) {
-      for (MPI_Request& request : requests)
-        if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
-      if (requests[0] != MPI_REQUEST_NULL) MPI_Wait(&requests[0], MPI_STATUS_IGNORE);  // nothing is written any more
-      fail(e.what());
-      throw;
-    }
+  /// Whether a rank is one of this host's.
+  void find_neighbours() {
+    MPI_Comm host = MPI_COMM_NULL;
+    MPI_Group here = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+    check("MPI_Comm_split_type", MPI_Comm_split_type(ranks_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host));
+    check("MPI_Comm_group", MPI_Comm_group(host, &here));
+    check("MPI_Comm_group", MPI_Comm_group(ranks_, &all));
+    std::vector<int> numbers(static_cast<std::size_t>(size_)), found(numbers.size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    check("MPI_Group_translate_ranks",
+          MPI_Group_translate_ranks(all, static_cast<int>(size_), numbers.data(), here, found.data()));
+    for (const int number : found) neighbours_.push_back(number != MPI_UNDEFINED);
+    MPI_Group_free(&here), MPI_Group_free(&all), MPI_Comm_free(&host);
+  }
+
+  /// A message to another rank and one from it, or one of them.
+  struct Messages {
+    std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // that which receives, that which sends
+    std::size_t expected = 0;                                                 // bytes that come
+    int tag = tag_last;                                                       // with which they come
+  };
+  /// Bytes of a message at most: as MPI counts in int; and of messages that meet. Those between hosts are short enough to be sent
+  /// at once: longer ones Open MPI sends and receives in turn over TCP, at half of the line's rate. Several are under way, so
+  /// that the line is busy.
+  static constexpr std::size_t largest = std::size_t{1} << 30, near = std::size_t{1} << 20, far = 60 << 10, most_under_way = 8;
+
+  /// Begins to exchange the first `most` bytes. The tag says whether they are all, so that ranks that do not mean the same are
+  /// told.
+  void begin(Messages& m, index_t other, std::span<const std::byte> sent, std::span<std::byte> received, std::size_t most) {
+    const int rank = static_cast<int>(other);
+    const auto out = sent.first(std::min(most, sent.size()));
+    const auto in = received.first(std::min(most, received.size()));
+    m.expected = in.size(), m.tag = in.size() < received.size() ? tag_more : tag_last;
+    if (!in.empty())
+      check("MPI_Irecv", MPI_Irecv(in.data(), static_cast<int>(in.size()), MPI_BYTE, rank, MPI_ANY_TAG, ranks_, &m.requests[0]));
+    if (!out.empty())
+      check("MPI_Isend", MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_BYTE, rank,
+                                   out.size() < sent.size() ? tag_more : tag_last, ranks_, &m.requests[1]));
+  }
+  /// Until both are done. A message comes within microseconds or after a pass through the model: the first are worth waiting for
+  /// without a rest, the others are not.
+  void wait(Messages& m, index_t other) {
+    std::array<MPI_Status, 2> statuses;
+    poll(m.requests, statuses, other);
+    const std::size_t expected = std::exchange(m.expected, 0);
+    if (expected == 0) return;
+    int received = 0;
+    check("MPI_Get_count", MPI_Get_count(&statuses[0], MPI_BYTE, &received));
+    if (static_cast<std::size_t>(received) != expected || statuses[0].MPI_TAG != m.tag)
+      throw train::RankError("rank ", other, " sent ", received, " bytes", statuses[0].MPI_TAG == tag_more ? " and more" : "",
+                             ", expected ", expected, m.tag == tag_more ? " and more" : "", ": the ranks do not do the same");
+  }
+  /// Nothing is written any more afterwards; what is still being sent ends while the others are told of the failure.
+  void cancel(Messages& m) {
+    for (MPI_Request& request : m.requests)
+      if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+    if (m.requests[0] != MPI_REQUEST_NULL) MPI_Wait(&m.requests[0], MPI_STATUS_IGNORE);
+    if (m.requests[1] != MPI_REQUEST_NULL) unfinished_.push_back(m.requests[1]);
   }
   void poll(std::array<MPI_Request, 2>& requests, std::array<MPI_Status, 2>& statuses, index_t other) {
     const auto begin = Clock::now();
@@ -233,21 +282,24 @@ class World final : public train::Communicator {
     if (rank_ == 0) {
       for (index_t other = 1; other < size_; ++other) {
         unfinished_.push_back(MPI_REQUEST_NULL);
-        if (MPI_Isend(&word, 1, MPI_BYTE, static_cast<int>(other), tag_parted, ranks_, &unfinished_.back()) != MPI_SUCCESS) break;
+        if (MPI_Isend(&word, 1, MPI_BYTE, static_cast<int>(other), tag_parted, signals_, &unfinished_.back()) != MPI_SUCCESS)
+          break;
       }
       progress(1);
       std::this_thread::sleep_for(std::chrono::milliseconds(200));  // for what the others still have to put away
     } else {
       for (const auto begin = Clock::now(); seconds_since(begin) < timeout_;) {
         int found = 0;
-        if (MPI_Iprobe(0, tag_parted, ranks_, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found) break;
+        if (MPI_Iprobe(0, tag_parted, signals_, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found) break;
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
     }
     MPI_Abort(ranks_, 1);
   }
 
-  MPI_Comm ranks_ = MPI_COMM_NULL;
+  MPI_Comm ranks_ = MPI_COMM_NULL;    // for what is exchanged
+  MPI_Comm signals_ = MPI_COMM_NULL;  // for words on failures, which no exchange may take for its own
+  std::vector<bool> neighbours_;      // who is on this host
   index_t rank_ = 0, size_ = 1;
   double timeout_;
   bool ends_mpi_ = false;

@@ -1,8 +1,10 @@
 // What attend/mpi.hpp promises, by itself: for any MPI, mpiexec -n N communicator. Ends with 1 and a word about what does not
 // hold.
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "attend/mpi.hpp"
 #include "attend/train/deal.hpp"
@@ -32,6 +34,23 @@ void check_sums(train::Communicator& ranks) {
   fill();
   ranks.sum_in_any_order(x);
   expect(is_sum(), "sum_in_any_order");
+}
+
+/// Of any two lengths: what both send is cut into messages, and what one alone has to send follows.
+void check_exchanges(train::Communicator& ranks) {
+  const index_t other = ranks.rank() ^ 1;
+  if (other >= ranks.size()) return;
+  const auto byte_of = [](index_t rank, std::size_t i) {
+    return static_cast<std::byte>((i * 7 + i / 251 + static_cast<std::size_t>(rank)) % 256);
+  };
+  constexpr std::size_t lengths[][2] = {{0, 5},         {1, 61439},           {61440, 61441},         {300'000, 300'000},
+                                        {3, 2'000'000}, {1'500'001, 122'880}, {2'500'000, 3'200'000}, {900'000, 0}};
+  for (const auto& length : lengths) {
+    std::vector<std::byte> sent(length[ranks.rank() % 2]), received(length[other % 2]);
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = byte_of(ranks.rank(), i);
+    ranks.exchange(other, sent, received);
+    for (std::size_t i = 0; i < received.size(); ++i) expect(received[i] == byte_of(other, i), "exchange");
+  }
 }
 
 void check_texts(train::Communicator& ranks) {
@@ -65,6 +84,7 @@ void check_deal(train::Communicator& ranks) {
 int main() {
   try {
     const auto ranks = mpi::world();
+    check_exchanges(*ranks);
     check_sums(*ranks);
     check_texts(*ranks);
     check_deal(*ranks);
