@@ -46,12 +46,12 @@ endfunction()
 function(stands_alone header variable)
   get_property(known GLOBAL PROPERTY "alone ${header}")
   if("${known}" STREQUAL "")
-    set_property(GLOBAL PROPERTY "alone ${header}" YES) # a circle ends here
     read_header("${header}" text)
     set(known YES)
     if(text MATCHES "${libraries}")
       set(known NO)
     endif()
+    set_property(GLOBAL PROPERTY "alone ${header}" ${known}) # a circle ends here
     string(REGEX MATCHALL "${own_include}" lines "${text}")
     foreach(line IN LISTS lines)
       string(REGEX REPLACE "${own_include}" "\\1" other "${line}")

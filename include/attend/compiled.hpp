@@ -78,7 +78,10 @@ ATTEND_TEMPLATE void check_fields(const char*, const nn::StackOptions&, const st
 ATTEND_TEMPLATE void check_fields(const char*, const train::FitOptions&, const std::string&);
 ATTEND_TEMPLATE void check_fields(const char*, const decode::TranslatorOptions&, const std::string&);
 ATTEND_TEMPLATE io::Json io::options_to_json(const nn::StackOptions&);
+ATTEND_TEMPLATE io::Json io::options_to_json(const nn::ModelOptions&);
+ATTEND_TEMPLATE io::Json io::options_to_json(const nn::AdapterOptions&);
 ATTEND_TEMPLATE io::Json io::options_to_json(const decode::TranslatorOptions&);
+ATTEND_TEMPLATE nn::ModelOptions io::options_from_json(const io::JsonObject&);
 ATTEND_TEMPLATE decode::TranslatorOptions io::options_from_json(const io::JsonObject&);
 ATTEND_TEMPLATE class decode::detail::PartSearch<decode::detail::TranslationSystem<text::AnyTokenizer, float, Cpu>>;
 ATTEND_TEMPLATE class decode::Translator<text::AnyTokenizer, float>;

@@ -1,13 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,25 +27,13 @@ using Json = nlohmann::json;
 namespace attend::detail {
 
 /// What the JSON library says of a fault, without its bookkeeping and without quoting bytes of the file, which may be anything.
-inline std::string json_fault(std::string_view what) {
-  if (const std::size_t end = what.find("] "); what.starts_with('[') && end != what.npos) what.remove_prefix(end + 2);
-  return printable(what.substr(0, what.find("; last read")));
-}
+std::string json_fault(std::string_view what);
 
 /// `"text"` as JSON writes it. Throws ValueError `operation: ...` if it is not UTF-8.
-inline std::string json_quoted(const char* operation, const std::string& text) {
-  try {
-    return io::Json(text).dump();
-  } catch (const io::Json::exception&) {
-    throw ValueError(operation, ": a string of ", text.size(), " bytes is not UTF-8");
-  }
-}
+std::string json_quoted(const char* operation, const std::string& text);
 
 /// For messages: the value, or its beginning.
-inline std::string json_excerpt(const io::Json& value) {
-  if (value.is_structured()) return std::string(value.is_array() ? "an array" : "an object");
-  return printable(value.dump(-1, ' ', false, io::Json::error_handler_t::replace));
-}
+std::string json_excerpt(const io::Json& value);
 
 /// Whether a type is a std::vector.
 template <class T>
@@ -62,42 +48,13 @@ namespace attend::io {
 
 /// Parses UTF-8 text strictly: a key given twice, a nesting deeper than 100, and bytes after the value are errors. `name` is what
 /// messages call the text. Throws FormatError `config.json: parse error at line 3, column 5: ...`.
-inline Json parse_json(std::string_view text, const std::string& name) {
-  constexpr int deepest = 100;
-  if (text.find('\0') != text.npos) throw FormatError(name, ": has a zero byte, expected JSON");
-  std::vector<std::set<std::string>> keys;  // of each open object and array
-  const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      keys.emplace_back();
-      if (keys.size() > deepest) throw FormatError(name, ": is nested more than ", deepest, " deep");
-    } else if (event == Event::object_end || event == Event::array_end) {
-      keys.pop_back();
-    } else if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
-      throw FormatError(name, ": has the key ", detail::json_excerpt(parsed), " twice in one object");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text.begin(), text.end(), check);
-  } catch (const Json::exception& error) {
-    throw FormatError(name, ": ", detail::json_fault(error.what()));
-  }
-}
+Json parse_json(std::string_view text, const std::string& name);
 
 /// The JSON file at `path`. Throws IoError, FormatError.
 inline Json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
 
 /// Writes indented JSON by `write_file_atomically`. Throws IoError, ValueError if a string is not UTF-8.
-inline void write_json(const std::filesystem::path& path, const Json& value) {
-  std::string text;
-  try {
-    text = value.dump(2) + "\n";
-  } catch (const Json::exception& error) {
-    throw ValueError("write: ", path.string(), ": ", detail::json_fault(error.what()));
-  }
-  write_file_atomically(path, text);
-}
+void write_json(const std::filesystem::path& path, const Json& value);
 
 /// A JSON object seen through the types that its reader expects. Every fault is a FormatError that names file, key, what is
 /// there and what was expected: `config.json: d_model is "wide", expected a whole number`.
@@ -190,3 +147,7 @@ class JsonObject {
 };
 
 }  // namespace attend::io
+
+#ifndef ATTEND_COMPILED
+#include "attend/io/json_text.hpp"
+#endif

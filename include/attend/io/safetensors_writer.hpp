@@ -19,6 +19,7 @@
 #include "attend/core/shape.hpp"
 #include "attend/io/dtype.hpp"
 #include "attend/io/file.hpp"
+#include "attend/io/json.hpp"
 #include "attend/io/safetensors_header.hpp"
 
 namespace attend::detail {
