@@ -192,7 +192,7 @@ TEST_CASE("pretrained tokenizer: languages reach training, and the ends of sourc
   REQUIRE(cut.parts.size() == 1);
   CHECK(cut.parts[0].tokens == expected);
   CHECK_NOTHROW(train::check_fits(0, nllb.as<text::PretrainedTokenizer>()->with_begin(2), 5));
-  CHECK_THROWS_WITH(train::check_fits(0, mbart, 5), ContainsSubstring("ends sources with more than the end token"));
+  CHECK_NOTHROW(train::check_fits(0, mbart, 5));
   CHECK(text::is_mark(nllb, nllb.encode("a").front()));
   CHECK_FALSE(text::is_mark(nllb, nllb.encode("a").back()));
 }

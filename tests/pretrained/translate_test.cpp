@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "attend/load.hpp"
+#include "attend/train/fit.hpp"
 #include "attend/translate/translator.hpp"
 #include "make_folder.hpp"
 #include "pretrained_data.hpp"
@@ -75,6 +76,52 @@ TEST_CASE("pretrained: in mBART of 25 languages the target's language stands bef
   CHECK(translated(to_ro, to_ro.tokenizer.with_languages("en_XX", "ro_RO")) == translated(to_ro, to_ro.tokenizer));
   CHECK(translated(to_ro, to_ro.tokenizer.with_languages("en_XX", "en_XX")) == translated(to_en, to_en.tokenizer));
   CHECK(load_tokenizer(folder / "to_ro").bos() == ro);
+}
+
+TEST_CASE("pretrained: a model whose sources end with their language learns from such sources") {
+  const TemporaryFolder folder;
+  make(folder / "mbart", "mbart", "mbart", {{"dropout", 0.0}, {"attention_dropout", 0.0}, {"activation_dropout", 0.0}});
+  make(folder / "nllb", "m2m_100", "nllb_legacy", {{"dropout", 0.0}, {"attention_dropout", 0.0}, {"activation_dropout", 0.0}});
+  text::Corpus corpus;
+  corpus.pairs = {{"the green house", "a river"}, {"a river", "the house"}};
+  for (const char* name : {"mbart", "nllb"}) {
+    INFO(name);
+    auto m = load(folder / name);
+    const auto languages = m.tokenizer.languages();
+    const auto tokenizer = m.tokenizer.with_languages(languages.front(), languages.back());
+    const auto end = tokenizer.source_end();
+    REQUIRE(end.size() == 2);
+    // What the first step's loss is of, without the trainer.
+    nn::Batch<Cpu> batch;
+    std::vector<token_t> source, target, labels;
+    std::vector<index_t> source_lengths, target_lengths;
+    for (const auto& pair : corpus) {
+      auto from = tokenizer.encode(pair.source);
+      from.insert(from.end(), end.begin(), end.end());
+      const auto to = text::encode_whole_target(tokenizer, pair.target);
+      source.insert(source.end(), from.begin(), from.end());
+      target.push_back(tokenizer.bos()), target.insert(target.end(), to.begin(), to.end());
+      labels.insert(labels.end(), to.begin(), to.end()), labels.push_back(tokenizer.eos());
+      source_lengths.push_back(count_of(from)), target_lengths.push_back(count_of(to) + 1);
+    }
+    const auto as_tensor = [](const std::vector<token_t>& x) { return Tensor<token_t>({count_of(x)}, std::span(x)); };
+    const double loss = m.model
+                            .loss({.source = as_tensor(source),
+                                   .source_segments = Segments::ragged(source_lengths),
+                                   .target = as_tensor(target),
+                                   .target_segments = Segments::ragged(target_lengths),
+                                   .labels = as_tensor(labels)})
+                            .value()(0);
+    train::FitOptions o;
+    o.max_steps = 1, o.curve_every = 1, o.label_smoothing = 0, o.output = folder / "run", o.overwrite = true;
+    o.progress.mode = train::ProgressMode::off;
+    CHECK(train::fit(m.model, corpus, tokenizer, o).curve.front().loss == Approx(loss).epsilon(1e-5));
+    // A run with sources in another language is another run.
+    o.overwrite = false, o.resume = true, o.max_steps = 2;
+    CHECK_THROWS_WITH(train::fit(m.model, corpus, tokenizer.with_languages(languages.back(), languages.back()), o),
+                      ContainsSubstring("source_end"));
+    CHECK_NOTHROW(train::fit(m.model, corpus, tokenizer, o));
+  }
 }
 
 TEST_CASE("pretrained: how a folder would have it searched goes along into a model folder of this library") {

@@ -107,6 +107,21 @@ TEST_CASE("Batches: a batch is source and eos, bos and target, target and eos", 
   CHECK(batches.longest() == 4);
 }
 
+TEST_CASE("Batches: sources may end with more than the end token", "[train]") {
+  EncodedPairs pairs;
+  pairs.add(std::vector<token_t>{5, 6}, std::vector<token_t>{7});
+  pairs.add(std::vector<token_t>{8}, std::vector<token_t>{9, 10});
+  const Batches batches(pairs, bos, eos, {.tokens_per_batch = 4, .bucket_width = 0, .source_end = {eos, 4}});
+  const auto batch = batches.make(std::vector<index_t>{0, 1});
+  CHECK(batch.source.values() == std::vector<token_t>{5, 6, eos, 4, 8, eos, 4});
+  CHECK(batch.source_segments == Segments::ragged({4, 3}));
+  CHECK(batch.target_segments == Segments::ragged({2, 3}));
+  CHECK(batches.longest() == 4);
+  CHECK(batches.in_order().size() == 2);  // 7 source tokens are more than a batch may have
+  CHECK(batches.tokens(std::vector<index_t>{0, 1}) == 12);
+  CHECK(Batches(pairs, bos, eos, {.max_length = 3, .source_end = {eos, 4}}).dropped() == 1);
+}
+
 TEST_CASE("Batches: parts of a batch for accumulation", "[train]") {
   const EncodedPairs pairs = make_pairs(400);
   const Batches whole(pairs, bos, eos, {.tokens_per_batch = 400}),

@@ -57,6 +57,9 @@ void check_prepared(const text::AnyTokenizer& tokenizer, const text::AnyTokenize
     advice += (advice.empty() ? "" : ", or ") + ("prepare the pairs with " + flags_for(other));
   check_value(tokenizer.source_language() == other.source_language() && tokenizer.target_language() == other.target_language(),
               "train", "--prepared is ", languages_text(tokenizer), ", and the training ", languages_text(other), ": ", advice);
+  check_value(tokenizer.source_end() == other.source_end() && tokenizer.encode("a") == other.encode("a"), "train",
+              "--prepared has sources that begin or end otherwise than those of ", folder, ": prepare --model ", folder,
+              " once more");
 }
 
 PreparedPairs open_prepared(const fs::path& folder) {

@@ -106,11 +106,12 @@ struct BatchOptions {
   index_t tokens_per_batch = 4096;
   /// An update is made of this many such passes: as one batch of accumulate * tokens_per_batch, in less memory.
   index_t accumulate = 1;
-  /// Pairs with more tokens on a side, end token included, are left out and counted; so are those beyond tokens_per_batch.
+  /// Pairs with more tokens on a side, those at its end included, are left out and counted; so are those beyond tokens_per_batch.
   index_t max_length = 256;
   /// Sentences whose lengths fall into one bucket of this width share batches; 0: all lengths do.
   index_t bucket_width = 8;
-  std::uint64_t seed = 1;  ///< of the shuffling
+  std::uint64_t seed = 1;                ///< of the shuffling
+  std::vector<token_t> source_end = {};  ///< what sources end with, if it is not the end token alone
 };
 
 /// Batches of sentence pairs by their number of tokens. Each epoch shuffles the pairs, sorts them into buckets by the longer
@@ -131,10 +132,11 @@ class Batches {
     }
   };
 
-  /// `bos` begins the decoder's inputs, `eos` ends sources and labels. Throws ValueError for an option out of range, and if there
-  /// is no pair or none is short enough.
+  /// `bos` begins the decoder's inputs, `eos` ends labels, and sources where the options do not say otherwise. Throws ValueError
+  /// for an option out of range, and if there is no pair or none is short enough.
   Batches(EncodedPairs pairs, token_t bos, token_t eos, const BatchOptions& options = {})
       : pairs_(std::move(pairs)), bos_(bos), eos_(eos), options_(options) {
+    if (options_.source_end.empty()) options_.source_end = {eos};
     const auto at_least = [](index_t value, index_t least, const char* name) {
       check_value(value >= least, "Batches", name, " is ", value, ", expected ", least, " or more");
     };
@@ -162,7 +164,7 @@ class Batches {
   /// Pairs that were left out because a side is too long.
   [[nodiscard]] index_t dropped() const { return pairs_.size() - size(); }
 
-  /// Tokens on the longest side of a pair that is not left out, end token included.
+  /// Tokens on the longest side of a pair that is not left out, those at its end included.
   [[nodiscard]] index_t longest() const {
     index_t longest = 0;
     for (const index_t i : kept_) longest = std::max(longest, length(i));
@@ -217,7 +219,7 @@ class Batches {
     return list;
   }
 
-  /// The pairs as one ragged batch: source ids and eos; bos and target ids; and as labels target ids and eos.
+  /// The pairs as one ragged batch: source ids and what they end with; bos and target ids; and as labels target ids and eos.
   template <Device D = Cpu>
   [[nodiscard]] nn::Batch<D> make(std::span<const index_t> pairs) const {
     std::vector<token_t> source, target, labels;
@@ -225,13 +227,13 @@ class Batches {
     for (const index_t i : pairs) {
       const auto from = pairs_.source(i), to = pairs_.target(i);
       source.insert(source.end(), from.begin(), from.end());
-      source.push_back(eos_);
+      source.insert(source.end(), options_.source_end.begin(), options_.source_end.end());
       target.push_back(bos_);
       target.insert(target.end(), to.begin(), to.end());
       labels.insert(labels.end(), to.begin(), to.end());
       labels.push_back(eos_);
-      source_lengths.push_back(count_of(from) + 1);
-      target_lengths.push_back(count_of(to) + 1);
+      source_lengths.push_back(source_length(i));
+      target_lengths.push_back(target_length(i));
     }
     return {.source = on_device<D>(source),
             .source_segments = Segments::ragged(source_lengths),
@@ -243,8 +245,8 @@ class Batches {
  private:
   static constexpr index_t largest = index_t{1} << 30;  // products of two of these fit into index_t
 
-  [[nodiscard]] index_t source_length(index_t i) const { return static_cast<index_t>(pairs_.source(i).size()) + 1; }
-  [[nodiscard]] index_t target_length(index_t i) const { return static_cast<index_t>(pairs_.target(i).size()) + 1; }
+  [[nodiscard]] index_t source_length(index_t i) const { return count_of(pairs_.source(i)) + count_of(options_.source_end); }
+  [[nodiscard]] index_t target_length(index_t i) const { return count_of(pairs_.target(i)) + 1; }
   [[nodiscard]] index_t length(index_t i) const { return std::max(source_length(i), target_length(i)); }
   [[nodiscard]] index_t tokens(index_t i) const { return source_length(i) + target_length(i); }
 

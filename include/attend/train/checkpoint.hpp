@@ -145,10 +145,12 @@ inline std::string differences(const RunIdentity& theirs, const RunIdentity& our
   for (const auto& [name, value] : ours) {
     const auto found = theirs.find("run." + name);
     // States written before these entries existed lack them.
-    const std::string before = name == "frozen" || name == "teacher" || name.starts_with("distillation") ? "none"
-                               : name == "parts"                                                         ? "1"
-                               : name == "precision"                                                     ? "full"
-                                                                                                         : "unknown";
+    const auto eos = theirs.find("run.eos");
+    const std::string before = name == "source_end" && eos != theirs.end()                                 ? eos->second
+                               : name == "frozen" || name == "teacher" || name.starts_with("distillation") ? "none"
+                               : name == "parts"                                                           ? "1"
+                               : name == "precision"                                                       ? "full"
+                                                                                                           : "unknown";
     const std::string other = found != theirs.end() ? found->second : before;
     if (other != value) text += (text.empty() ? "" : ", ") + difference(name, other, value, us);
   }

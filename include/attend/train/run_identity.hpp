@@ -22,11 +22,14 @@ namespace attend::train {
 template <class Tokenizer>
 RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const EncodedPairs& pairs,
                          const EncodedPairs* validation) {
+  std::string source_end;
+  for (const token_t token : text::source_end(tokenizer)) source_end += (source_end.empty() ? "" : " ") + number_text(token);
   return {{"corpus", number_text(pairs.fingerprint())},
           {"pairs", number_text(pairs.size())},
           {"vocabulary", number_text(count_of(tokenizer))},
           {"bos", number_text(tokenizer.bos())},
           {"eos", number_text(tokenizer.eos())},
+          {"source_end", source_end},
           {"tokens_per_batch", number_text(o.tokens_per_batch)},
           {"accumulate", number_text(o.accumulate)},
           {"parts", number_text(o.parts)},

@@ -114,7 +114,8 @@ class Trainer {
             .accumulate = accumulate,
             .max_length = o_.max_length,
             .bucket_width = o_.bucket_width,
-            .seed = o_.seed};
+            .seed = o_.seed,
+            .source_end = text::source_end(tokenizer_)};
   }
 
   /// All that must be the same in a run that goes on with another's state.
@@ -349,8 +350,7 @@ class Trainer {
                      .stopped = reason,
                      .warnings = reporter_.warnings()};
     if (const auto& sums = gradients_.sums_of_ranks()) report.summed = sums->summed(), report.waited = sums->waited();
-    if (state_.sum.steps > 0)  // the steps since the last point; a run that goes on from here has them in its next
-      report.curve.push_back(state_.sum.mean(here()));
+    if (state_.sum.steps > 0) report.curve.push_back(state_.sum.mean(here()));  // a run that goes on has them in its next point
     reporter_.message("train: " + report.text());
     return report;
   }
