@@ -4,6 +4,7 @@
 #include <set>
 
 #include "../catch.hpp"
+#include "attend/train/checkpoint.hpp"
 
 using namespace attend;
 using train::Batches;
@@ -120,6 +121,16 @@ TEST_CASE("Batches: sources may end with more than the end token", "[train]") {
   CHECK(batches.in_order().size() == 2);  // 7 source tokens are more than a batch may have
   CHECK(batches.tokens(std::vector<index_t>{0, 1}) == 12);
   CHECK(Batches(pairs, bos, eos, {.max_length = 3, .source_end = {eos, 4}}).dropped() == 1);
+}
+
+TEST_CASE("resume: states written before sources could end otherwise had them end with the end token", "[train]") {
+  const auto differences = [](const char* source_end) {
+    return train::detail::differences({{"run.eos", "2"}}, {{"eos", "2"}, {"source_end", source_end}});
+  };
+  CHECK(differences("2").empty());
+  CHECK(differences("2 7") == "source_end 2 (this run: 2 7)");
+  CHECK(train::detail::differences({{"run.eos", "2"}, {"run.source_end", "2 7"}}, {{"eos", "2"}, {"source_end", "2"}}) ==
+        "source_end 2 7 (this run: 2)");
 }
 
 TEST_CASE("Batches: parts of a batch for accumulation", "[train]") {
