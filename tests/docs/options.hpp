@@ -1,6 +1,7 @@
 #pragma once
 
 #include <regex>
+#include <set>
 
 #include "markdown.hpp"
 
@@ -181,8 +182,8 @@ inline std::string options_page(const std::filesystem::path& root) {
 }
 
 /// A function for each table of docs/options.md that names all fields of the struct in the page's order, and takes the struct
-/// apart into as many: it compiles if the order and the number are right.
-inline std::string options_program(const std::filesystem::path& root) {
+/// apart into as many: it compiles if the order and the number are right. The headers that they stand in are among `includes`.
+inline std::string options_program(const std::filesystem::path& root, std::set<std::string>& includes) {
   std::string program;
   std::string name;
   std::vector<std::string> fields;
@@ -209,6 +210,8 @@ inline std::string options_program(const std::filesystem::path& root) {
       name = between(line.text, 4);
     } else if (starts_with(line.text, "| `")) {
       fields.push_back(between(line.text, 3));
+    } else if (const auto header = line.text.find("Header: `"); header != std::string::npos) {
+      includes.insert("#include <" + between(line.text, header + 9) + ">");
     }
   }
   finish();

@@ -78,7 +78,7 @@ inline std::vector<Run> make_program(const std::filesystem::path& root, std::str
       calls += "if (which == " + std::to_string(runs.size()) + ") " + name + "::run();\n";
       runs.push_back({page.path.string() + ":" + std::to_string(block.line), block.output});
     }
-  code += options_program(root);
+  code += options_program(root, includes);
   for (const auto& include : includes) program += include + '\n';
   program += code + "int main(int, char** argv) {\nconst int which = std::atoi(argv[1]);\n" + calls + "}\n";
   return runs;
