@@ -92,7 +92,6 @@ TEST_CASE("pretrained: a model whose sources end with their language learns from
     const auto end = tokenizer.source_end();
     REQUIRE(end.size() == 2);
     // What the first step's loss is of, without the trainer.
-    nn::Batch<Cpu> batch;
     std::vector<token_t> source, target, labels;
     std::vector<index_t> source_lengths, target_lengths;
     for (const auto& pair : corpus) {

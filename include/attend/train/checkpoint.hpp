@@ -142,10 +142,10 @@ inline std::string difference(const std::string& name, const std::string& theirs
 /// Each entry that differs.
 inline std::string differences(const RunIdentity& theirs, const RunIdentity& ours, const std::string& us = "this run") {
   std::string text;
+  const auto eos = theirs.find("run.eos");
   for (const auto& [name, value] : ours) {
     const auto found = theirs.find("run." + name);
     // States written before these entries existed lack them.
-    const auto eos = theirs.find("run.eos");
     const std::string before = name == "source_end" && eos != theirs.end()                                 ? eos->second
                                : name == "frozen" || name == "teacher" || name.starts_with("distillation") ? "none"
                                : name == "parts"                                                           ? "1"
