@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "attend/io/file.hpp"
 #include "attend/io/json.hpp"
 #include "attend/load.hpp"
+#include "attend/text/chrf.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/utf8.hpp"
 #include "attend/train/recipe.hpp"
@@ -194,6 +196,55 @@ TEST_CASE("translate distill: n-best lists, and the real pairs besides", "[trans
   const auto report = run(distill(folder, {"--beam", "4", "--n-best", "3", "--keep-references", "--max-steps", "4"})).errors;
   CHECK_THAT(report,
              ContainsSubstring(std::to_string(taken + static_cast<std::ptrdiff_t>(references.size())) + " pairs to learn from"));
+}
+
+TEST_CASE("translate distill --interpolate: of the teacher's translations, the one nearest to the pair's own", "[translate]") {
+  const std::string folder = out("interpolated"), texts = folder + "/distilled/";
+  // Two sources have two translations each: of one they stand apart, of the other side by side.
+  const std::string several = file("several.tsv", io::read_file(pairs()) + "I sees bread.\tx\nx\ty\nx\tz\n");
+  const Words options{"--pairs", several, "--beam", "4", "--interpolate"};
+  REQUIRE(run(distill(folder, options)).code == 0);
+  std::map<std::string, std::vector<std::string>> own, list;
+  for (const auto& [source, target] : read(several)) own[source].push_back(target);
+  const auto sources = read(texts + "sources.txt");
+  std::istringstream lines(translated(texts + "sources.txt", {"--beam", "4", "--n-best", "4"}));
+  for (std::string line; std::getline(lines, line);) {  // number, score, translation
+    const std::size_t tab = line.find('\t');
+    const auto number = std::stoul(line.substr(0, tab));
+    list[sources.at(number - 1).source].push_back(text::collapse_spaces(line.substr(line.find('\t', tab + 1) + 1)));
+  }
+  const auto pairs_made = read(texts + "pairs.tsv");
+  REQUIRE(pairs_made.size() == sources.size());
+  int not_the_first = 0;
+  for (const auto& [source, target] : pairs_made) {
+    CAPTURE(source, target);
+    const auto nearness = [&](const std::string& text) {
+      double best = 0;
+      for (const auto& reference : own.at(source))
+        best = std::max(best, text::chrf(std::vector{text}, std::vector{reference}, {.word_order = 2, .beta = 1}).score);
+      return best;
+    };
+    CHECK(std::count(list.at(source).begin(), list.at(source).end(), target) > 0);
+    for (const auto& other : list.at(source)) CHECK(nearness(target) >= nearness(other));
+    not_the_first += target != list.at(source).front();
+  }
+  CHECK(not_the_first > 0);
+
+  // Killed and gone on with, it takes the same; without it, it is another run.
+  const std::string whole = io::read_file(texts + "pairs.tsv");
+  fs::remove(texts + "pairs.tsv");
+  REQUIRE(run(distill(folder, with(options, {"--max-steps", "4"}))).code == 0);
+  CHECK(io::read_file(texts + "pairs.tsv") == whole);
+  fails_early(distill(folder, {"--pairs", several, "--beam", "4"}), "--interpolate");
+  // A text that was cut short is not taken for a whole one.
+  fs::remove(texts + "pairs.tsv");
+  io::write_file_atomically(texts + "targets.tsv", std::string("un gato\n"));
+  fails_early(distill(folder, with(options, {"--max-steps", "5"})), "targets.tsv has 1 lines");
+
+  const std::string none = out("interpolated-none");
+  fails_early(distill(none, {"--interpolate", "--beam", "1"}), "this search gives one");
+  fails_early(distill(none, {"--interpolate", "--beam", "4", "--n-best", "1"}), "--n-best asks for one");
+  fails_early(distill(none, {"--interpolate", "--level", "word"}), "--interpolate");
 }
 
 TEST_CASE("translate distill: more translations of the same sentences are no reason for more subwords", "[translate]") {

@@ -10,9 +10,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "attend/io/folder_lock.hpp"
 #include "attend/io/json.hpp"
 #include "attend/load.hpp"
+#include "attend/text/chrf.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/train/recipe.hpp"
 #include "attend/train/run_folder.hpp"
@@ -46,7 +49,7 @@ struct DistillCommand {
   ModelsFlags teacher;
   TranslateFlags teaching;
   std::string teacher_precision, level = "sequence";
-  bool keep_references = false;
+  bool interpolate = false, keep_references = false;
 
   /// Whether the teacher translates what the student learns, and whether the student learns the teacher's distributions.
   [[nodiscard]] bool by_sequence() const { return level != "word"; }
@@ -60,6 +63,7 @@ struct Texts {
   fs::path folder;
   fs::path record = folder / "distill.json";  ///< what they were made with; is there before any of the others
   fs::path sources = folder / "sources.txt";  ///< each once; is there only if those below are (not with --level word)
+  fs::path targets = folder / "targets.tsv";  ///< with --interpolate, the translations that each of them has in the pairs
   fs::path references = folder / "references.tsv", validation = folder / "validation.tsv", test = folder / "test.tsv";
   fs::path pairs =
       folder / "pairs.tsv";  ///< the sources as the teacher, or with --level word the pairs, translate them; appears whole
@@ -67,7 +71,8 @@ struct Texts {
 
   /// The record last, so that what is left of the others, should this be cut short, is not taken for another's.
   void remove() const {
-    for (const auto* file : {&part, &part_record, &pairs, &sources, &references, &validation, &test, &record}) fs::remove(*file);
+    for (const auto* file : {&part, &part_record, &pairs, &sources, &targets, &references, &validation, &test, &record})
+      fs::remove(*file);
   }
 };
 
@@ -102,9 +107,9 @@ Making making(const CLI::App& command, const DistillCommand& flags) {
   const auto take = [&](const std::string& name) {
     if (const auto found = options.find(name); found != options.end()) all.insert(*found);
   };
-  for (const char* name :
-       {"--reverse", "--validation-size", "--test-size", "--max-characters", "--skip-invalid-utf8", "--seed", "--from", "--to",
-        "--long-input", "--split-sentences", "--keep-references", "--level", "--device", "--precision", "--teacher-precision"})
+  for (const char* name : {"--reverse", "--validation-size", "--test-size", "--max-characters", "--skip-invalid-utf8", "--seed",
+                           "--from", "--to", "--long-input", "--split-sentences", "--interpolate", "--keep-references", "--level",
+                           "--device", "--precision", "--teacher-precision"})
     take(name);
   for (const CLI::Option* option : command.get_options())
     if (option->get_group() == "Search" && option->get_lnames().size() == 1) take("--" + option->get_lnames().front());
@@ -192,10 +197,14 @@ void check_level(const CLI::App& command, const DistillCommand& flags) {
   else
     for (const char* name : {"--distillation-weight", "--distillation-temperature"})
       check_value(!given(command.get_option(name)), "distill", name, " goes with --level word or both");
+  const CLI::Option* n_best = command.get_option("--n-best");
+  if (flags.interpolate && given(n_best))
+    check_value(n_best->as<index_t>() > 1, "distill", "--interpolate chooses among several translations, --n-best asks for one");
   if (flags.by_sequence()) return;
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_lnames().size() == 1 ? "--" + option->get_lnames().front() : "";
-    const bool of_translations = option->get_group() == "Search" || name == "--keep-references" || name == "--teacher-precision";
+    const bool of_translations = option->get_group() == "Search" || name == "--interpolate" || name == "--keep-references" ||
+                                 name == "--teacher-precision";
     check_value(!of_translations || !given(option), "distill", name,
                 " is for the teacher's translations, of which --level word makes none");
   }
@@ -243,10 +252,25 @@ std::string sources_of(const text::Corpus& corpus) {
   return lines;
 }
 
+/// For each of `sources_of(corpus)` a line of its translations, separated by tabs.
+std::string targets_of(const text::Corpus& corpus) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  std::vector<std::string> of_source;
+  for (const auto& pair : corpus) {
+    const auto [place, is_new] = places.try_emplace(pair.source, of_source.size());
+    if (is_new) of_source.push_back(pair.target);
+    else of_source[place->second] += '\t' + pair.target;
+  }
+  std::string lines;
+  for (const auto& targets : of_source) lines += targets + '\n';
+  return lines;
+}
+
 void write_texts(const Texts& texts, const text::Split& split, const DistillCommand& flags) {
   if (flags.keep_references) io::write_file_atomically(texts.references, lines_of(split.train));
   io::write_file_atomically(texts.validation, lines_of(split.validation));
   io::write_file_atomically(texts.test, lines_of(split.test));
+  if (flags.interpolate) io::write_file_atomically(texts.targets, targets_of(split.train));
   if (flags.by_sequence()) io::write_file_atomically(texts.sources, sources_of(split.train));
   else io::write_file_atomically(texts.pairs, lines_of(split.train));
 }
@@ -256,6 +280,40 @@ void write_record(const Texts& texts, const Making& made_with, const std::option
   if (finished_with) json["finished_with"] = *finished_with;
   io::write_json(texts.record, json);
 }
+
+/// Of the teacher's translations of a source, the one that is nearest to a translation of it in the pairs.
+class Nearest {
+ public:
+  /// A line of `targets` for each source. Throws IoError if there are more or fewer.
+  void read(const fs::path& targets, const fs::path& sources) {
+    std::ifstream file(targets);
+    for (std::string line; std::getline(file, line);) targets_.push_back(std::move(line));
+    if (count_of(targets_) != lines_in(sources))
+      throw IoError("distill: ", targets.string(), " has ", targets_.size(), " lines, expected one for each of ",
+                    sources.string());
+  }
+  /// Leaves that one alone in `list`; of several equally near the first, which the teacher thinks best.
+  void choose(std::size_t source, std::vector<decode::Translation>& list) const {
+    if (list.size() < 2) return;
+    std::vector<std::vector<std::string>> references;
+    for (const auto part : std::views::split(targets_.at(source), '\t'))
+      references.push_back({std::string(part.begin(), part.end())});
+    std::size_t nearest = 0;
+    double best = -1;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      // In characters, because not every language separates words. Precision counts as much as recall: with chrF's usual weights
+      // long translations would be preferred.
+      const double score = text::chrf({&list[i].text, 1}, references, {.word_order = 2, .beta = 1}).score;
+      if (score <= best) continue;
+      best = score;
+      nearest = i;
+    }
+    list = {std::move(list[nearest])};
+  }
+
+ private:
+  std::vector<std::string> targets_;
+};
 
 /// Says from time to time how far the teacher is.
 class TeachingProgress {
@@ -343,6 +401,9 @@ void distill(CLI::App& command, DistillCommand& flags) {
       check_new_training(command, training, split->train.size(), !split->validation.empty());
     }
     std::function<LineResults(const Lines&)> translate;
+    Nearest nearest;
+    if (flags.interpolate)
+      flags.teaching.choose = [&](std::size_t source, std::vector<decode::Translation>& list) { nearest.choose(source, list); };
     if (flags.by_sequence()) translate = line_translator(flags.teaching, flags.teacher);
     else if (!begun) student.check_teacher();  // before the run is lost that may be there
     if (!lock) lock.emplace(out);
@@ -355,6 +416,7 @@ void distill(CLI::App& command, DistillCommand& flags) {
     }
     if (split) write_texts(texts, *split, flags);
     split.reset();
+    if (flags.interpolate) nearest.read(texts.targets, texts.sources);
     if (translate) teach(texts, flags, translate);
   }
   student.train(texts, lock);
@@ -392,6 +454,9 @@ void add_distill(CLI::App& app) {
           "or both")
       ->check(CLI::IsMember({"sequence", "word", "both"}))
       ->capture_default_str();
+  command->add_flag("--interpolate", flags->interpolate,
+                    "Of the teacher's translations of each sentence, as many as --n-best says or the beam holds, learn only from "
+                    "the one nearest to its own in the pairs, by chrF");
   command->add_flag("--keep-references", flags->keep_references, "Learn from the pairs themselves too");
   add_new_training(*command, flags->training);
   flags->teaching.format = "pairs";

@@ -100,6 +100,7 @@ class LineTranslator {
     else
       for (std::size_t i = 0; i < lines.size(); ++i)
         lists.push_back(translator_->alternatives(sources[i], prefixes[i], flags_.alternatives, before + i));
+    for (std::size_t i = 0; flags_.choose && i < lists.size(); ++i) flags_.choose(before + i, lists[i]);
     for (std::size_t i = 0; i < lists.size(); ++i) out += text_of(before + i + 1, sources[i], lists[i]);
     return out;
   }

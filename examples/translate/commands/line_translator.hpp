@@ -1,9 +1,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "any_translator.hpp"
 #include "attend/core/error.hpp"
@@ -22,6 +24,8 @@ struct TranslateFlags {
   attend::index_t alternatives = 0, alignment_layer = -1;
   bool with_prefix = false, split_sentences = false, alignments = false, stream = false, beam_given = false;
   const std::uint64_t* seed = nullptr;  ///< of sampling, if the search has no flag for it
+  /// Keeps of the translations of a line, whose number in the input is given, from 0, those that are wanted; all without it.
+  std::function<void(std::size_t, std::vector<attend::decode::Translation>&)> choose;
 
   /// `--split-sentences`, which it gives, and `--long-input`; `refused` says what becomes of a line that is refused.
   CLI::Option* add_long_input(CLI::App& app, const std::string& group, const std::string& refused) {
@@ -44,6 +48,9 @@ struct TranslateFlags {
     o.alignment_layer = alignment_layer;
     if (seed != nullptr && o.sample) o.seed = *seed;
     using attend::check_value;
+    if (choose && o.n_best == 1 && !o.sample) o.n_best = o.beam;
+    check_value(!choose || o.n_best > 1, "distill",
+                "--interpolate chooses among translations of a sentence, and this search gives one: see --beam and --n-best");
     check_value(!o.required || !(split_sentences || long_input == "split"), "run",
                 "--required is for whole lines, --split-sentences and --long-input split translate parts of them");
     if (!stream) return;
