@@ -32,6 +32,15 @@ function(attend_program name)
   attend_own(${name})
 endfunction()
 
+# attend_prefer(<program> <library>...): of a function that both the program's own files and these libraries have compiled, as templates
+# often are, the program takes the libraries', which are optimised: linkers keep the one that comes first.
+function(attend_prefer program)
+  foreach(library IN LISTS ARGN)
+    target_link_libraries(${program} PRIVATE ${library}) # so that it is there, and what it needs
+    target_link_options(${program} PRIVATE "$<TARGET_OBJECTS:${library}>")
+  endforeach()
+endfunction()
+
 # attend_once: what attend::compiled has, compiled once for all of attend's own programs. A program that includes other headers than
 # attend.hpp knows of it by ATTEND_KNOW_ONCE.
 set(ATTEND_KNOW_ONCE

@@ -21,5 +21,7 @@ ATTEND_TEMPLATE class attend::decode::detail::EagerSteps<float, attend::Cpu>;
 ATTEND_TEMPLATE class attend::decode::detail::EagerSteps<double, attend::Cpu>;
 ATTEND_TEMPLATE void attend::cpu::multiply<float>(const attend::cpu::Product<float>&, bool);
 ATTEND_TEMPLATE void attend::cpu::multiply<double>(const attend::cpu::Product<double>&, bool);
+ATTEND_TEMPLATE void attend::cpu::multiply_by_rows<float>(const attend::cpu::Product<float>&, bool, bool);
+ATTEND_TEMPLATE void attend::cpu::multiply_by_rows<double>(const attend::cpu::Product<double>&, bool, bool);
 
 #undef ATTEND_TEMPLATE

@@ -35,6 +35,7 @@ ATTEND_TEMPLATE class nlohmann::detail::parser<nlohmann::json, nlohmann::detail:
 namespace attend {
 
 ATTEND_TEMPLATE void cpu::multiply(const cpu::Product<float>&, bool);
+ATTEND_TEMPLATE void cpu::multiply_by_rows(const cpu::Product<float>&, bool, bool);
 ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_matrix(Cpu, const kernels::Matrix<const float>&,
                                                                                     kernels::PackingObserver*);
 ATTEND_TEMPLATE std::unique_ptr<kernels::PackedProduct<float>> kernels::pack_int8(Cpu, const kernels::Matrix<const float>&,

@@ -17,10 +17,10 @@ namespace {
 
 /// f(ranks) in each of so many threads, with NCCL over ranks that are threads, or by itself.
 template <class F>
-std::vector<std::exception_ptr> run(index_t size, bool over_threads, F&& f) {
+std::vector<std::exception_ptr> run(index_t size, bool over_threads, F&& f, double timeout_seconds = 20) {
   const std::string id = over_threads ? "" : nccl::unique_id();
   return ThreadRanks::run(size, [&](const Ranks& threads) {
-    f(over_threads ? nccl::world(threads, 20) : nccl::world(id, threads->rank(), size, 20));
+    f(over_threads ? nccl::world(threads, timeout_seconds) : nccl::world(id, threads->rank(), size, timeout_seconds));
   });
 }
 void rethrow_first(const std::vector<std::exception_ptr>& ends) {
@@ -189,8 +189,8 @@ TEST_CASE("nccl: a rank that keeps silent counts as lost") {
 
 TEST_CASE("nccl: ranks that do not do the same are told") {
   const emulator::Quiet quiet;
-  const auto ends =
-      run(2, true, [](const Ranks& ranks) { ranks->sum(Tensor<float, Cuda>({ranks->rank() == 0 ? 100 : 200}, 1.0f)); });
+  const auto ends = run(
+      2, true, [](const Ranks& ranks) { ranks->sum(Tensor<float, Cuda>({ranks->rank() == 0 ? 100 : 200}, 1.0f)); }, 1);
   for (const auto& end : ends) {
     REQUIRE(end);
     CHECK_THROWS_AS(std::rethrow_exception(end), train::RankError);

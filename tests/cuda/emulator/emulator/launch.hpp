@@ -2,8 +2,13 @@
 /// \file
 /// Launches: what a grid may look like, and how it runs.
 
+#include <array>
+#include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -94,47 +99,60 @@ inline cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* ke
   return cudaSuccess;
 }
 
-/// If a parameter is a pointer, it must lead to what the device can reach, or to the end of it. Within structs nobody looks.
+/// A pointer among a kernel's parameters must lead to what the device can reach, or to the end of it. Within structs nobody
+/// looks.
+inline void check_pointer(const void* parameter, std::size_t number) {
+  const Memory& memory = Memory::instance();
+  const auto* at = static_cast<const unsigned char*>(parameter);
+  if (at == nullptr || memory.is_device(at, 1) || memory.is_pinned(at, 1) || memory.is_device(at - 1, 1)) return;
+  throw Fault("parameter " + std::to_string(number) + " of a kernel points to host memory, or to device memory that was freed");
+}
+/// The address that a parameter holds; null if it is none.
 template <class T>
-void check_pointer([[maybe_unused]] const T& parameter, [[maybe_unused]] std::size_t number) {
-  if constexpr (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>) {
-    const Memory& memory = Memory::instance();
-    const auto* at = reinterpret_cast<const unsigned char*>(parameter);
-    if (at == nullptr || memory.is_device(at, 1) || memory.is_pinned(at, 1) || memory.is_device(at - 1, 1)) return;
-    throw Fault("parameter " + std::to_string(number) + " of a kernel points to host memory, or to device memory that was freed");
+const void* address_in([[maybe_unused]] const T& parameter) {
+  if constexpr (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>)
+    return const_cast<const void*>(static_cast<const volatile void*>(parameter));
+  else return nullptr;
+}
+
+/// A kernel and its parameters, which are copied byte by byte.
+template <class... P>
+struct Call {
+  void (*kernel)(P...);
+  std::tuple<std::remove_cv_t<P>...> parameters;
+
+  static void run(const void* call) {
+    std::apply(static_cast<const Call*>(call)->kernel, static_cast<const Call*>(call)->parameters);
   }
+};
+
+/// What every launch does, whatever the kernel's parameters are: `call`, of so many bytes, is copied now and runs when somebody
+/// waits.
+inline cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, void (*run)(const void*), const void* call,
+                          std::size_t bytes, std::span<const void* const> addresses) {
+  const Lock lock(mutex());
+  if (const cudaError_t error = check_launch(config, kernel)) return result(error);
+  if (const cudaError_t error = check_current(config.stream)) return result(error);
+  for (std::size_t i = 0; i < addresses.size(); ++i) check_pointer(addresses[i], i + 1);
+  const std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
+  std::memcpy(copy.get(), call, bytes);
+  const Grid grid{config.gridDim, config.blockDim, config.dynamicSmemBytes, run, copy};
+  return result(enqueue(config.stream, [grid] { run_grid(grid); }));
 }
 
 }  // namespace emulator
 
-/// The arguments are converted to the kernel's parameters and copied now; the grid runs when somebody waits for it.
-template <class... P, class... A>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... arguments) {
-  static_assert(sizeof...(P) == sizeof...(A), "as many arguments as the kernel has parameters");
+/// The arguments are converted to the kernel's parameters, by implicit conversions only, as the compiler of CUDA does it.
+template <class... P>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), std::type_identity_t<P>... arguments) {
   static_assert((!std::is_reference_v<P> && ...), "a kernel takes its parameters by value");
   static_assert((std::is_trivially_copyable_v<P> && ...), "parameters are copied byte by byte");
   static_assert((sizeof(P) + ... + 0) <= 4096, "4 KiB of parameters");
-  const emulator::Lock lock(emulator::mutex());
-  if (const cudaError_t error = emulator::check_launch(*config, reinterpret_cast<const void*>(kernel)))
-    return emulator::result(error);
-  if (const cudaError_t error = emulator::check_current(config->stream)) return emulator::result(error);
-  struct Call {
-    void (*kernel)(P...);
-    std::tuple<std::remove_cv_t<P>...> arguments;
-  };
-  // By implicit conversions only, as the compiler of CUDA does it.
-  const auto call = [&](P... converted) {
-    [[maybe_unused]] std::size_t number = 0;
-    (emulator::check_pointer(converted, ++number), ...);
-    return std::make_shared<const Call>(Call{kernel, std::tuple<std::remove_cv_t<P>...>(converted...)});
-  }(std::forward<A>(arguments)...);
-  emulator::Grid grid{config->gridDim, config->blockDim, config->dynamicSmemBytes,
-                      [](const void* context) {
-                        const auto& one = *static_cast<const Call*>(context);
-                        std::apply(one.kernel, one.arguments);
-                      },
-                      call};
-  return emulator::result(emulator::enqueue(config->stream, [grid] { emulator::run_grid(grid); }));
+  using Call = emulator::Call<P...>;
+  static_assert(alignof(Call) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__, "parameters lie where `new` puts bytes");
+  const Call call{kernel, std::tuple<std::remove_cv_t<P>...>(arguments...)};
+  const std::array<const void*, sizeof...(P)> addresses{emulator::address_in(arguments)...};
+  return emulator::launch(*config, reinterpret_cast<const void*>(kernel), &Call::run, &call, sizeof(call), addresses);
 }
 
 template <class T>
