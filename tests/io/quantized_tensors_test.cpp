@@ -175,3 +175,25 @@ TEST_CASE("8-bit integers: what is damaged is told in one message") {
   io::write_json(bad / "config.json", json);
   CHECK_THROWS_WITH(io::load_model(bad), ContainsSubstring("unexpected decoder.layers.0.encoder_attn.k_proj.weight.scale"));
 }
+
+TEST_CASE("loaded for int8, what is read becomes 8-bit integers, unless that cannot hold it") {
+  const TemporaryFolder folder;
+  const auto m = model();
+  m.decoder.layers[0].feed_forward.fc1.weight.value().data()[3] = std::numeric_limits<float>::infinity();
+  io::save(folder / "m", m, {.stored = io::DType::bf16});
+  const io::LoadFor purpose(Precision::int8);
+  const auto loaded = io::load_model(folder / "m");
+  for (const auto& p : nn::product_parameters(loaded)) {
+    const bool finite = p.id() != loaded.decoder.layers[0].feed_forward.fc1.weight.id();
+    CHECK((p.value().quantized() != nullptr) == finite);
+  }
+  CHECK_FALSE(loaded.encoder.embed_tokens->weight.value().quantized());
+  CHECK(nn::is_quantized(loaded));
+  CHECK_THROWS_WITH(nn::check_floats("train", loaded), ContainsSubstring("of 8-bit integers"));
+  CHECK_FALSE(nn::is_quantized(io::load_model<double>(folder / "m")));
+
+  auto adapted = model();
+  nn::add_adapters(adapted, {.rank = 2});
+  io::save(folder / "adapted", adapted);
+  CHECK_FALSE(nn::is_quantized(io::load_model(folder / "adapted")));  // adapters stand beside floats
+}

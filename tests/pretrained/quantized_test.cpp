@@ -58,3 +58,36 @@ TEST_CASE("pretrained: in 8-bit integers a model translates with its tokenizer, 
     CHECK(translated(loaded) == translated(m));
   }
 }
+
+TEST_CASE("pretrained: loaded for int8, a model of every family is of 8-bit integers where it is read, and computes the same") {
+  const auto source = Tensor<token_t>({3}, {3, 4, 5});
+  const auto step = [&](const nn::Transformer<float>& model) {
+    const decode::TransformerModel<float> steps(model, {.precision = Precision::int8});
+    auto state = steps.begin(source, Segments::ragged({3}));
+    return steps.step(state, std::vector<token_t>{2}).values();
+  };
+  for (const auto& name : pretrained::models()) {
+    INFO(name);
+    const auto folder = pretrained::data() / name;
+    const auto floats = io::load_pretrained(folder).model;
+    CHECK_FALSE(nn::is_quantized(floats));
+    const io::LoadFor purpose(Precision::int8);
+    const auto loaded = io::load_pretrained(folder).model;
+    for (const auto& p : nn::product_parameters(loaded)) CHECK(p.value().quantized());
+    for (const auto* embedding : {&loaded.encoder.embed_tokens->weight, &loaded.decoder.embed_tokens->weight})
+      CHECK_FALSE(embedding->value().quantized());
+    CHECK(step(loaded) == step(floats));
+    {
+      const io::MapFrom all(1);  // what the file has as it is needed takes no memory of its own
+      const auto mapped = io::load_pretrained(folder).model;
+      for (const auto& p : nn::product_parameters(mapped)) CHECK((p.value().quantized() != nullptr) != p.value().is_mapped());
+      CHECK(step(mapped) == step(floats));
+    }
+    for (const auto other : {Precision::full, Precision::bf16}) {
+      const io::LoadFor another(other);
+      CHECK_FALSE(nn::is_quantized(io::load_pretrained(folder).model));
+    }
+    CHECK(io::LoadFor::current() == Precision::int8);
+  }
+  CHECK(io::LoadFor::current() == Precision::full);
+}

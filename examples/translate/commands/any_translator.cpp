@@ -50,6 +50,7 @@ class TranslatorOn final : public AnyTranslator {
 template <class T, Device D>
 std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags& search,
                                     const std::function<void(decode::TranslatorOptions&)>& adjust) {
+  const io::LoadFor purpose(flags.place.products());
   auto first = load<T, D>(flags.folders.front());
   first.tokenizer = flags.languages.choose(first.tokenizer, flags.folders.front());
   std::vector<nn::Transformer<T, D>> models{first.model};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <limits>
@@ -7,6 +9,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,7 @@
 #include "attend/io/mapped_file.hpp"
 #include "attend/io/tensors.hpp"
 #include "attend/nn/fields.hpp"
+#include "attend/nn/quantized.hpp"
 
 /// How the parameters of a model get the values that a file has: on the processor they become the file's own bytes where these
 /// are what they need, so that a model takes no more memory than its file, and is there before it is read. All else is read, one
@@ -43,6 +47,32 @@ class MapFrom {
     return bytes;
   }
   std::size_t before_;
+};
+
+/// While one is in scope, the float models that this thread loads are for translating with that precision. With
+/// `Precision::int8`, matrices that have to be read, because their file has other numbers or not all of one together, become
+/// 8-bit integers as they are read: what the translation makes of them anyway, but for a model that is larger than memory in
+/// floats. Such a model is of 8-bit integers in part (see `nn::quantize`), so it cannot be trained on. Other precisions change
+/// nothing.
+///
+///     const io::LoadFor purpose(Precision::int8);
+///     auto loaded = load("folder");
+class LoadFor {
+ public:
+  explicit LoadFor(Precision precision) : before_(std::exchange(purpose(), precision)) {}
+  ~LoadFor() { purpose() = before_; }
+  LoadFor(const LoadFor&) = delete;
+  LoadFor& operator=(const LoadFor&) = delete;
+
+  /// What holds for this thread.
+  static Precision current() { return purpose(); }
+
+ private:
+  static Precision& purpose() {
+    thread_local Precision precision = Precision::full;
+    return precision;
+  }
+  Precision before_;
 };
 
 }  // namespace attend::io
@@ -93,6 +123,10 @@ class ParameterLoader {
     parts.push_back({to, std::move(pieces)});
   }
 
+  /// A parameter, by Var::id, of which only products are made: it becomes 8-bit integers if it is read and not mapped, and these
+  /// can hold it. For float models on the CPU.
+  void make_int8(const void* id) { int8_.insert(id); }
+
   /// Changes the model, once. Throws IoError where reading fails; the model is then read in part.
   void load() {
     const WeightsChange change;
@@ -104,6 +138,8 @@ class ParameterLoader {
         continue;
       }
       for (const Part& part : parts.mapped()) read(part);
+      if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
+        if (int8_.contains(id)) quantize(parts.mapped().front().tensor);
     }
     if (mapped) release_cached(D{});  // the memory that mapped parameters were made with, to which nobody wrote
   }
@@ -155,8 +191,17 @@ class ParameterLoader {
     }
   }
 
+  /// Numbers that are not finite stay what they are: whoever translates with them is told.
+  static void quantize(const nn::NamedTensor<T, D>& t) {
+    const auto& matrix = t.parameter.value();
+    const auto finite = [](float x) { return std::isfinite(x); };
+    if (matrix.dim(1) > kernels::most_int8_products || !std::all_of(matrix.span().begin(), matrix.span().end(), finite)) return;
+    t.parameter.set_value(Tensor<float>::from_quantized(nn::quantized_rows(t.name, matrix)));
+  }
+
   const File& file_;
   bool map_;
+  std::unordered_set<const void*> int8_;
   std::vector<const void*> order_;  // of the parameters, by Var::id
   std::unordered_map<const void*, std::vector<Part>> parts_of_;
 };

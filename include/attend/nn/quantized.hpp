@@ -28,21 +28,30 @@ void check_floats(const char* operation, const M& model) {
               "the model is of 8-bit integers, which are for translation; expected one in floats");
 }
 
-/// The parameters of a model that may be of 8-bit integers, each once: all that products multiply by, and the tables of
-/// embeddings, of which the head may be one. Not the tables of positions nor the two matrices of an adapter.
+/// The parameters of a model that products multiply by and nothing looks up in, each once: a head that is an embedding is none.
+/// Nor are the two matrices of an adapter.
 template <class T, Device D>
-std::vector<Var<T, D>> quantizable_parameters(const Transformer<T, D>& model) {
+std::vector<Var<T, D>> product_parameters(const Transformer<T, D>& model) {
   std::vector<Var<T, D>> list;
-  std::unordered_set<const void*> seen;
+  std::unordered_set<const void*> seen{model.encoder.embed_tokens->weight.id(), model.decoder.embed_tokens->weight.id()};
   const auto add = [&](const Var<T, D>& parameter) {
     if (seen.insert(parameter.id()).second) list.push_back(parameter);
   };
-  add(model.encoder.embed_tokens->weight);
-  add(model.decoder.embed_tokens->weight);
   add(model.output_weight());
   detail::for_each_matrix<false>(model, [&](const auto& parameter, const auto& matrix, bool maps) {
     if (maps && matrix.rank() == 2) add(parameter);
   });
+  return list;
+}
+
+/// The parameters of a model that may be of 8-bit integers, each once: those of products, and the tables of embeddings. Not the
+/// tables of positions.
+template <class T, Device D>
+std::vector<Var<T, D>> quantizable_parameters(const Transformer<T, D>& model) {
+  auto list = product_parameters(model);
+  const auto &source = model.encoder.embed_tokens->weight, &target = model.decoder.embed_tokens->weight;
+  list.push_back(source);
+  if (target.id() != source.id()) list.push_back(target);
   return list;
 }
 
