@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <limits>
@@ -130,18 +128,21 @@ class ParameterLoader {
   /// Changes the model, once. Throws IoError where reading fails; the model is then read in part.
   void load() {
     const WeightsChange change;
-    bool mapped = false;
+    std::size_t freed = 0;  // of the memory that parameters were made with
     for (const void* id : order_) {
       const auto parts = parts_of_.extract(id);
       if (map_parameter(parts.mapped())) {
-        mapped = true;
+        freed += bytes_of(parts.mapped());
         continue;
       }
       for (const Part& part : parts.mapped()) read(part);
       if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
-        if (int8_.contains(id)) quantize(parts.mapped().front().tensor);
+        if (int8_.contains(id) && quantize(parts.mapped().front().tensor)) freed += bytes_of(parts.mapped());
+      if (freed < std::size_t{1} << 26) continue;
+      release_cached(D{});  // before there is more of it than a large matrix takes
+      freed = 0;
     }
-    if (mapped) release_cached(D{});  // the memory that mapped parameters were made with, to which nobody wrote
+    if (freed > 0) release_cached(D{});
   }
 
  private:
@@ -149,6 +150,10 @@ class ParameterLoader {
     nn::NamedTensor<T, D> tensor;
     std::vector<Piece> pieces;
   };
+
+  static std::size_t bytes_of(const std::vector<Part>& parts) {
+    return static_cast<std::size_t>(parts.front().tensor.parameter.size()) * sizeof(T);
+  }
 
   /// Has a parameter look into the file, if all of it lies there as it must.
   bool map_parameter(const std::vector<Part>& parts) const {
@@ -191,12 +196,12 @@ class ParameterLoader {
     }
   }
 
-  /// Numbers that are not finite stay what they are: whoever translates with them is told.
-  static void quantize(const nn::NamedTensor<T, D>& t) {
+  /// Whether it did. Numbers that are not finite stay what they are: whoever translates with them is told.
+  static bool quantize(const nn::NamedTensor<T, D>& t) {
     const auto& matrix = t.parameter.value();
-    const auto finite = [](float x) { return std::isfinite(x); };
-    if (matrix.dim(1) > kernels::most_int8_products || !std::all_of(matrix.span().begin(), matrix.span().end(), finite)) return;
+    if (matrix.dim(1) > kernels::most_int8_products || !nn::detail::all_finite(matrix.span())) return false;
     t.parameter.set_value(Tensor<float>::from_quantized(nn::quantized_rows(t.name, matrix)));
+    return true;
   }
 
   const File& file_;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -55,6 +57,19 @@ std::vector<Var<T, D>> quantizable_parameters(const Transformer<T, D>& model) {
   return list;
 }
 
+namespace detail {
+
+/// Whether all numbers are finite: their exponents are not all ones. A model has billions, so it is a loop that compilers
+/// vectorise.
+inline bool all_finite(std::span<const float> numbers) {
+  constexpr std::uint32_t exponent = 0x7f800000;
+  std::uint32_t worst = 0;
+  for (const float x : numbers) worst = std::max(worst, std::bit_cast<std::uint32_t>(x) & exponent);
+  return worst != exponent;
+}
+
+}  // namespace detail
+
 /// The rows of a matrix in 8-bit integers: scale = max |x| / 127, x / scale to the nearest, as `Precision::int8` has them. Throws
 /// ValueError, which names the matrix, if a number is not finite or rows are too long for a product.
 template <class T, Device D>
@@ -69,7 +84,7 @@ QuantizedRows quantized_rows(const std::string& name, const Tensor<T, D>& matrix
     x = Tensor<float>(host.shape());
     for (index_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(host.data()[i]);
   }
-  for (const float value : x.span()) check_value(std::isfinite(value), "quantize", name, " has a number that is not finite");
+  check_value(detail::all_finite(x.span()), "quantize", name, " has a number that is not finite");
   const QuantizedRows q{Tensor<std::int8_t>(x.shape()), Tensor<float>({x.dim(0)})};
   quantize_rows(Cpu{}, kernels::Matrix<const float>(as_rows(x)), q.rows.data(), q.scales.data());
   return q;
