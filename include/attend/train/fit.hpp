@@ -20,12 +20,12 @@ namespace attend::train {
 /// What comes out depends on the weights, the corpus, the tokenizer and the options alone: not on the number of
 /// threads, nor on where a run was stopped and resumed (but for `max_seconds`, which goes by the clock).
 ///
-/// Throws ValueError for options that are out of range or do not fit each other, the model or the run that is resumed, and for
-/// a teacher that does not fit them; IoError if
-/// another run writes into `output`, and if the last checkpoint cannot be written (the one before is then still good);
-/// FormatError if the one to go on from is damaged; Error if the gradients stay non-finite. What a callback, the model or the
-/// tokenizer throws is passed on. Whichever exception ends the training, the checkpoint of that step, from which `resume` goes
-/// on, is written first, unless the exception says that the training has diverged.
+/// Throws ValueError for options that are out of range or do not fit each other, the model or the run that is resumed, and
+/// for a teacher that does not fit them; IoError if another run writes into `output`, and if the last checkpoint cannot be
+/// written (the one before is then still good); FormatError if the one to go on from is damaged; Error if the gradients stay
+/// non-finite. What a callback, the model or the tokenizer throws is passed on. Whichever exception ends the training, the
+/// checkpoint of that step, from which `resume` goes on, is written first, unless the exception says that the training has
+/// diverged.
 ///
 ///     train::fit(model, corpus, tokenizer, {.epochs = 10, .tokens_per_batch = 4096});
 ///     train::fit(small, corpus, tokenizer, {.distillation_weight = 0.7}, model);
