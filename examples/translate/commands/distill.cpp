@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <ranges>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -284,9 +284,9 @@ void write_record(const Texts& texts, const Making& made_with, const std::option
 /// Of the teacher's translations of a source, the one that is nearest to a translation of it in the pairs.
 class Nearest {
  public:
-  /// A line of `targets` for each source. Throws IoError if there are more or fewer.
+  /// A line of `targets` for each source. Throws IoError if it cannot be read, or has more lines or fewer.
   void read(const fs::path& targets, const fs::path& sources) {
-    std::ifstream file(targets);
+    std::istringstream file(io::read_file(targets));
     for (std::string line; std::getline(file, line);) targets_.push_back(std::move(line));
     if (count_of(targets_) != lines_in(sources))
       throw IoError("distill: ", targets.string(), " has ", targets_.size(), " lines, expected one for each of ",
@@ -296,8 +296,9 @@ class Nearest {
   void choose(std::size_t source, std::vector<decode::Translation>& list) const {
     if (list.size() < 2) return;
     std::vector<std::vector<std::string>> references;
-    for (const auto part : std::views::split(targets_.at(source), '\t'))
-      references.push_back({std::string(part.begin(), part.end())});
+    std::istringstream targets(targets_.at(source));
+    for (std::string target; std::getline(targets, target, '\t');) references.push_back({target});
+    if (references.empty()) references.push_back({""});  // an empty line has nothing to get
     std::size_t nearest = 0;
     double best = -1;
     for (std::size_t i = 0; i < list.size(); ++i) {

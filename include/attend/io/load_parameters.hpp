@@ -47,11 +47,12 @@ class MapFrom {
   std::size_t before_;
 };
 
-/// While one is in scope, the float models that this thread loads are for translating with that precision. With
-/// `Precision::int8`, matrices that have to be read, because their file has other numbers or not all of one together, become
-/// 8-bit integers as they are read: what the translation makes of them anyway, but for a model that is larger than memory in
-/// floats. Such a model is of 8-bit integers in part (see `nn::quantize`), so it cannot be trained on. Other precisions change
-/// nothing.
+/// While one is in scope, the float models that this thread loads (`load`, `load_model`, `load_pretrained`, `load_marian`) are
+/// for translating with that precision on the CPU. With `Precision::int8`, matrices that have to be read, because their file has
+/// other numbers or not all of one together, become 8-bit integers as they are read: what the translation makes of them anyway,
+/// but for a model that is larger than memory in floats. Embeddings, a head that is one, and models with adapters stay in floats.
+/// Such a model is of 8-bit integers in part (see `nn::quantize`), so it cannot be trained on, nor get adapters. Other precisions
+/// change nothing.
 ///
 ///     const io::LoadFor purpose(Precision::int8);
 ///     auto loaded = load("folder");
@@ -196,7 +197,7 @@ class ParameterLoader {
     }
   }
 
-  /// Whether it did. Numbers that are not finite stay what they are: whoever translates with them is told.
+  /// Whether it did. Numbers that are not finite stay, as those of a mapped file do.
   static bool quantize(const nn::NamedTensor<T, D>& t) {
     const auto& matrix = t.parameter.value();
     if (matrix.dim(1) > kernels::most_int8_products || !nn::detail::all_finite(matrix.span())) return false;
