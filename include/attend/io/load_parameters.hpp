@@ -51,8 +51,8 @@ class MapFrom {
 /// for translating with that precision on the CPU. With `Precision::int8`, matrices that have to be read, because their file has
 /// other numbers or not all of one together, become 8-bit integers as they are read: what the translation makes of them anyway,
 /// but for a model that is larger than memory in floats. Embeddings, a head that is one, and models with adapters stay in floats.
-/// Such a model is of 8-bit integers in part (see `nn::quantize`), so it cannot be trained on, nor get adapters. Other precisions
-/// change nothing.
+/// Such a model is of 8-bit integers in part (see `nn::quantize`), so it cannot be trained on. Other precisions change
+/// nothing.
 ///
 ///     const io::LoadFor purpose(Precision::int8);
 ///     auto loaded = load("folder");
