@@ -71,7 +71,7 @@ TEST_CASE("without_initial_values: vectors have theirs, and the generator goes o
   CHECK(bare_count == count);
   CHECK(bare.bias->value().values() == std::vector<float>(18, 0));
   CHECK(bare.weight.shape() == drawn.weight.shape());
-  CHECK_FALSE(nn::WithoutInitialValues::on());
+  CHECK_FALSE(nn::WithoutInitialValues::current());
 
   const Tensor<float> x({4, 4}, 3.0f);
   {

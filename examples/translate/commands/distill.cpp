@@ -15,7 +15,6 @@
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -243,36 +242,30 @@ std::string lines_of(const text::Corpus& corpus) {
   for (const auto& pair : corpus) lines += pair.source + '\t' + pair.target + '\n';
   return lines;
 }
-/// Each source once.
-std::string sources_of(const text::Corpus& corpus) {
-  std::unordered_set<std::string_view> seen;
-  std::string lines;
-  for (const auto& pair : corpus)
-    if (seen.insert(pair.source).second) lines += pair.source + '\n';
-  return lines;
-}
-
-/// For each of `sources_of(corpus)` a line of its translations, separated by tabs.
-std::string targets_of(const text::Corpus& corpus) {
+/// Each source once, with all that it is in the pairs, separated by tabs.
+std::vector<text::SentencePair> by_source(const text::Corpus& corpus) {
   std::unordered_map<std::string_view, std::size_t> places;
-  std::vector<std::string> of_source;
+  std::vector<text::SentencePair> list;
   for (const auto& pair : corpus) {
-    const auto [place, is_new] = places.try_emplace(pair.source, of_source.size());
-    if (is_new) of_source.push_back(pair.target);
-    else of_source[place->second] += '\t' + pair.target;
+    const auto [place, is_new] = places.try_emplace(pair.source, list.size());
+    if (is_new) list.push_back(pair);
+    else list[place->second].target += '\t' + pair.target;
   }
-  std::string lines;
-  for (const auto& targets : of_source) lines += targets + '\n';
-  return lines;
+  return list;
 }
 
 void write_texts(const Texts& texts, const text::Split& split, const DistillCommand& flags) {
   if (flags.keep_references) io::write_file_atomically(texts.references, lines_of(split.train));
   io::write_file_atomically(texts.validation, lines_of(split.validation));
   io::write_file_atomically(texts.test, lines_of(split.test));
-  if (flags.interpolate) io::write_file_atomically(texts.targets, targets_of(split.train));
-  if (flags.by_sequence()) io::write_file_atomically(texts.sources, sources_of(split.train));
-  else io::write_file_atomically(texts.pairs, lines_of(split.train));
+  if (!flags.by_sequence()) return io::write_file_atomically(texts.pairs, lines_of(split.train));
+  std::string sources, targets;
+  for (const auto& pair : by_source(split.train)) {
+    sources += pair.source + '\n';
+    targets += pair.target + '\n';
+  }
+  if (flags.interpolate) io::write_file_atomically(texts.targets, targets);
+  io::write_file_atomically(texts.sources, sources);
 }
 
 void write_record(const Texts& texts, const Making& made_with, const std::optional<Making>& finished_with = {}) {

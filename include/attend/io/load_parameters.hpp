@@ -11,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/error.hpp"
+#include "attend/core/precision.hpp"
+#include "attend/core/thread_setting.hpp"
 #include "attend/core/weights_version.hpp"
 #include "attend/io/mapped_file.hpp"
 #include "attend/io/tensors.hpp"
@@ -27,27 +30,13 @@ namespace attend::io {
 /// ones read; 64 KiB otherwise, since a mapping takes whole pages, and the system some memory for each. `MapFrom(MapFrom::never)`
 /// is for files that others may overwrite in their place while the model is used: a look at a part that is gone ends the process
 /// (SIGBUS). Files that are removed, or replaced by others of their names, as this library and `mv` do it, are no such case.
-class MapFrom {
+class MapFrom : public detail::ThreadSetting<MapFrom, std::size_t, std::size_t{1} << 16> {
  public:
   static constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
-
-  explicit MapFrom(std::size_t bytes) : before_(std::exchange(least(), bytes)) {}
-  ~MapFrom() { least() = before_; }
-  MapFrom(const MapFrom&) = delete;
-  MapFrom& operator=(const MapFrom&) = delete;
-
-  /// What holds for this thread.
-  static std::size_t current() { return least(); }
-
- private:
-  static std::size_t& least() {
-    thread_local std::size_t bytes = std::size_t{1} << 16;
-    return bytes;
-  }
-  std::size_t before_;
+  using ThreadSetting::ThreadSetting;
 };
 
-/// While one is in scope, the float models that this thread loads (`load`, `load_model`, `load_pretrained`, `load_marian`) are
+/// While one is in scope, the float models that this thread loads (`load`, `load_model`, `load_state`, `load_pretrained`) are
 /// for translating with that precision on the CPU. With `Precision::int8`, matrices that have to be read, because their file has
 /// other numbers or not all of one together, become 8-bit integers as they are read: what the translation makes of them anyway,
 /// but for a model that is larger than memory in floats. Embeddings, a head that is one, and models with adapters stay in floats.
@@ -56,22 +45,9 @@ class MapFrom {
 ///
 ///     const io::LoadFor purpose(Precision::int8);
 ///     auto loaded = load("folder");
-class LoadFor {
+class LoadFor : public detail::ThreadSetting<LoadFor, Precision, Precision::full> {
  public:
-  explicit LoadFor(Precision precision) : before_(std::exchange(purpose(), precision)) {}
-  ~LoadFor() { purpose() = before_; }
-  LoadFor(const LoadFor&) = delete;
-  LoadFor& operator=(const LoadFor&) = delete;
-
-  /// What holds for this thread.
-  static Precision current() { return purpose(); }
-
- private:
-  static Precision& purpose() {
-    thread_local Precision precision = Precision::full;
-    return precision;
-  }
-  Precision before_;
+  using ThreadSetting::ThreadSetting;
 };
 
 }  // namespace attend::io
@@ -122,9 +98,13 @@ class ParameterLoader {
     parts.push_back({to, std::move(pieces)});
   }
 
-  /// A parameter, by Var::id, of which only products are made: it becomes 8-bit integers if it is read and not mapped, and these
-  /// can hold it. For float models on the CPU.
-  void make_int8(const void* id) { int8_.insert(id); }
+  /// Has what `LoadFor` asks for become 8-bit integers, as far as it is read and not mapped. Adapters go with floats alone.
+  template <class M>
+  void heed_purpose([[maybe_unused]] const M& model) {
+    if constexpr (std::same_as<M, nn::Transformer<float>>)
+      if (io::LoadFor::current() == Precision::int8 && !nn::has_adapters(model))
+        for (const auto& parameter : nn::product_parameters(model)) int8_.insert(parameter.id());
+  }
 
   /// Changes the model, once. Throws IoError where reading fails; the model is then read in part.
   void load() {
@@ -197,12 +177,14 @@ class ParameterLoader {
     }
   }
 
-  /// Whether it did. Numbers that are not finite stay, as those of a mapped file do.
+  /// Whether it did. What 8 bits cannot hold, such as a number that is not finite, stays as it is, as in a mapped file.
   static bool quantize(const nn::NamedTensor<T, D>& t) {
-    const auto& matrix = t.parameter.value();
-    if (matrix.dim(1) > kernels::most_int8_products || !nn::detail::all_finite(matrix.span())) return false;
-    t.parameter.set_value(Tensor<float>::from_quantized(nn::quantized_rows(t.name, matrix)));
-    return true;
+    try {
+      t.parameter.set_value(Tensor<float>::from_quantized(nn::quantized_rows(t.name, t.parameter.value())));
+      return true;
+    } catch (const ValueError&) {
+      return false;
+    }
   }
 
   const File& file_;

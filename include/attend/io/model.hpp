@@ -158,8 +158,6 @@ nn::Transformer<T, D> load_model(const std::filesystem::path& folder) {
   LoadOptions loading{.map = true};
   if (quantized)
     for (const auto& p : nn::quantizable_parameters(model)) loading.quantizable.push_back(p.id());
-  else if (LoadFor::current() == Precision::int8 && !nn::has_adapters(model))  // which need a matrix in floats to go with
-    for (const auto& p : nn::product_parameters(model)) loading.products.push_back(p.id());
   load_state(model, file, loading);
   if (quantized && !nn::is_quantized(model))
     throw FormatError("load: ", file.path().string(), " has no matrix of 8-bit integers, as ", config.string(), " says");

@@ -80,8 +80,6 @@ struct LoadOptions {
   /// The identities (`Var::id`) of parameters that are of 8-bit integers afterwards where the file has them so; for float models
   /// on the CPU.
   std::vector<const void*> quantizable = {};
-  /// Those that become 8-bit integers if their floats are read and not mapped, see `LoadFor`; for float models on the CPU.
-  std::vector<const void*> products = {};
 };
 
 }  // namespace attend::io
@@ -186,8 +184,8 @@ void load_state(const M& model, const File& file, const LoadOptions& options = {
   detail::ParameterLoader<typename M::value_type, typename M::device_type, File> loader(file, options.map);
   detail::QuantizedParameters<File> quantized(file, options.map);
   detail::find_state(model, file, options, loader, quantized);
-  for (const void* id : options.products) loader.make_int8(id);
   quantized.assign();
+  loader.heed_purpose(model);
   loader.load();
 }
 

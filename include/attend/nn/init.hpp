@@ -7,6 +7,7 @@
 
 #include "attend/core/random.hpp"
 #include "attend/core/tensor.hpp"
+#include "attend/core/thread_setting.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/nn/fields.hpp"
 
@@ -16,22 +17,9 @@ namespace attend::nn {
 /// While one is in scope, the matrices of the modules that this thread makes have no initial values: nothing is written to them,
 /// which is half of the time and all of the memory of making them. Vectors have theirs, and `default_generator()` goes on as if
 /// it had drawn the matrices'. For whoever gives every matrix its values next, as loading does.
-class WithoutInitialValues {
+class WithoutInitialValues : public attend::detail::ThreadSetting<WithoutInitialValues, bool, false> {
  public:
-  WithoutInitialValues() : before_(std::exchange(flag(), true)) {}
-  ~WithoutInitialValues() { flag() = before_; }
-  WithoutInitialValues(const WithoutInitialValues&) = delete;
-  WithoutInitialValues& operator=(const WithoutInitialValues&) = delete;
-
-  /// Whether this thread is within one.
-  static bool on() { return flag(); }
-
- private:
-  static bool& flag() {
-    thread_local bool on = false;
-    return on;
-  }
-  bool before_;
+  WithoutInitialValues() : ThreadSetting(true) {}
 };
 
 /// A module M(arguments...) whose matrices have no values yet, see WithoutInitialValues.
@@ -47,7 +35,7 @@ void xavier_uniform(const Tensor<T, D>& weight, double gain = 1) {
   check_value(weight.rank() == 2, "xavier_uniform", "shape ", weight.shape().text(), " is not a matrix");
   const double bound = gain * std::sqrt(6.0 / static_cast<double>(std::max<index_t>(1, weight.dim(0) + weight.dim(1))));
   const auto random = default_generator().next();
-  if (WithoutInitialValues::on()) return;
+  if (WithoutInitialValues::current()) return;
   const Tensor<T, Cpu> host(weight.shape());
   parallel_rows((host.size() + 3) / 4, 4, [&](index_t begin, index_t end) {  // four elements share a counter
     for (index_t block = begin; block < end; ++block) {
@@ -63,7 +51,7 @@ void xavier_uniform(const Tensor<T, D>& weight, double gain = 1) {
 template <class T, Device D>
 void normal(const Tensor<T, D>& x, double deviation) {
   const auto random = default_generator().next();
-  if (WithoutInitialValues::on()) return;
+  if (WithoutInitialValues::current()) return;
   const Tensor<T, Cpu> host(x.shape());
   parallel_rows(host.size(), 1, [&](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i)
@@ -86,7 +74,7 @@ void xavier_uniform_all(const M& model) {
 /// A parameter of the given shape that holds one value everywhere.
 template <class T, Device D>
 Var<T, D> constant_parameter(const Shape& shape, double value) {
-  if (WithoutInitialValues::on() && shape.rank() > 1) return Var<T, D>(Tensor<T, D>(shape), true);
+  if (WithoutInitialValues::current() && shape.rank() > 1) return Var<T, D>(Tensor<T, D>(shape), true);
   return Var<T, D>(Tensor<T, D>(shape, static_cast<T>(value)), true);
 }
 

@@ -89,19 +89,22 @@ struct Sigmoid {
   }
 };
 
-/// Each applies its functor to every number of x; shapes: x, y any.
+/// See `Relu`; shapes: x, y any.
 template <class T, Device D>
 Var<T, D> relu(const Var<T, D>& x) {
   return map(x, Relu{});
 }
+/// See `Gelu`; shapes: x, y any.
 template <class T, Device D>
 Var<T, D> gelu(const Var<T, D>& x) {
   return map(x, Gelu{});
 }
+/// See `GeluTanh`; shapes: x, y any.
 template <class T, Device D>
 Var<T, D> gelu_tanh(const Var<T, D>& x) {
   return map(x, GeluTanh{});
 }
+/// See `Silu`; shapes: x, y any.
 template <class T, Device D>
 Var<T, D> silu(const Var<T, D>& x) {
   return map(x, Silu{});

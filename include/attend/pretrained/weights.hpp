@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -16,7 +15,6 @@
 #include "attend/io/state.hpp"
 #include "attend/io/tensors.hpp"
 #include "attend/nn/fields.hpp"
-#include "attend/nn/quantized.hpp"
 #include "attend/nn/transformer.hpp"
 
 /// The weights of a folder of the `transformers` library, by the names that its families give them.
@@ -102,9 +100,7 @@ class WeightsReader {
     list_names(faults, "mis-shaped:", shapes_);
     list_names(faults, "tied in config.json, but not the same:", differing_);
     if (!faults.empty()) throw FormatError("load: ", file_.path().string(), " does not fit the model: ", faults);
-    if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
-      if (io::LoadFor::current() == Precision::int8)
-        for (const auto& parameter : nn::product_parameters(model)) loader.make_int8(parameter.id());
+    loader.heed_purpose(model);
     loader.load();
     for (const auto& tensor : zeros) tensor.fill(T(0));
   }
