@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "attend/core/random.hpp"
@@ -104,4 +105,20 @@ TEST_CASE("int8: what is brought to 8 bits is within half a step of what it was"
     const float scale = nth(scales, i / k);
     CHECK(std::abs(scale * static_cast<float>(nth(rows, i)) - nth(x, i)) <= 0.5001f * scale);
   }
+}
+
+TEST_CASE("int8: a number that is not finite makes its row NaN, and no other") {
+  const index_t n = 3, k = 83;
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()})
+    for (const index_t at : {0, 63, 82}) {
+      auto weights = normal(n * k, 6), x = normal(n * k, 7);
+      nth(weights, k + at) = bad;  // column 1 of the product
+      nth(x, 2 * k + at) = bad;
+      const auto packed = pack_int8<float>(Cpu{}, kernels::Matrix<const float>{weights.data(), n, k}.transpose());
+      std::vector<float> y(static_cast<std::size_t>(n * n));
+      packed->multiply({x.data(), n, k}, nullptr, {y.data(), n, n});
+      for (index_t i = 0; i < n; ++i)
+        for (index_t j = 0; j < n; ++j) CHECK(std::isnan(nth(y, i * n + j)) == (i == 2 || j == 1));
+    }
 }

@@ -109,15 +109,17 @@ constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
 
 }  // namespace detail
 
-/// x [n] as bytes q with x = scale * q, |q| <= 127; rounded to the nearest. Returns the scale.
+/// x [n] as bytes q with x = scale * q, |q| <= 127; rounded to the nearest. Returns the scale: NaN if a number of x is not finite, so
+/// that what is made of it tells of that as a product of floats does.
 inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
   const float top = max_over<float>(n, [=](index_t i) { return std::abs(x[i]); });
+  const float nothing = sum_over<float>(n, [=](index_t i) { return 0.0f * x[i]; });
   const float factor = top > 0 ? 127.0f / top : 0.0f;
   for (index_t i = 0; i < n; ++i) {
     constexpr float round = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
     q[i] = static_cast<std::int8_t>(std::bit_cast<std::int32_t>(x[i] * factor + round) - std::bit_cast<std::int32_t>(round));
   }
-  return top / 127.0f;
+  return top / 127.0f + nothing;
 }
 
 /// The matrix b [k, n] of a product in 8-bit integers with a scale for each column, in the order in which products read it.
