@@ -109,8 +109,8 @@ TEST_CASE("int8: what is brought to 8 bits is within half a step of what it was"
 
 TEST_CASE("int8: a number that is not finite makes its row NaN, and no other") {
   const index_t n = 3, k = 83;
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
-                          -std::numeric_limits<float>::infinity()})
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})
     for (const index_t at : {0, 63, 82}) {
       auto weights = normal(n * k, 6), x = normal(n * k, 7);
       nth(weights, k + at) = bad;  // column 1 of the product

@@ -134,7 +134,10 @@ template <class T, int R, int V, bool APacked>
       for (int v = 0; v < V; ++v) __builtin_prefetch(b + v * W + 16 * b_step);
     }
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) row[v] = load<T>(b + v / tile_vectors * panel_step + v % tile_vectors * W);
+    for (int v = 0; v < V; ++v) {
+      row[v] = load<T>(b + v / tile_vectors * panel_step + v % tile_vectors * W);
+      if constexpr (R > 1 && R < 5) hold(row[v]);
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
       const T x = from[i * row_step];

@@ -30,28 +30,70 @@ namespace detail {
 
 using Words = Vector<std::int32_t>;
 
-/// Whether 128 is added to the bytes of activations, which the fast instruction takes unsigned; 128 times the weights' sum is
-/// then taken off where the sums start.
-#if ATTEND_LEVEL >= 4
-inline constexpr bool shifted_bytes = true;
-#else
-inline constexpr bool shifted_bytes = false;
-#endif
+/// How four products of bytes are summed: by one instruction (AVX-512 with VNNI), by one that sums two (AVX2), or as 16-bit
+/// numbers in pairs, for which activations are widened once and weights whenever they are read.
+inline constexpr bool in_pairs = ATTEND_LEVEL < 2 || ATTEND_LEVEL == 3;
+/// Whether 128 is added to the bytes of activations, which the one instruction takes unsigned; 128 times the weights' sum is then
+/// taken off where the sums start.
+inline constexpr bool shifted_bytes = ATTEND_LEVEL >= 4;
+/// Of four activations. In pairs they lie as 0, 2, 1, 3: the even bytes of weights are widened together, and the odd ones.
+inline constexpr index_t group_bytes = in_pairs ? 8 : 4;
 
-/// sum[i] += the products of bytes 4i to 4i + 3 of a with those of b, for each i below width<int32>.
-[[gnu::always_inline]] inline Words add_products(Words sum, Words a, Words b) {
-#if ATTEND_LEVEL >= 4
-  return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
-#elif ATTEND_LEVEL == 2
-  // |a| * (b with a's sign): two products of at most 127 * 127 fit into 16 bits.
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)a), _mm256_sign_epi8((__m256i)b, (__m256i)a));
-  return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+/// sum[i] += the products of the 16-bit numbers 2i and 2i + 1 of a with those of b.
+[[gnu::always_inline]] inline Words add_pairs_16(Words sum, Words a, Words b) {
+#if ATTEND_LEVEL == 3 && (ATTEND_GRANTED < 3 || defined(__AVX512BW__))
+  return sum + (Words)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif ATTEND_LEVEL == 0 && defined(__SSE2__)
+  return sum + (Words)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#elif defined(__aarch64__)
+  const auto x = (int16x8_t)a, y = (int16x8_t)b;
+  return sum + (Words)vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
 #else
-#pragma GCC unroll 4
-  for (int shift = 24; shift >= 0; shift -= 8) sum += ((a << shift) >> 24) * ((b << shift) >> 24);
-  return sum;
+  return sum + ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
 #endif
 }
+
+/// Four activations, in every word.
+struct FourActivations {
+  explicit FourActivations(const std::int8_t* from) {
+    for (index_t p = 0; p < group_bytes / 4; ++p) {
+      std::int32_t word;
+      std::memcpy(&word, from + 4 * p, sizeof(word));
+      part[p] = word + Words{};
+    }
+  }
+  Words part[group_bytes / 4];
+};
+
+/// The four bytes of weights in each of a vector's words, as products take them.
+struct FourBytes {
+  FourBytes() = default;
+  explicit FourBytes(const std::int8_t* from) {
+    Words word;
+    std::memcpy(&word, from, sizeof(word));
+    if constexpr (in_pairs) {
+      using Halves = Vector<std::int16_t>;
+      part[0] = (Words)(((Halves)word << 8) >> 8);
+      part[1] = (Words)((Halves)word >> 8);
+    } else {
+      part[0] = word;
+    }
+  }
+  /// sum[i] += the products of the activations with the four of word i.
+  [[gnu::always_inline]] Words add_products(Words sum, const FourActivations& x) const {
+#if ATTEND_LEVEL >= 4
+    return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x.part[0], (__m512i)part[0]);
+#elif ATTEND_LEVEL == 2
+    // |x| * (weight with x's sign): two products of at most 127 * 127 fit into 16 bits.
+    const auto bytes = (__m256i)x.part[0];
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes), _mm256_sign_epi8((__m256i)part[0], bytes));
+    return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#else
+    return add_pairs_16(add_pairs_16(sum, x.part[0], part[0]), x.part[1], part[1]);
+#endif
+  }
+  Words part[group_bytes / 4];
+};
 
 /// What becomes of an 8-bit product's sums, and where: y = sum * row scale * column scale + bias, if there is one.
 struct Int8Outcome {
@@ -70,17 +112,15 @@ template <int R, int P>
   for (int v = 0; v < V; ++v)
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) sum[i][v] = load<std::int32_t>(start + v * W);
-  for (index_t g = 0; g < groups; ++g, a += 4, b += row_bytes) {
-    Words row[V];
+  for (index_t g = 0; g < groups; ++g, a += group_bytes, b += row_bytes) {
+    FourBytes weights[V];
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) std::memcpy(&row[v], b + v / tile_vectors * panel_step + v % tile_vectors * W * 4, sizeof(Words));
+    for (int v = 0; v < V; ++v) weights[v] = FourBytes(b + v / tile_vectors * panel_step + v % tile_vectors * W * 4);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
-      std::int32_t four;
-      std::memcpy(&four, a + i * a_stride, 4);
-      const Words x = four + Words{};
+      const FourActivations x(a + i * a_stride);
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) sum[i][v] = add_products(sum[i][v], x, row[v]);
+      for (int v = 0; v < V; ++v) sum[i][v] = weights[v].add_products(sum[i][v], x);
     }
   }
 #pragma GCC unroll 16
@@ -109,8 +149,8 @@ constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
 
 }  // namespace detail
 
-/// x [n] as bytes q with x = scale * q, |q| <= 127; rounded to the nearest. Returns the scale: NaN if a number of x is not finite, so
-/// that what is made of it tells of that as a product of floats does.
+/// x [n] as bytes q with x = scale * q, |q| <= 127; rounded to the nearest. Returns the scale: NaN if a number of x is not
+/// finite, so that what is made of it tells of that as a product of floats does.
 inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
   const float top = max_over<float>(n, [=](index_t i) { return std::abs(x[i]); });
   const float nothing = sum_over<float>(n, [=](index_t i) { return 0.0f * x[i]; });
@@ -157,14 +197,21 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
     const index_t m = y.rows;
     if (m <= 0) return;
     thread_local Scratch scratch;
-    const index_t stride = groups_ * 4;
-    auto* const scales = scratch.get<float>(m + (m * stride + 3) / 4);
+    const index_t stride = groups_ * detail::group_bytes;
+    auto* const scales = scratch.get<float>(m + m * stride / 4 + groups_);
     auto* const bytes = reinterpret_cast<std::int8_t*>(scales + m);
     for (index_t i = 0; i < m; ++i) {
       std::int8_t* const row = bytes + i * stride;
-      scales[i] = quantize_row(k_, x.data + i * x.stride, row);
-      std::fill(row + k_, row + stride, std::int8_t{0});
-      if (detail::shifted_bytes)
+      std::int8_t* const q = detail::in_pairs ? bytes + m * stride : row;
+      scales[i] = quantize_row(k_, x.data + i * x.stride, q);
+      std::fill(q + k_, q + groups_ * 4, std::int8_t{0});
+      if constexpr (detail::in_pairs) {
+        for (index_t g = 0; g < groups_; ++g) {
+          const std::int16_t group[4] = {q[4 * g], q[4 * g + 2], q[4 * g + 1], q[4 * g + 3]};
+          std::memcpy(row + g * detail::group_bytes, group, sizeof(group));
+        }
+      }
+      if constexpr (detail::shifted_bytes)
         for (index_t l = 0; l < stride; ++l) row[l] = static_cast<std::int8_t>(row[l] ^ -128);
     }
     // Bytes are read four times as fast as floats.
@@ -204,7 +251,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
                      const float* bias, const Matrix<float>& y) const {
     static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, tile_rows>{});
     static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, tile_rows>{});
-    const index_t m = end - begin, tiles = (m + tile_rows - 1) / tile_rows, stride = groups_ * 4;
+    const index_t m = end - begin, tiles = (m + tile_rows - 1) / tile_rows, stride = groups_ * detail::group_bytes;
     const index_t together = std::max<index_t>(4, (index_t{1} << 19) / panel_bytes());  // what stays in a second-level cache
     for (index_t block = first; block < last; block += together) {
       const index_t stop = std::min(last, block + together);

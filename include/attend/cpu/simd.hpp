@@ -58,6 +58,17 @@ template <class T>
   std::memcpy(p, &v, sizeof(v));
 }
 
+/// Has v stand in a register from here on. What is used two to four times GCC reads from memory each time, as part of the
+/// instructions that use it, and a loop that could multiply twice in a cycle then waits for its loads.
+template <class V>
+[[gnu::always_inline]] inline void hold([[maybe_unused]] V& v) {
+#if defined(__SSE2__)
+  asm("" : "+v"(v));
+#elif defined(__aarch64__)
+  asm("" : "+w"(v));
+#endif
+}
+
 /// The first `count` numbers, fewer than a vector's; the others are 0. Nothing behind them is read.
 template <class T>
 [[gnu::always_inline]] inline Vector<T> load_part(const T* p, int count) {

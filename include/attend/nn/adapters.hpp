@@ -138,8 +138,8 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
 ///
 /// Copies of the model that were made before, a Translator's for example, do not get them. Returns how many there are, and how
 /// many numbers they have. Throws ValueError with all that does not fit: options out of bounds, names that no module has, a rank
-/// above that of a matrix, a matrix that two modules share or that is of 8-bit integers, modules that have an adapter already. The
-/// model is then as it was.
+/// above that of a matrix, a matrix that two modules share or that is of 8-bit integers, modules that have an adapter already.
+/// The model is then as it was.
 ///
 ///     nn::add_adapters(model, {.rank = 8, .alpha = 16, .modules = {"q_proj", "v_proj"}});
 ///     train::fit(model, corpus, tokenizer, {.optimizer = optim::AdamOptions{.learning_rate = 1e-3}});
