@@ -1,5 +1,7 @@
 #include "attend/cpu/vector.hpp"
 
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -44,6 +46,17 @@ TEST_CASE("exp in float of extreme numbers") {
   CHECK(cpu::exp(infinity) == infinity);
   CHECK(std::isnan(cpu::exp(not_a_number)));
   CHECK(std::isnan(cpu::exp(-not_a_number)));
+}
+
+TEST_CASE("exp_to_88 has the bits of exp up to 88") {
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+  const auto same = [&](float x) { return bits(cpu::exp_to_88(x)) == bits(cpu::exp(x)); };
+  for (const float x : {0.0f, -0.0f, 88.0f, -87.0f, -87.336f, -87.7f, -87.9999f, -88.0f, -1e30f, -infinity}) CHECK(same(x));
+  index_t wrong = 0;
+  for (int i = 0; i <= 2'000'000; ++i) wrong += !same(-90.0f + 178.0f / 2e6f * static_cast<float>(i));
+  CHECK(wrong == 0);
+  CHECK(std::isnan(cpu::exp_to_88(not_a_number)));
+  CHECK(std::isnan(cpu::exp_to_88(-not_a_number)));
 }
 
 TEST_CASE("tanh and erf in float") {

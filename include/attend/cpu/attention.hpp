@@ -77,7 +77,7 @@ void attention_softmax(const AttentionLayout& a, const QueryBlock& block, const 
         shift = T(0);
         std::fill(row, row + n, T(0));
       } else {
-        inverse = T(1) / sum_over<T>(n, [=](index_t j) { return row[j] = cpu::exp(score(j) - shift); });
+        inverse = T(1) / sum_over<T>(n, [=](index_t j) { return row[j] = cpu::exp_to_88(score(j) - shift); });
         for (index_t j = 0; j < n; ++j) row[j] *= inverse;
       }
       if (kept.shift) kept.shift[i * step] = shift, kept.inverse[i * step] = inverse;
@@ -91,7 +91,7 @@ void attention_softmax_again(const AttentionLayout& a, const QueryBlock& block, 
   for (index_t i = 0; i < block.rows; ++i)
     with_scores(a, block, i, bias, s, [&](T* row, const auto& score, index_t n) {
       const T shift = kept.shift[i * step], inverse = kept.inverse[i * step];
-      for (index_t j = 0; j < n; ++j) row[j] = cpu::exp(score(j) - shift) * inverse;
+      for (index_t j = 0; j < n; ++j) row[j] = cpu::exp_to_88(score(j) - shift) * inverse;
     });
 }
 

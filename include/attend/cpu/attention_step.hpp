@@ -107,7 +107,7 @@ void key_weights(const HeadQuery<T>& query, const HeadKeys<T>& keys, const T* bi
   const index_t whole = whole_lanes(n);
   std::fill(weights + n, weights + whole, -std::numeric_limits<T>::infinity());
   const T top = max_over<T>(whole, [=](index_t j) { return weights[j]; });
-  for (index_t j = 0; j < whole; ++j) weights[j] = cpu::exp(weights[j] - top);
+  for (index_t j = 0; j < whole; ++j) weights[j] = cpu::exp_to_88(weights[j] - top);
   const T inverse = T(1) / sum_over<T>(whole, [=](index_t j) { return weights[j]; });
   for (index_t j = 0; j < whole; ++j) weights[j] *= inverse;
 }

@@ -19,7 +19,7 @@ namespace attend::ATTEND_CPU {
 template <class T>
 T log_sum_exp(index_t n, const T* x) {
   const T top = max_over<T>(n, [=](index_t i) { return x[i]; });
-  return top + std::log(sum_over<T>(n, [=](index_t i) { return cpu::exp(x[i] - top); }));
+  return top + std::log(sum_over<T>(n, [=](index_t i) { return cpu::exp_to_88(x[i] - top); }));
 }
 
 /// A row of n logits and its log-sum-exp; of the target, `label` has all but the share `smoothing`, which is spread evenly.
@@ -41,7 +41,7 @@ struct LabelledRow {
   void gradient(T scale, T* g) const {
     const T* const from = x;
     const T sum = log_sum, even = smoothing / static_cast<T>(n) * scale;
-    for (index_t i = 0; i < n; ++i) g[i] = cpu::exp(from[i] - sum) * scale - even;
+    for (index_t i = 0; i < n; ++i) g[i] = cpu::exp_to_88(from[i] - sum) * scale - even;
     g[label] -= (T(1) - smoothing) * scale;
   }
 };
@@ -119,14 +119,14 @@ void r_drop_in_place(Cpu, const LabelledRows& of, const T* scale, const DropPass
       }
       const T u_sum = cpu::log_sum_exp(classes, u), v_sum = cpu::log_sum_exp(classes, v);
       const auto apart = [=](index_t i) { return (u[i] - u_sum) - (v[i] - v_sum); };
-      const T from_u = cpu::sum_over<T>(classes, [=](index_t i) { return cpu::exp(u[i] - u_sum) * apart(i); }),
-              from_v = -cpu::sum_over<T>(classes, [=](index_t i) { return cpu::exp(v[i] - v_sum) * apart(i); });
+      const T from_u = cpu::sum_over<T>(classes, [=](index_t i) { return cpu::exp_to_88(u[i] - u_sum) * apart(i); }),
+              from_v = -cpu::sum_over<T>(classes, [=](index_t i) { return cpu::exp_to_88(v[i] - v_sum) * apart(i); });
       const T share = alpha / 4 * (from_u + from_v);
       x.losses[r] = cpu::LabelledRow<T>{classes, u, label, smoothing, u_sum}.loss() + share;
       y.losses[r] = cpu::LabelledRow<T>{classes, v, label, smoothing, v_sum}.loss() + share;
       const T even = smoothing / static_cast<T>(classes) * factor, hit = (T(1) - smoothing) * factor, pull = alpha / 2 * factor;
       for (index_t i = 0; i < classes; ++i) {
-        const T d = apart(i), p = cpu::exp(u[i] - u_sum), q = cpu::exp(v[i] - v_sum);
+        const T d = apart(i), p = cpu::exp_to_88(u[i] - u_sum), q = cpu::exp_to_88(v[i] - v_sum);
         u[i] = p * factor - even + pull * (p * (d - from_u) + p - q);
         v[i] = q * factor - even + pull * (q * (-d - from_v) + q - p);
       }

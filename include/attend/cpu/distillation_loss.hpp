@@ -21,7 +21,7 @@ template <class T>
 T log_sum_exp_at(index_t n, const T* x, T inverse) {
   if (inverse == T(1)) return cpu::log_sum_exp(n, x);
   const T top = max_over<T>(n, [=](index_t i) { return x[i]; });
-  return top * inverse + std::log(sum_over<T>(n, [=](index_t i) { return cpu::exp((x[i] - top) * inverse); }));
+  return top * inverse + std::log(sum_over<T>(n, [=](index_t i) { return cpu::exp_to_88((x[i] - top) * inverse); }));
 }
 
 /// A row of n logits of a student, x, and of its teacher, t, with what their probabilities p and q at the temperature
@@ -35,7 +35,7 @@ struct TaughtRow {
   /// KL(q|p).
   [[nodiscard]] T divergence() const {
     return sum_over<T>(n, [x = x, t = t, inverse = inverse, x_sum = x_sum, t_sum = t_sum](index_t i) {
-      const T log_q = t[i] * inverse - t_sum, q = cpu::exp(log_q);
+      const T log_q = t[i] * inverse - t_sum, q = cpu::exp_to_88(log_q);
       return select(q == T(0), T(0), q * (log_q - (x[i] * inverse - x_sum)));  // what q excludes counts for nothing
     });
   }
@@ -50,16 +50,16 @@ struct TaughtRow {
 #pragma GCC ivdep
 #endif
       for (index_t i = 0; i < n; ++i) {
-        const T p = cpu::exp(own[i] * by - own_sum);
-        g[i] = (p - cpu::exp(theirs[i] * by - their_sum)) * pull + p * share - even;
+        const T p = cpu::exp_to_88(own[i] * by - own_sum);
+        g[i] = (p - cpu::exp_to_88(theirs[i] * by - their_sum)) * pull + p * share - even;
       }
     } else {
 #ifndef __clang__
 #pragma GCC ivdep
 #endif
       for (index_t i = 0; i < n; ++i)
-        g[i] = (cpu::exp(own[i] * by - own_sum) - cpu::exp(theirs[i] * by - their_sum)) * pull +
-               cpu::exp(own[i] - plain_sum) * share - even;
+        g[i] = (cpu::exp_to_88(own[i] * by - own_sum) - cpu::exp_to_88(theirs[i] * by - their_sum)) * pull +
+               cpu::exp_to_88(own[i] - plain_sum) * share - even;
     }
   }
 };

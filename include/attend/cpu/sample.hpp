@@ -81,7 +81,7 @@ class Sampler {
  private:
   static constexpr index_t block = 256;
 
-  [[nodiscard]] double weight(T x) const { return static_cast<double>(cpu::exp((x - largest_) * sharpness_)); }
+  [[nodiscard]] double weight(T x) const { return static_cast<double>(cpu::exp_to_88((x - largest_) * sharpness_)); }
 
   /// For draws among all tokens: the running sum at the end of each block of them.
   void prepare_all() {

@@ -35,7 +35,7 @@ void softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
       const T* row = x + r * n;
       T* out = y + r * n;
       const T shift = cpu::softmax_shift(n, row);
-      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return out[i] = cpu::exp(row[i] - shift); });
+      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return out[i] = cpu::exp_to_88(row[i] - shift); });
       const T factor = sum == T(0) ? T(0) : T(1) / sum;
       for (index_t i = 0; i < n; ++i) out[i] *= factor;
     }
@@ -68,7 +68,7 @@ void log_softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
       const T* row = x + r * n;
       T* out = y + r * n;
       const T shift = cpu::softmax_shift(n, row);
-      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return cpu::exp(row[i] - shift); });
+      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return cpu::exp_to_88(row[i] - shift); });
       const T log_sum = sum == T(0) ? T(0) : std::log(sum);
       // In two steps: shift + log_sum would lose the digits of log_sum where the shift is large.
       for (index_t i = 0; i < n; ++i) out[i] = (row[i] - shift) - log_sum;
@@ -86,9 +86,9 @@ void log_softmax_backward(Cpu, index_t rows, index_t n, const T* dy, const T* y,
       T* din = dx.data + r * n;
       const T sum = cpu::sum_over<T>(n, [=](index_t i) { return dout[i]; });
       if (!dx.add)
-        for (index_t i = 0; i < n; ++i) din[i] = dout[i] - cpu::exp(out[i]) * sum;
+        for (index_t i = 0; i < n; ++i) din[i] = dout[i] - cpu::exp_to_88(out[i]) * sum;
       else
-        for (index_t i = 0; i < n; ++i) din[i] += dout[i] - cpu::exp(out[i]) * sum;
+        for (index_t i = 0; i < n; ++i) din[i] += dout[i] - cpu::exp_to_88(out[i]) * sum;
     }
   });
 }

@@ -65,27 +65,50 @@ template <class T, class F>
   return part[0];
 }
 
-/// e^x. In float by Cody and Waite's reduction and a polynomial of degree 6 on [-ln2/2, ln2/2], within 2 units in the last
-/// place; below -87.7 it is 0, above 88.72 infinity. In double the standard library's.
-inline double exp(double x) { return std::exp(x); }
-[[gnu::always_inline]] inline float exp(float x) {
-  constexpr float log2e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f, round = 12582912.0f;  // 1.5 * 2^23
-  const float above = select(x < -88.0f, -88.0f, x), clamped = select(above > 88.8f, 88.8f, above);
-  const float rounded = clamped * log2e + round, n = rounded - round;
-  const float r = (clamped - n * ln2_high) - n * ln2_low;
+namespace detail {
+
+inline constexpr float exp_round =
+    12582912.0f;  // 1.5 * 2^23: the last bits of a sum with it are the whole number nearest to the other
+
+/// x / ln 2 + exp_round.
+[[gnu::always_inline]] inline float exp_rounded(float x) { return x * 1.44269504f + exp_round; }
+/// The n that the last bits of `rounded` are.
+[[gnu::always_inline]] inline std::int32_t exp_exponent(float rounded) {
+  return std::bit_cast<std::int32_t>(rounded) - std::bit_cast<std::int32_t>(exp_round);
+}
+/// e^x / 2^n, by Cody and Waite's reduction and a polynomial of degree 6 on [-ln2/2, ln2/2].
+[[gnu::always_inline]] inline float exp_fraction(float x, float rounded) {
+  constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+  const float n = rounded - exp_round, r = (x - n * ln2_high) - n * ln2_low;
   float p = 1.38888889e-3f;
   p = p * r + 8.33333333e-3f;
   p = p * r + 4.16666667e-2f;
   p = p * r + 1.66666667e-1f;
   p = p * r + 0.5f;
   p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  // The last bits of `rounded` are n. 2^n goes in by two factors, since 2^128 alone has no exponent in float (their product is
-  // infinity); for n < -126 the first is 0, by arithmetic on the sign, since GCC would turn a comparison into a branch.
-  const std::int32_t k = std::bit_cast<std::int32_t>(rounded) - std::bit_cast<std::int32_t>(round), half = k >> 1;
-  const float a = std::bit_cast<float>(((half + 127) << 23) & ~((k + 126) >> 31)),
-              b = std::bit_cast<float>((k - half + 127) << 23);
-  return p * a * b;
+  return p * r + 1.0f;
+}
+
+}  // namespace detail
+
+/// e^x. In float within 2 units in the last place; below -87.7 it is 0, above 88.72 infinity. In double the standard library's.
+inline double exp(double x) { return std::exp(x); }
+[[gnu::always_inline]] inline float exp(float x) {
+  const float above = select(x < -88.0f, -88.0f, x), clamped = select(above > 88.8f, 88.8f, above);
+  const float rounded = detail::exp_rounded(clamped);
+  // 2^n goes in by two factors, since 2^128 alone has no exponent in float (their product is infinity); for n < -126 the first is
+  // 0, by arithmetic on the sign, since GCC would turn a comparison into a branch.
+  const std::int32_t n = detail::exp_exponent(rounded), half = n >> 1;
+  const float a = std::bit_cast<float>(((half + 127) << 23) & ~((n + 126) >> 31)),
+              b = std::bit_cast<float>((n - half + 127) << 23);
+  return detail::exp_fraction(clamped, rounded) * a * b;
+}
+/// The same bits for x <= 88, all that softmax and losses ask for after they have subtracted a maximum, in two thirds of the
+/// instructions: 2^n is one factor, whose exponent is 0, and so the number too, for n = -127.
+inline double exp_to_88(double x) { return std::exp(x); }
+[[gnu::always_inline]] inline float exp_to_88(float x) {
+  const float clamped = select(x < -88.0f, -88.0f, x), rounded = detail::exp_rounded(clamped);
+  return detail::exp_fraction(clamped, rounded) * std::bit_cast<float>((detail::exp_exponent(rounded) + 127) << 23);
 }
 
 /// In float a quotient of two polynomials in x^2 that is within 3e-8 of tanh(x) / x, relatively, up to where tanh is 1; with
