@@ -9,7 +9,8 @@ No checkpoint is needed: sizes are those of the published configurations, weight
 model is filled up to the published number of pieces. What such a model says means nothing, but costs what the true one's would: as
 its end token hardly ever comes, every translation is as long as it may be.
 
-`make` needs torch, transformers, sentencepiece and protobuf; `speed`, which is for models with SentencePiece's pieces, ctranslate2 besides.
+`make` needs torch, transformers, sentencepiece and protobuf; `speed`, which is for models with SentencePiece's pieces, ctranslate2
+besides.
 `memory` prints seconds and peak resident memory of `translate run` and of a step of `translate train`; `speed` target tokens per second
 of both, run in turn, CTranslate2 in the best of its ways to use the threads.
 """

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -152,14 +153,15 @@ constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
 /// x [n] as bytes q with x = scale * q, |q| <= 127; rounded to the nearest. Returns the scale: NaN if a number of x is not
 /// finite, so that what is made of it tells of that as a product of floats does.
 inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
-  const float top = max_over<float>(n, [=](index_t i) { return std::abs(x[i]); });
-  const float nothing = sum_over<float>(n, [=](index_t i) { return 0.0f * x[i]; });
+  // Bits without the sign order as the sizes do, NaN above infinity, which a maximum of floats would pass over.
+  const float top = std::bit_cast<float>(max_over<std::int32_t>(
+      n, [=](index_t i) { return std::bit_cast<std::int32_t>(x[i]) & std::numeric_limits<std::int32_t>::max(); }));
   const float factor = top > 0 ? 127.0f / top : 0.0f;
   for (index_t i = 0; i < n; ++i) {
     constexpr float round = 12582912.0f;  // 1.5 * 2^23: what is added to it loses its fraction
     q[i] = static_cast<std::int8_t>(std::bit_cast<std::int32_t>(x[i] * factor + round) - std::bit_cast<std::int32_t>(round));
   }
-  return top / 127.0f + nothing;
+  return top / 127.0f + (top - top);  // of infinity, the difference is NaN
 }
 
 /// The matrix b [k, n] of a product in 8-bit integers with a scale for each column, in the order in which products read it.

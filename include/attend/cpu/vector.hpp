@@ -44,7 +44,8 @@ template <class T, class F>
   return part[0];
 }
 
-/// The largest of f(0) ... f(n - 1); minus infinity for n = 0. NaN is passed over.
+/// The largest of f(0) ... f(n - 1); minus infinity for n = 0. NaN is passed over. Of whole numbers, which none may be negative,
+/// 0.
 template <class T, class F>
 [[gnu::always_inline]] inline T max_over(index_t n, F&& f) {
   T part[lanes], last[lanes];
@@ -67,8 +68,8 @@ template <class T, class F>
 
 namespace detail {
 
-inline constexpr float exp_round =
-    12582912.0f;  // 1.5 * 2^23: the last bits of a sum with it are the whole number nearest to the other
+/// 1.5 * 2^23: the last bits of a sum with it are the whole number nearest to the other.
+inline constexpr float exp_round = 12582912.0f;
 
 /// x / ln 2 + exp_round.
 [[gnu::always_inline]] inline float exp_rounded(float x) { return x * 1.44269504f + exp_round; }
@@ -103,8 +104,8 @@ inline double exp(double x) { return std::exp(x); }
               b = std::bit_cast<float>((n - half + 127) << 23);
   return detail::exp_fraction(clamped, rounded) * a * b;
 }
-/// The same bits for x <= 88, all that softmax and losses ask for after they have subtracted a maximum, in two thirds of the
-/// instructions: 2^n is one factor, whose exponent is 0, and so the number too, for n = -127.
+/// The same bits for x <= 88, all that softmax and losses ask for after they have subtracted a maximum, in fewer instructions:
+/// 2^n is one factor, whose exponent is 0, and so the number too, for n = -127.
 inline double exp_to_88(double x) { return std::exp(x); }
 [[gnu::always_inline]] inline float exp_to_88(float x) {
   const float clamped = select(x < -88.0f, -88.0f, x), rounded = detail::exp_rounded(clamped);

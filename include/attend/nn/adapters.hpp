@@ -109,10 +109,7 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
     for (std::size_t i = 0; i < o.modules.size(); ++i) used[i] = used[i] || is_named({o.modules[i]}, name);
     if (!is_named(o.modules, name)) continue;
     if (adapter) twice.push_back(name);
-    if (rows.packed.value().quantized()) {
-      quantized.push_back(name);
-      continue;
-    }
+    if (rows.packed.value().quantized()) quantized.push_back(name);
     const auto matrix = rows.packed.value().rows(rows.first, rows.count);
     if (o.rank > std::min(matrix.dim(0), matrix.dim(1))) narrow.push_back(name + " " + matrix.shape().text());
     if (const auto& names = names_of[matrix.place()]; names.size() > 1) shared.push_back(names[0] + " and " + names[1]);

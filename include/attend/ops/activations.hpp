@@ -109,10 +109,12 @@ template <class T, Device D>
 Var<T, D> silu(const Var<T, D>& x) {
   return map(x, Silu{});
 }
+/// See `Tanh`; shapes: x, y any.
 template <class T, Device D>
 Var<T, D> tanh(const Var<T, D>& x) {
   return map(x, Tanh{});
 }
+/// See `Sigmoid`; shapes: x, y any.
 template <class T, Device D>
 Var<T, D> sigmoid(const Var<T, D>& x) {
   return map(x, Sigmoid{});

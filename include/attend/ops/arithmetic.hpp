@@ -11,18 +11,21 @@ namespace attend {
 
 namespace detail {
 
+/// a + b.  da = dy, db = dy.
 struct Add {
   template <class T>
   ATTEND_FUNCTOR T value(T a, T b) const {
     return a + b;
   }
 };
+/// a - b.  da = dy, db = -dy.
 struct Subtract {
   template <class T>
   ATTEND_FUNCTOR T value(T a, T b) const {
     return a - b;
   }
 };
+/// a b.  da = dy b, db = dy a.
 struct Multiply {
   template <class T>
   ATTEND_FUNCTOR T value(T a, T b) const {
@@ -37,6 +40,7 @@ struct Multiply {
     return dy * a;
   }
 };
+/// a / b.  da = dy / b, db = -dy a / b^2.
 struct Divide {
   template <class T>
   ATTEND_FUNCTOR T value(T a, T b) const {
