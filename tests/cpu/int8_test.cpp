@@ -115,6 +115,8 @@ TEST_CASE("int8: a number that is not finite makes its row NaN, and no other") {
       auto weights = normal(n * k, 6), x = normal(n * k, 7);
       nth(weights, k + at) = bad;  // column 1 of the product
       nth(x, 2 * k + at) = bad;
+      std::vector<std::int8_t> row(static_cast<std::size_t>(k));
+      CHECK(std::isnan(cpu::quantize_row(k, x.data() + 2 * k, row.data())));
       const auto packed = pack_int8<float>(Cpu{}, kernels::Matrix<const float>{weights.data(), n, k}.transpose());
       std::vector<float> y(static_cast<std::size_t>(n * n));
       packed->multiply({x.data(), n, k}, nullptr, {y.data(), n, n});
