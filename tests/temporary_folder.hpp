@@ -2,19 +2,21 @@
 
 #include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
-/// A folder of its own for a test's files, which goes away with it.
+/// A new folder for a test's files, removed with all that is in it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    static std::atomic<int> count{0};
-    path_ = std::filesystem::temp_directory_path() / ("attend-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directory(path_);
+    std::string name = (std::filesystem::temp_directory_path() / "attend-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      throw std::filesystem::filesystem_error("mkdtemp", name, std::error_code(errno, std::generic_category()));
+    path_ = name;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -25,6 +27,12 @@ class TemporaryFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  /// Writes a file and returns its path.
+  std::filesystem::path write(const std::string& name, std::string_view contents) const {
+    std::ofstream(path_ / name, std::ios::binary) << contents;
+    return path_ / name;
+  }
 
  private:
   std::filesystem::path path_;

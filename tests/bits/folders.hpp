@@ -1,39 +1,21 @@
 #pragma once
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "../temporary_folder.hpp"
 #include "attend/io/model.hpp"
 #include "networks.hpp"
 
 /// Model folders: the bytes of what is written, and what comes back.
 namespace bits {
 
-/// A folder for the time that it is in scope.
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("attend-bits-" + std::to_string(::getpid()))) {}
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 template <class T>
 void folder(Record& record, const std::string& name, const nn::TransformerOptions& options, io::DType stored) {
   seed(81);
   const nn::Transformer<T, D> model(options);
-  const Folder folder;
+  const TemporaryFolder folder;
   io::save(folder.path(), model, io::SaveOptions{.stored = stored});
   for (const char* file : {"config.json", "model.safetensors"}) {
     std::ifstream in(folder.path() / file, std::ios::binary);

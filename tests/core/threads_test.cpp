@@ -8,6 +8,7 @@
 
 #include "attend/core/error.hpp"
 #include "catch.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 
@@ -22,22 +23,11 @@ std::vector<int> visits(index_t n, index_t grain) {
   return count;
 }
 
-class Threads {
- public:
-  explicit Threads(int n) : before_(threads()) { set_threads(n); }
-  ~Threads() { set_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_;
-};
-
 }  // namespace
 
 TEST_CASE("a loop visits every index once") {
   for (const int n : {1, 2, 3, 8}) {
-    const Threads set(n);
+    const WithThreads set(n);
     CHECK(threads() == n);
     for (const index_t size : {0, 1, 2, 7, 100, 10007})
       for (const index_t grain : {1, 3, 1000000})
@@ -46,7 +36,7 @@ TEST_CASE("a loop visits every index once") {
 }
 
 TEST_CASE("many short loops one after another") {
-  const Threads set(4);
+  const WithThreads set(4);
   std::atomic<index_t> sum{0};
   for (int turn = 0; turn < 20000; ++turn)
     parallel_for(8, 1, [&](index_t begin, index_t end) { sum.fetch_add(end - begin, std::memory_order_relaxed); });
@@ -54,7 +44,7 @@ TEST_CASE("many short loops one after another") {
 }
 
 TEST_CASE("parts are as long as asked for") {
-  const Threads set(4);
+  const WithThreads set(4);
   std::atomic<bool> good{true};
   parallel_for(1000, 100, [&](index_t begin, index_t end) {
     if (end - begin < 100 && end != 1000) good = false;
@@ -67,7 +57,7 @@ TEST_CASE("parts are as long as asked for") {
 }
 
 TEST_CASE("an exception reaches the caller, and the next loop runs as ever") {
-  const Threads set(3);
+  const WithThreads set(3);
   for (int turn = 0; turn < 50; ++turn) {
     CHECK_THROWS_WITH(parallel_for(100, 1,
                                    [](index_t begin, index_t end) {
@@ -81,7 +71,7 @@ TEST_CASE("an exception reaches the caller, and the next loop runs as ever") {
 }
 
 TEST_CASE("a loop inside a loop runs in the thread that meets it") {
-  const Threads set(3);
+  const WithThreads set(3);
   std::vector<std::vector<int>> counts(20);
   std::atomic<bool> same_thread{true};
   parallel_for(20, 1, [&](index_t begin, index_t end) {
@@ -98,7 +88,7 @@ TEST_CASE("a loop inside a loop runs in the thread that meets it") {
 }
 
 TEST_CASE("several threads may run loops at the same time") {
-  const Threads set(3);
+  const WithThreads set(3);
   std::atomic<int> bad{0};
   std::vector<std::thread> callers;
   for (int c = 0; c < 4; ++c)
@@ -111,7 +101,7 @@ TEST_CASE("several threads may run loops at the same time") {
 }
 
 TEST_CASE("the number of threads can change between loops") {
-  const Threads set(1);
+  const WithThreads set(1);
   for (const int n : {4, 1, 2, 8, 3}) {
     set_threads(n);
     CHECK(threads() == n);
@@ -136,7 +126,7 @@ TEST_CASE("ATTEND_THREADS is a number, or an error that says what it is") {
 }
 
 TEST_CASE("sleeping workers wake up for a loop") {
-  const Threads set(2);
+  const WithThreads set(2);
   for (int turn = 0; turn < 5; ++turn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than the workers spin
     REQUIRE(visits(1000, 1) == std::vector<int>(1000, 1));

@@ -12,6 +12,7 @@
 #include "attend/core/random.hpp"
 #include "attend/core/tensor.hpp"
 #include "catch.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using kernels::stored;
@@ -47,7 +48,7 @@ Numbers product(D device, bool ta, bool tb, const Size& s, const Numbers& a, con
 }  // namespace
 
 TEST_CASE("gemm_bf16: the sum of products of rounded numbers, each way of storing, any number of threads the same bits") {
-  const int before = threads();
+  const WithThreads afterwards;
   for (const Size& size : sizes) {
     const auto [m, n, k] = size;
     const auto a = numbers(m * k, 0), b = numbers(k * n, 1);
@@ -74,7 +75,6 @@ TEST_CASE("gemm_bf16: the sum of products of rounded numbers, each way of storin
       }
     }
   }
-  set_threads(before);
 }
 
 TEST_CASE("gemm_bf16: a row's product has the same bits whatever rows are beside it, and by a matrix that was packed") {

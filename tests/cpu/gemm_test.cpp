@@ -9,6 +9,7 @@
 #include "attend/core/random.hpp"
 #include "attend/core/tensor.hpp"
 #include "catch.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using kernels::stored;
@@ -52,7 +53,7 @@ struct Size {
 }  // namespace
 
 TEST_CASE("gemm: the sum of products, each way of storing, any number of threads the same bits") {
-  const int before = threads();
+  const WithThreads afterwards;
   for (const auto& [m, n, k] :
        {Size{3, 5, 7}, Size{129, 129, 129}, Size{5, 2048, 512}, Size{161, 97, 300}, Size{1, 500, 100}, Size{97, 1, 400},
         Size{300, 49, 33}, Size{65, 193, 64}, Size{2, 2, 20000}, Size{40, 16, 30}, Size{25, 48, 40}, Size{300, 80, 600},
@@ -71,7 +72,6 @@ TEST_CASE("gemm: the sum of products, each way of storing, any number of threads
       }
     }
   }
-  set_threads(before);
 }
 
 TEST_CASE("gemm: a row's product has the same bits whatever rows are beside it") {
@@ -111,7 +111,7 @@ TEST_CASE("gemm: adds to c, scales, leaves what lies between c's rows alone; a s
 
 TEMPLATE_TEST_CASE("gram_batched: the bits of the whole product, and symmetric", "", float, double) {
   using T = TestType;
-  const int before = threads();
+  const WithThreads afterwards;
   const index_t n = GENERATE(1, 7, 16, 31, 64, 129, 200, 300), k = GENERATE(1, 33, 530);
   const bool transposed = GENERATE(false, true);
   const index_t count = GENERATE(1, 3), lda = (transposed ? n : k) + 3, ldc = n + 5;
@@ -137,5 +137,4 @@ TEMPLATE_TEST_CASE("gram_batched: the bits of the whole product, and symmetric",
       CHECK(c == expected);  // what lies between the rows too
     }
   }
-  set_threads(before);
 }

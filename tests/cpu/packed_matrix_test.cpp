@@ -9,6 +9,7 @@
 #include "attend/cpu/bf16.hpp"
 #include "attend/cpu/int8.hpp"
 #include "catch.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 
@@ -36,12 +37,10 @@ const std::vector<Product>& products() {
 
 template <class F>
 void with_threads(F&& f) {
-  const int before = threads();
   for (const int count : {1, 3}) {
-    set_threads(count);
+    const WithThreads set(count);
     f();
   }
-  set_threads(before);
 }
 
 }  // namespace

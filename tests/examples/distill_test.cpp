@@ -20,7 +20,7 @@
 #include "attend/text/utf8.hpp"
 #include "attend/train/recipe.hpp"
 #include "catch.hpp"
-#include "temporary_folder.hpp"
+#include "files.hpp"
 #include "words.hpp"
 
 namespace {
@@ -29,28 +29,10 @@ namespace fs = std::filesystem;
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
 
-const fs::path& files() {
-  static const TemporaryFolder folder;
-  return folder.path();
-}
-std::string out(const std::string& name) { return (files() / name).string(); }
-std::string file(const std::string& name, const std::string& contents) {
-  io::write_file_atomically(files() / name, contents);
-  return out(name);
-}
-
+const Files files;
 /// Pairs in few words, of which one comes twice and one line is empty.
 const std::string& pairs() {
-  static const std::string path = [] {
-    std::string tsv;
-    for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella"})
-      for (const char* it : {"tea\tte", "bread\tpan", "books\tlibros", "a cat\tun gato", "a house\tuna casa", "water\tagua"}) {
-        const std::string a = who, b = it;
-        tsv += a.substr(0, a.find('\t')) + " sees " + b.substr(0, b.find('\t')) + ".\t" + a.substr(a.find('\t') + 1) + " ve " +
-               b.substr(b.find('\t') + 1) + ".\n";
-      }
-    return file("pairs.tsv", tsv + "\nI sees tea.\tyo ve te.\n");
-  }();
+  static const std::string path = files.write("pairs.tsv", few_words() + "\nI sees tea.\tyo ve te.\n");
   return path;
 }
 
@@ -64,7 +46,7 @@ const std::string& teacher() {
                               "--pairs",
                               pairs(),
                               "--out",
-                              out("teacher"),
+                              files("teacher"),
                               "--d-model",
                               "32",
                               "--heads",
@@ -90,7 +72,7 @@ const std::string& teacher() {
                               "--validate-every",
                               "150"});
     if (trained.code != 0) throw std::runtime_error(trained.errors);
-    return out("teacher");
+    return files("teacher");
   }();
   return folder;
 }
@@ -129,7 +111,7 @@ std::string weights(const std::string& folder) { return io::read_file(fs::path(f
 
 TEST_CASE("translate distill: the student learns what the teacher makes of the sources, and is judged by the real pairs",
           "[translate]") {
-  const std::string folder = out("student"), texts = folder + "/distilled/";
+  const std::string folder = files("student"), texts = folder + "/distilled/";
   const auto done = run(distill(folder, {"--test-size", "2"}));
   REQUIRE(done.code == 0);
   CHECK_THAT(done.errors, ContainsSubstring("26 lines, 25 pairs; left out: 1 empty"));
@@ -154,10 +136,10 @@ TEST_CASE("translate distill: the student learns what the teacher makes of the s
 
   // The student is what `train` makes of these pairs, its own tokenizer included.
   REQUIRE(run(with({"train", "--pairs", texts + "pairs.tsv", "--validation-pairs", texts + "validation.tsv", "--out",
-                    out("plain"), "--max-steps", "3"},
+                    files("plain"), "--max-steps", "3"},
                    small))
               .code == 0);
-  CHECK(weights(folder) == weights(out("plain")));
+  CHECK(weights(folder) == weights(files("plain")));
   CHECK(io::read_file(folder + "/last/tokenizer.model") != io::read_file(teacher() + "/last/tokenizer.model"));
   CHECK(run({"run", "--model", folder}, "I sees tea.\n").code == 0);
 
@@ -175,7 +157,7 @@ TEST_CASE("translate distill: the student learns what the teacher makes of the s
 }
 
 TEST_CASE("translate distill: n-best lists, and the real pairs besides", "[translate]") {
-  const std::string folder = out("lists"), texts = folder + "/distilled/";
+  const std::string folder = files("lists"), texts = folder + "/distilled/";
   REQUIRE(run(distill(folder, {"--beam", "4", "--n-best", "3", "--keep-references"})).code == 0);
   const auto list = read(texts + "pairs.tsv");
   std::set<std::string> distinct;
@@ -199,9 +181,9 @@ TEST_CASE("translate distill: n-best lists, and the real pairs besides", "[trans
 }
 
 TEST_CASE("translate distill --interpolate: of the teacher's translations, the one nearest to the pair's own", "[translate]") {
-  const std::string folder = out("interpolated"), texts = folder + "/distilled/";
+  const std::string folder = files("interpolated"), texts = folder + "/distilled/";
   // Two sources have two translations each: of one they stand apart, of the other side by side.
-  const std::string several = file("several.tsv", io::read_file(pairs()) + "I sees bread.\tx\nx\ty\nx\tz\n");
+  const std::string several = files.write("several.tsv", io::read_file(pairs()) + "I sees bread.\tx\nx\ty\nx\tz\n");
   const Words options{"--pairs", several, "--beam", "4", "--interpolate"};
   REQUIRE(run(distill(folder, options)).code == 0);
   std::map<std::string, std::vector<std::string>> own, list;
@@ -241,7 +223,7 @@ TEST_CASE("translate distill --interpolate: of the teacher's translations, the o
   io::write_file_atomically(texts + "targets.tsv", std::string("un gato\n"));
   fails_early(distill(folder, with(options, {"--max-steps", "5"})), "targets.tsv has 1 lines");
 
-  const std::string none = out("interpolated-none");
+  const std::string none = files("interpolated-none");
   fails_early(distill(none, {"--interpolate", "--beam", "1"}), "this search gives one");
   fails_early(distill(none, {"--interpolate", "--beam", "4", "--n-best", "1"}), "--n-best asks for one");
   fails_early(distill(none, {"--interpolate", "--level", "word"}), "--interpolate");
@@ -250,20 +232,21 @@ TEST_CASE("translate distill --interpolate: of the teacher's translations, the o
 TEST_CASE("translate distill: more translations of the same sentences are no reason for more subwords", "[translate]") {
   std::string many;
   for (int i = 0; i < 3000; ++i) many += "Ana sees " + std::to_string(i) + " books.\tAna ve libros.\n";
-  auto words = distill(out("subwords"), {"--pairs", file("books.tsv", many), "--beam", "2", "--n-best", "2", "--max-steps", "1"});
+  auto words =
+      distill(files("subwords"), {"--pairs", files.write("books.tsv", many), "--beam", "2", "--n-best", "2", "--max-steps", "1"});
   const auto at = std::find(words.begin(), words.end(), "--vocabulary");
   words.erase(at, at + 2);
   REQUIRE(run(words).code == 0);
-  const auto sources = count_of(read(out("subwords/distilled/sources.txt")));
+  const auto sources = count_of(read(files("subwords/distilled/sources.txt")));
   const auto vocabulary = train::recipe(sources).vocabulary;
-  CHECK(vocabulary != train::recipe(count_of(read(out("subwords/distilled/pairs.tsv")))).vocabulary);
-  CHECK(io::read_json(out("subwords/train.json")).at("vocabulary").at(0) == std::to_string(vocabulary));
+  CHECK(vocabulary != train::recipe(count_of(read(files("subwords/distilled/pairs.tsv")))).vocabulary);
+  CHECK(io::read_json(files("subwords/train.json")).at("vocabulary").at(0) == std::to_string(vocabulary));
 }
 
 TEST_CASE("translate distill: what was killed goes on by the same command, with nothing done twice", "[translate]") {
   std::string many;
   for (int i = 0; i < 4000; ++i) many += "I sees " + std::to_string(i) + " a house.\tyo ve una casa.\n";
-  const std::string folder = out("killed"), texts = folder + "/distilled/", data = file("many.tsv", many);
+  const std::string folder = files("killed"), texts = folder + "/distilled/", data = files.write("many.tsv", many);
   const auto command = [&](const std::string& to) {
     return distill(to, {"--pairs", data, "--max-steps", "40", "--checkpoint-every", "5", "--beam", "1"});
   };
@@ -288,8 +271,8 @@ TEST_CASE("translate distill: what was killed goes on by the same command, with 
   }
   const std::string whole = io::read_file(texts + "pairs.tsv");
   CHECK(whole.starts_with(marked + "\n"));  // what was there was not made anew
-  REQUIRE(run(command(out("whole"))).code == 0);
-  const std::string undisturbed = io::read_file(out("whole/distilled/pairs.tsv"));
+  REQUIRE(run(command(files("whole"))).code == 0);
+  const std::string undisturbed = io::read_file(files("whole/distilled/pairs.tsv"));
   CHECK(whole.substr(first.size()) == undisturbed.substr(first.size()));
 
   const auto resumed = run(command(folder));
@@ -308,46 +291,46 @@ TEST_CASE("translate distill: what was killed goes on by the same command, with 
   }());
   CHECK(run(command(folder)).code == 0);
   CHECK(io::read_file(texts + "pairs.tsv") == undisturbed);
-  CHECK(weights(folder) == weights(out("whole")));
+  CHECK(weights(folder) == weights(files("whole")));
 }
 
 TEST_CASE("translate distill: sentences that are too long for the teacher are left out, or split", "[translate]") {
   std::string tsv = io::read_file(pairs());
   std::string sentence = "I sees tea";
   for (int i = 0; i < 30; ++i) sentence += ", bread";
-  const auto data = file("long.tsv", tsv + sentence + ".\tyo ve te.\n");
-  const auto refused = run(distill(out("refused"), {"--pairs", data, "--validation-pairs", pairs(), "--validation-size", "1"}));
+  const auto data = files.write("long.tsv", tsv + sentence + ".\tyo ve te.\n");
+  const auto refused = run(distill(files("refused"), {"--pairs", data, "--validation-pairs", pairs(), "--validation-size", "1"}));
   CHECK(refused.code == 2);  // one of them
-  Words words = distill(out("long"), {"--pairs", data, "--validation-pairs", pairs()});
+  Words words = distill(files("long"), {"--pairs", data, "--validation-pairs", pairs()});
   words.erase(std::find(words.begin(), words.end(), "--validation-size"),
               std::find(words.begin(), words.end(), "--validation-size") + 2);
   const auto left_out = run(words);
   CHECK(left_out.code == 0);
   CHECK_THAT(left_out.errors, ContainsSubstring("has no translation: ") && ContainsSubstring("as --long-input split does"));
   CHECK_THAT(left_out.errors, ContainsSubstring("25 lines, 24 pairs; left out: 1 empty"));
-  words = with(words, {"--long-input", "split", "--out", out("split")});
+  words = with(words, {"--long-input", "split", "--out", files("split")});
   const auto split = run(words);
   CHECK(split.code == 0);
   CHECK_THAT(split.errors, ContainsSubstring("25 lines, 25 pairs"));
 }
 
 TEST_CASE("translate distill: what cannot end well is refused before anything is translated", "[translate]") {
-  const std::string folder = out("begun");
+  const std::string folder = files("begun");
   REQUIRE(run(distill(folder)).code == 0);
   const auto kept = weights(folder);
   const std::string was = "distill: " + folder + " was begun with ";
   fails_early(distill(folder, {"--teacher", teacher() + "/last"}), was + "other contents of the files of --teacher");
-  fails_early(distill(folder, {"--pairs", file("others.tsv", io::read_file(pairs()) + "I\tyo\n")}),
+  fails_early(distill(folder, {"--pairs", files.write("others.tsv", io::read_file(pairs()) + "I\tyo\n")}),
               was + "other contents of the files of --pairs");
   fails_early(distill(folder, {"--validation-size", "5"}), was + "--validation-size 2, now it is 5");
   fails_early(distill(folder, {"--length-penalty", "1"}), was + "--length-penalty not given, now it is 1");
   fails_early(distill(folder, {"--d-model", "8", "--max-steps", "4"}), "--d-model cannot become 8, it was 16");
   CHECK(weights(folder) == kept);
 
-  const std::string nowhere = out("nowhere");
-  fails_early(distill(nowhere, {"--teacher", out("nobody")}), "nobody");
-  fails_early(distill(nowhere, {"--pairs", out("nothing.tsv")}), "nothing.tsv");
-  fails_early(distill(nowhere, {"--pairs", file("blank.tsv", "\n\n")}), "distill: there is no sentence pair to train on");
+  const std::string nowhere = files("nowhere");
+  fails_early(distill(nowhere, {"--teacher", files("nobody")}), "nobody");
+  fails_early(distill(nowhere, {"--pairs", files("nothing.tsv")}), "nothing.tsv");
+  fails_early(distill(nowhere, {"--pairs", files.write("blank.tsv", "\n\n")}), "distill: there is no sentence pair to train on");
   fails_early(distill(nowhere, {"--n-best", "5", "--beam", "2"}), "n_best");
   fails_early(distill(nowhere, {"--heads", "3"}), "heads");
   fails_early(distill(nowhere, {"--optimizer", "adam", "--momentum", "0.5"}), "--momentum goes with");
@@ -357,14 +340,14 @@ TEST_CASE("translate distill: what cannot end well is refused before anything is
   fails_early(distill(nowhere, {"--teacher-precision", "tf32"}), "is for a GPU");
   CHECK_FALSE(fs::exists(nowhere));
 
-  fs::copy(teacher(), out("another"), fs::copy_options::recursive);
-  fails_early(distill(out("another")), "distill: " + out("another") + " holds another run");
+  fs::copy(teacher(), files("another"), fs::copy_options::recursive);
+  fails_early(distill(files("another")), "distill: " + files("another") + " holds another run");
   fails_early(distill(pairs()), "is a file, expected a folder");
-  fs::create_directories(out("strange/distilled"));
-  file("strange/distilled/pairs.tsv", "my own\tpairs\n");
-  fails_early(distill(out("strange")), "which says what it was made with, is not");
-  CHECK(io::read_file(out("strange/distilled/pairs.tsv")) == "my own\tpairs\n");
-  CHECK(run(distill(out("strange"), {"--overwrite"})).code == 0);
+  fs::create_directories(files("strange/distilled"));
+  files.write("strange/distilled/pairs.tsv", "my own\tpairs\n");
+  fails_early(distill(files("strange")), "which says what it was made with, is not");
+  CHECK(io::read_file(files("strange/distilled/pairs.tsv")) == "my own\tpairs\n");
+  CHECK(run(distill(files("strange"), {"--overwrite"})).code == 0);
 
   // What is lost by --overwrite is not gone on with later.
   {
@@ -379,27 +362,27 @@ TEST_CASE("translate distill: what cannot end well is refused before anything is
 }
 
 TEST_CASE("translate distill: a teacher of many languages, in those that are chosen", "[translate]") {
-  pretrained::make(files() / "nllb", "m2m_100", "nllb");
-  const std::string nllb = out("nllb");
-  fails_early(distill(out("many"), {"--teacher", nllb}), "distill: the tokenizer of " + nllb);
-  CHECK_FALSE(fs::exists(out("many")));
+  pretrained::make(files("nllb"), "m2m_100", "nllb");
+  const std::string nllb = files("nllb");
+  fails_early(distill(files("many"), {"--teacher", nllb}), "distill: the tokenizer of " + nllb);
+  CHECK_FALSE(fs::exists(files("many")));
   const Words chosen{"--teacher", nllb, "--from", "eng_Latn", "--to", "fra_Latn", "--teacher-precision", "int8"};
-  const auto done = run(distill(out("many"), chosen));
+  const auto done = run(distill(files("many"), chosen));
   CAPTURE(done.errors);
   REQUIRE(done.code == 0);
   const auto search = Words{"--from", "eng_Latn", "--to", "fra_Latn", "--precision", "int8", "--max-tokens", "12"};
-  const auto expected = run_on_file(with({"run", "--model", nllb}, search), out("many/distilled/sources.txt")).output;
+  const auto expected = run_on_file(with({"run", "--model", nllb}, search), files("many/distilled/sources.txt")).output;
   std::string targets;
-  for (const auto& pair : read(out("many/distilled/pairs.tsv"))) targets += text::collapse_spaces(pair.target) + '\n';
+  for (const auto& pair : read(files("many/distilled/pairs.tsv"))) targets += text::collapse_spaces(pair.target) + '\n';
   std::string collapsed;
   std::istringstream lines(expected);
   for (std::string line; std::getline(lines, line);) collapsed += text::collapse_spaces(line) + '\n';
   CHECK(targets == collapsed);
 
-  REQUIRE(run(distill(out("turned"), with(chosen, {"--reverse"}))).code == 0);
-  CHECK_THAT(io::read_file(out("turned/distilled/sources.txt")), ContainsSubstring(" ve "));
-  CHECK_THAT(io::read_file(out("turned/distilled/validation.tsv")), ContainsSubstring(" sees "));
-  CHECK(read(out("turned/distilled/validation.tsv")).front().source.find(" ve ") != std::string::npos);
+  REQUIRE(run(distill(files("turned"), with(chosen, {"--reverse"}))).code == 0);
+  CHECK_THAT(io::read_file(files("turned/distilled/sources.txt")), ContainsSubstring(" ve "));
+  CHECK_THAT(io::read_file(files("turned/distilled/validation.tsv")), ContainsSubstring(" sees "));
+  CHECK(read(files("turned/distilled/validation.tsv")).front().source.find(" ve ") != std::string::npos);
 }
 
 namespace {
@@ -440,10 +423,10 @@ Words train_by_words(const std::string& folder, const Words& more = {}) {
 /// The teacher with half of its weights' file, which shows only when that is opened.
 const std::string& damaged() {
   static const std::string folder = [] {
-    fs::copy(teacher() + "/last", out("damaged"), fs::copy_options::recursive);
-    const auto weights_file = files() / "damaged/model.safetensors";
+    fs::copy(teacher() + "/last", files("damaged"), fs::copy_options::recursive);
+    const auto weights_file = files("damaged/model.safetensors");
     fs::resize_file(weights_file, fs::file_size(weights_file) / 2);
-    return out("damaged");
+    return files("damaged");
   }();
   return folder;
 }
@@ -451,7 +434,7 @@ const std::string& damaged() {
 }  // namespace
 
 TEST_CASE("translate distill --level word: the student learns from the pairs what the teacher makes of them", "[translate]") {
-  const std::string folder = out("word"), texts = folder + "/distilled/";
+  const std::string folder = files("word"), texts = folder + "/distilled/";
   const auto done = run(by_words(folder, "word", {"--test-size", "2"}));
   CAPTURE(done.errors);
   REQUIRE(done.code == 0);
@@ -466,12 +449,12 @@ TEST_CASE("translate distill --level word: the student learns from the pairs wha
   CHECK(io::read_file(folder + "/last/tokenizer.model") == io::read_file(teacher() + "/last/tokenizer.model"));
   CHECK(run({"run", "--model", folder}, "I sees tea.\n").code == 0);
 
-  REQUIRE(run(train_on(texts, out("word_plain"), {})).code == 0);
-  CHECK(weights(out("word_plain")) == weights(folder));
-  REQUIRE(run(train_on(texts, out("word_more"), {"--distillation-weight", "0.9"})).code == 0);
-  CHECK(weights(out("word_more")) != weights(folder));
-  REQUIRE(run(train_on(texts, out("word_warm"), {"--distillation-temperature", "2"})).code == 0);
-  CHECK(weights(out("word_warm")) != weights(folder));
+  REQUIRE(run(train_on(texts, files("word_plain"), {})).code == 0);
+  CHECK(weights(files("word_plain")) == weights(folder));
+  REQUIRE(run(train_on(texts, files("word_more"), {"--distillation-weight", "0.9"})).code == 0);
+  CHECK(weights(files("word_more")) != weights(folder));
+  REQUIRE(run(train_on(texts, files("word_warm"), {"--distillation-temperature", "2"})).code == 0);
+  CHECK(weights(files("word_warm")) != weights(folder));
 
   const auto before = weights(folder);
   const auto again = run(by_words(folder, "word", {"--test-size", "2"}));
@@ -486,14 +469,14 @@ TEST_CASE("translate distill --level word: the student learns from the pairs wha
   CHECK(resumed.code == 0);
   CHECK_THAT(resumed.errors, ContainsSubstring("the teacher is ") && ContainsSubstring("going on from step 5"));
   const Words parts{"--schedule", "constant", "--warmup", "1"};  // the same rates, however long the run is
-  REQUIRE(run(train_on(texts, out("word_one"), with(parts, {"--max-steps", "6"}))).code == 0);
-  REQUIRE(run(train_on(texts, out("word_two"), with(parts, {"--max-steps", "3"}))).code == 0);
-  REQUIRE(run({"train", "--resume", "--out", out("word_two"), "--max-steps", "6"}).code == 0);
-  CHECK(weights(out("word_two")) == weights(out("word_one")));
+  REQUIRE(run(train_on(texts, files("word_one"), with(parts, {"--max-steps", "6"}))).code == 0);
+  REQUIRE(run(train_on(texts, files("word_two"), with(parts, {"--max-steps", "3"}))).code == 0);
+  REQUIRE(run({"train", "--resume", "--out", files("word_two"), "--max-steps", "6"}).code == 0);
+  CHECK(weights(files("word_two")) == weights(files("word_one")));
 }
 
 TEST_CASE("translate distill --level both: from the teacher's translations, word by word", "[translate]") {
-  const std::string folder = out("both"), texts = folder + "/distilled/";
+  const std::string folder = files("both"), texts = folder + "/distilled/";
   const auto done = run(by_words(folder, "both", {"--max-tokens", "12"}));
   CAPTURE(done.errors);
   REQUIRE(done.code == 0);
@@ -502,16 +485,16 @@ TEST_CASE("translate distill --level both: from the teacher's translations, word
   for (const auto& pair : read(texts + "pairs.tsv")) targets += pair.target + '\n';
   CHECK(targets == translated(texts + "sources.txt"));
   CHECK(io::read_file(folder + "/last/tokenizer.model") == io::read_file(teacher() + "/last/tokenizer.model"));
-  REQUIRE(run(train_on(texts, out("both_plain"), {})).code == 0);
-  CHECK(weights(out("both_plain")) == weights(folder));
-  REQUIRE(run(by_words(out("both_real"), "both", {"--max-tokens", "12", "--keep-references"})).code == 0);
-  CHECK(weights(out("both_real")) != weights(folder));
+  REQUIRE(run(train_on(texts, files("both_plain"), {})).code == 0);
+  CHECK(weights(files("both_plain")) == weights(folder));
+  REQUIRE(run(by_words(files("both_real"), "both", {"--max-tokens", "12", "--keep-references"})).code == 0);
+  CHECK(weights(files("both_real")) != weights(folder));
 }
 
 TEST_CASE("translate distill --level word: killed, it goes on by the same command", "[translate]") {
   const Words options{"--max-steps", "60", "--checkpoint-every", "5", "--validate-every", "10"};
-  REQUIRE(run(by_words(out("word_whole"), "word", options)).code == 0);
-  const std::string folder = out("word_killed");
+  REQUIRE(run(by_words(files("word_whole"), "word", options)).code == 0);
+  const std::string folder = files("word_killed");
   {
     Program killed(by_words(folder, "word", options));
     REQUIRE(killed.says("validation at step 10"));
@@ -520,11 +503,11 @@ TEST_CASE("translate distill --level word: killed, it goes on by the same comman
   }
   const auto resumed = run(by_words(folder, "word", options));
   CHECK(resumed.code == 0);
-  CHECK(weights(folder) == weights(out("word_whole")));
+  CHECK(weights(folder) == weights(files("word_whole")));
 }
 
 TEST_CASE("translate distill --level: what does not go together is refused before anything is done", "[translate]") {
-  const std::string nowhere = out("nowhere_by_words");
+  const std::string nowhere = files("nowhere_by_words");
   fails_early(by_words(nowhere, "word", {"--beam", "2"}),
               "distill: --beam is for the teacher's translations, of which --level word makes none");
   fails_early(by_words(nowhere, "word", {"--keep-references"}), "--keep-references is for the teacher's translations");
@@ -537,35 +520,35 @@ TEST_CASE("translate distill --level: what does not go together is refused befor
   fails_early(by_words(nowhere, "both", {"--r-drop", "5"}), "--r-drop and --teacher exclude each other");
   fails_early(by_words(nowhere, "word", {"--distillation-weight", "0"}), "so that --teacher would not be asked");
   fails_early(by_words(nowhere, "word", {"--distillation-weight", "2"}), "--distillation-weight", 2);
-  fails_early(by_words(nowhere, "word", {"--teacher", out("nobody")}), "nobody");
+  fails_early(by_words(nowhere, "word", {"--teacher", files("nobody")}), "nobody");
   fails_early(by_words(nowhere, "word", {"--from", "eng_Latn", "--to", "fra_Latn"}), "has none to choose from");
   fails_early(distill(nowhere, {"--distillation-weight", "0.7"}),
               "distill: --distillation-weight goes with --level word or both");
   fails_early(distill(nowhere, {"--distillation-temperature", "2"}), "--distillation-temperature goes with --level word or both");
-  CHECK(run({"quantize", "--model", teacher(), "--out", out("teacher8")}).code == 0);
-  fails_early(by_words(nowhere, "word", {"--teacher", out("teacher8")}), "is of 8-bit integers");
+  CHECK(run({"quantize", "--model", teacher(), "--out", files("teacher8")}).code == 0);
+  fails_early(by_words(nowhere, "word", {"--teacher", files("teacher8")}), "is of 8-bit integers");
   CHECK_FALSE(fs::exists(nowhere));
-  Words train = train_on(out("word") + "/distilled/", nowhere, {});
+  Words train = train_on(files("word") + "/distilled/", nowhere, {});
   fails_early(with(train, {"--vocabulary", "50"}), "--vocabulary is for subwords");
   train.erase(std::find(train.begin(), train.end(), "--teacher"), std::find(train.begin(), train.end(), "--teacher") + 2);
   fails_early(with(train, {"--distillation-weight", "0.7"}), "train: --distillation-weight goes with --teacher");
   CHECK_FALSE(fs::exists(nowhere));
 
-  const std::string begun = out("begun_by_words");
+  const std::string begun = files("begun_by_words");
   REQUIRE(run(by_words(begun, "word")).code == 0);
   fails_early(by_words(begun, "both"), "distill: " + begun + " was begun with --level word, now it is both");
   const Words on{"train", "--resume", "--out", begun, "--max-steps", "5"};
   fails_early(with(on, {"--distillation-weight", "0.7"}), "is of another run: distillation_weight 0.5 (this run: 0.7)");
   // The student has its teacher's tokenizer, so that it could teach; the run began with another.
-  fs::copy(begun, out("begun_copy"), fs::copy_options::recursive);
-  fails_early(with(on, {"--teacher", out("begun_copy")}), "is of another run: teacher of ");
-  REQUIRE(run(distill(out("other_tokenizer"))).code == 0);
-  fails_early(with(on, {"--teacher", out("other_tokenizer")}), "has another tokenizer than the model of " + begun);
+  fs::copy(begun, files("begun_copy"), fs::copy_options::recursive);
+  fails_early(with(on, {"--teacher", files("begun_copy")}), "is of another run: teacher of ");
+  REQUIRE(run(distill(files("other_tokenizer"))).code == 0);
+  fails_early(with(on, {"--teacher", files("other_tokenizer")}), "has another tokenizer than the model of " + begun);
   CHECK(run(on).code == 0);
 }
 
 TEST_CASE("translate train --teacher, --init: one that cannot be read costs the run that is there nothing", "[translate]") {
-  const std::string folder = out("kept_settings");
+  const std::string folder = files("kept_settings");
   REQUIRE(run(train_by_words(folder)).code == 0);
   const auto kept = weights(folder), settings = io::read_file(folder + "/train.json");
   fails_early(train_by_words(folder, {"--teacher", damaged(), "--overwrite", "--max-steps", "7"}), "safetensors: ");
@@ -584,7 +567,7 @@ TEST_CASE("translate train --teacher, --init: one that cannot be read costs the 
 }
 
 TEST_CASE("translate distill --overwrite: a teacher that cannot be read costs the run that is there nothing", "[translate]") {
-  const std::string folder = out("kept_texts");
+  const std::string folder = files("kept_texts");
   const auto state = [&] {
     std::string all;
     for (const char* name : {"train.json", "last/model.safetensors", "last/training.safetensors", "distilled/pairs.tsv",
@@ -602,10 +585,10 @@ TEST_CASE("translate distill --overwrite: a teacher that cannot be read costs th
 }
 
 TEST_CASE("translate train --teacher, distill: the teacher is never where its student goes", "[translate]") {
-  const std::string large = out("large");
+  const std::string large = files("large");
   fs::copy(teacher(), large, fs::copy_options::recursive);
   fs::copy(large + "/last", large + "/step-150", fs::copy_options::recursive);
-  fs::create_directory_symlink(large, out("large_by_another_name"));
+  fs::create_directory_symlink(large, files("large_by_another_name"));
   const auto files_of = [&] {
     std::string all;
     for (const auto& entry : fs::recursive_directory_iterator(large))
@@ -626,14 +609,14 @@ TEST_CASE("translate train --teacher, distill: the teacher is never where its st
   refused(large, large);
   refused(large, large + "/best");  // which the folder of a run stands for
   for (const char* model : {"/best", "/last", "/step-150"}) refused(large + model, large);
-  refused(large, out("large_by_another_name"));
-  refused(out("large_by_another_name") + "/best", large);
+  refused(large, files("large_by_another_name"));
+  refused(files("large_by_another_name") + "/best", large);
   // Beside the teacher there is room.
   CHECK(run(train_by_words(large + "/small", {"--teacher", large})).code == 0);
 }
 
 TEST_CASE("translate distill --level sequence: is what is done without --level", "[translate]") {
-  const std::string folder = out("level"), record = folder + "/distilled/distill.json";
+  const std::string folder = files("level"), record = folder + "/distilled/distill.json";
   const Words named{"--level", "sequence"};
   REQUIRE(run(distill(folder)).code == 0);
   const auto whole = [&](const Words& more) {
@@ -656,7 +639,7 @@ TEST_CASE("translate distill --level sequence: is what is done without --level",
 }
 
 TEST_CASE("translate train --resume --teacher: a run without a teacher gets none", "[translate]") {
-  const std::string folder = out("untaught");
+  const std::string folder = files("untaught");
   REQUIRE(run(distill(folder)).code == 0);  // with a --vocabulary of its own
   const Words on{"train", "--resume", "--out", folder, "--max-steps", "4"};
   for (const Words& more : {Words{}, Words{"--distillation-weight", "0.7"}})
@@ -669,7 +652,7 @@ TEST_CASE("translate train --resume --teacher: a run without a teacher gets none
 TEST_CASE("translate train --teacher --tie: embeddings that the teacher's vocabularies leave apart are not shared",
           "[translate]") {
   const auto marian = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data" / "relu_separate";
-  const std::string apart = marian.string(), folder = out("apart");
+  const std::string apart = marian.string(), folder = files("apart");
   const std::string message = " shares the embeddings of sources and targets, and the vocabularies of --teacher " + apart +
                               " are separate; expected --tie head or none";
   for (const char* level : {"word", "both"})
@@ -692,15 +675,15 @@ TEST_CASE("translate distill --level word: teachers of other families, with thei
   const fs::path data = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data";
   for (const auto& entry : fs::directory_iterator(data)) {
     if (!fs::exists(entry.path() / "config.json")) continue;
-    const std::string folder = out("of_marian_" + entry.path().filename().string());
+    const std::string folder = files("of_marian_" + entry.path().filename().string());
     const auto done = run(by_words(folder, "word", {"--teacher", entry.path().string()}));
     CAPTURE(entry.path(), done.errors);
     CHECK(done.code == 0);
     CHECK(run({"run", "--model", folder}, "I have tea.\n").code == 0);
     CHECK(run({"train", "--resume", "--out", folder, "--max-steps", "4"}).code == 0);
   }
-  pretrained::make(files() / "nllb_words", "m2m_100", "nllb");
-  const std::string nllb = out("nllb_words"), folder = out("of_nllb");
+  pretrained::make(files("nllb_words"), "m2m_100", "nllb");
+  const std::string nllb = files("nllb_words"), folder = files("of_nllb");
   fails_early(by_words(folder, "word", {"--teacher", nllb}), "the tokenizer of " + nllb);
   const Words chosen{"--teacher", nllb, "--from", "eng_Latn", "--to", "fra_Latn"};
   const auto done = run(by_words(folder, "both", with(chosen, {"--max-tokens", "12"})));
@@ -711,6 +694,6 @@ TEST_CASE("translate distill --level word: teachers of other families, with thei
   CAPTURE(resumed.errors);
   CHECK(resumed.code == 0);
   CHECK(run({"run", "--model", folder}, "I have tea.\n").code == 0);
-  REQUIRE(run(by_words(out("of_nllb_turned"), "word", with(chosen, {"--reverse"}))).code == 0);
-  CHECK_THAT(io::read_file(out("of_nllb_turned/distilled/pairs.tsv")), ContainsSubstring(" ve "));
+  REQUIRE(run(by_words(files("of_nllb_turned"), "word", with(chosen, {"--reverse"}))).code == 0);
+  CHECK_THAT(io::read_file(files("of_nllb_turned/distilled/pairs.tsv")), ContainsSubstring(" ve "));
 }

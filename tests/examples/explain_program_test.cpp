@@ -12,9 +12,9 @@
 #include "attend/io/file.hpp"
 #include "attend/io/model.hpp"
 #include "catch.hpp"
+#include "files.hpp"
 #include "page.hpp"
 #include "program.hpp"
-#include "temporary_folder.hpp"
 
 namespace {
 
@@ -22,27 +22,14 @@ using namespace report;
 using Catch::Matchers::ContainsSubstring;
 using Words = std::vector<std::string>;
 
-const TemporaryFolder& files() {
-  static const TemporaryFolder folder;
-  return folder;
-}
-std::string file(const std::string& name) { return (files() / name).string(); }
-
+const Files files;
 const std::string& model() {
   static const std::string folder = [] {
-    std::string pairs;
-    for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella"})
-      for (const char* it : {"tea\tt\u00e9", "bread\tpan", "books\tlibros", "a cat\tun gato", "a house\tuna casa"}) {
-        const std::string a = who, b = it;
-        pairs += a.substr(0, a.find('\t')) + " sees " + b.substr(0, b.find('\t')) + ".\t" + a.substr(a.find('\t') + 1) + " ve " +
-                 b.substr(b.find('\t') + 1) + ".\n";
-      }
-    attend::io::write_file_atomically(file("pairs.tsv"), pairs);
     const auto trained = run({"train",
                               "--pairs",
-                              file("pairs.tsv"),
+                              files.write("pairs.tsv", few_words()),
                               "--out",
-                              file("model"),
+                              files("model"),
                               "--d-model",
                               "16",
                               "--heads",
@@ -64,7 +51,7 @@ const std::string& model() {
                               "--tokens-per-batch",
                               "120"});
     if (trained.code != 0) throw std::runtime_error(trained.errors);
-    return file("model");
+    return files("model");
   }();
   return folder;
 }
@@ -72,12 +59,12 @@ const std::string& model() {
 /// The page of a call of the program.
 std::string page(Words words) {
   words.insert(words.begin(), "explain");
-  for (const std::string& word : {std::string("--model"), model(), std::string("--out"), file("page.html")})
+  for (const std::string& word : {std::string("--model"), model(), std::string("--out"), files("page.html")})
     words.push_back(word);
   const auto outcome = run(words);
   INFO(outcome.errors);
   REQUIRE(outcome.code == 0);
-  return attend::io::read_file(file("page.html"));
+  return attend::io::read_file(files("page.html"));
 }
 
 }  // namespace
@@ -126,7 +113,7 @@ TEST_CASE("translate explain: shows what the model computes", "[explain]") {
 
 TEST_CASE("translate explain: a model with room for more tokens than its vocabulary has", "[explain]") {
   using namespace attend;
-  const std::filesystem::path folder = file("short");
+  const std::filesystem::path folder = files("short");
   std::filesystem::copy(std::filesystem::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data" / "swish", folder);
   const auto edit = [&](const char* name, auto&& change) {
     auto json = io::read_json(folder / name);
@@ -143,10 +130,10 @@ TEST_CASE("translate explain: a model with room for more tokens than its vocabul
   for (const char* name : {"config.json", "generation_config.json"})
     edit(name, [](io::Json& json) { json["decoder_start_token_id"] = json["pad_token_id"] = 30; });
   const auto outcome =
-      run({"explain", "my old house", "--target", "stone", "--model", folder.string(), "--out", file("short.html")});
+      run({"explain", "my old house", "--target", "stone", "--model", folder.string(), "--out", files("short.html")});
   INFO(outcome.errors);
   REQUIRE(outcome.code == 0);
-  CHECK(has(io::read_file(file("short.html")), "&lt;unused&gt;"));
+  CHECK(has(io::read_file(files("short.html")), "&lt;unused&gt;"));
 }
 
 TEST_CASE("translate explain: shows the search that `translate run` makes", "[explain]") {
@@ -213,21 +200,21 @@ TEST_CASE("translate explain: what cannot be done ends with one line that names 
     CHECK(outcome.code == code);
     CHECK(outcome.complaints() == 1);
     CHECK_THAT(outcome.errors, ContainsSubstring(message));
-    CHECK_FALSE(std::filesystem::exists(file("none.html")));
+    CHECK_FALSE(std::filesystem::exists(files("none.html")));
   };
-  const std::string out = file("none.html");
+  const std::string out = files("none.html");
   std::string endless = "I";
   for (int i = 0; i < 100; ++i) endless += " see";
   fails({"hello"}, 2, "--model is required");
   fails({"--model", model()}, 2, "sentence is required");
-  fails({"hello", "--model", file("nowhere"), "--out", out}, 1, file("nowhere"));
+  fails({"hello", "--model", files("nowhere"), "--out", out}, 1, files("nowhere"));
   fails({"see \xff", "--model", model(), "--out", out}, 1, "encode: byte 5 is 0xFF, expected UTF-8");
   fails({"", "--model", model(), "--out", out}, 1, "explain: the sentence is empty");
   fails({" ", "--model", model(), "--out", out}, 1, "explain: the sentence is empty");
   fails({endless, "--model", model(), "--out", out}, 1, "explain: the sentence has ");
   fails({"tea", "--target", endless, "--model", model(), "--out", out}, 1, "explain: the translation has ");
-  fails({"tea", "--model", model(), "--out", file("no") + "/page.html"}, 1, "No such file");
-  fails({"tea", "--model", model(), "--out", files().path().string()}, 1, "is a folder");
+  fails({"tea", "--model", model(), "--out", files("no") + "/page.html"}, 1, "No such file");
+  fails({"tea", "--model", model(), "--out", files.path()}, 1, "is a folder");
   fails({"tea", "--model", model(), "--out", out, "--n-best", "9"}, 1, "n_best is 9");
   fails({"tea", "--model", model(), "--out", out, "--precision", "tf32"}, 1, "--precision tf32 is for a GPU: add --device cuda");
   fails({"tea", "--model", model(), "--out", out, "--device", "cuda", "--precision", "int8"}, 1,

@@ -10,7 +10,7 @@
 #include "attend/io/file.hpp"
 #include "attend/io/safetensors.hpp"
 #include "catch.hpp"
-#include "temporary_folder.hpp"
+#include "files.hpp"
 #include "words.hpp"
 
 namespace {
@@ -19,24 +19,14 @@ namespace fs = std::filesystem;
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
 
-const fs::path& files() {
-  static const TemporaryFolder folder;
-  return folder.path();
-}
-std::string out(const std::string& name) { return (files() / name).string(); }
+const Files files;
 
 /// Sentences of three words, which `verb` makes those of one field or another.
 std::string pairs(const std::string& verb) {
-  std::string tsv;
-  for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella", "he\tel", "you\ttu"})
-    for (const char* what : {"tea\tte", "bread\tpan", "books\tlibros", "water\tagua", "milk\tleche"}) {
-      const std::string a = who, b = what;
-      tsv += a.substr(0, a.find('\t')) + " " + verb + " " + b.substr(0, b.find('\t')) + ".\t" + a.substr(a.find('\t') + 1) + " " +
-             verb + "o " + b.substr(b.find('\t') + 1) + ".\n";
-    }
-  const auto path = files() / (verb + ".tsv");
-  io::write_file_atomically(path, tsv);
-  return path.string();
+  return files.write(verb + ".tsv",
+                     sentences({{{"I", "yo"}, {"Ana", "Ana"}, {"we", "nosotros"}, {"she", "ella"}, {"he", "el"}, {"you", "tu"}},
+                                {{verb, verb + "o"}},
+                                {{"tea", "te"}, {"bread", "pan"}, {"books", "libros"}, {"water", "agua"}, {"milk", "leche"}}}));
 }
 
 Words train(const std::string& data, const std::string& folder, const Words& more) {
@@ -49,12 +39,12 @@ Words train(const std::string& data, const std::string& folder, const Words& mor
 /// A model of both fields, trained once for all tests.
 const std::string& base() {
   static const std::string folder = [] {
-    const auto trained = run(
-        train("use", out("base"),
-              {"--d-model", "16", "--heads", "2", "--layers", "1", "--vocabulary", "50", "--max-steps", "30",
-               "--checkpoint-every", "6", "--keep-checkpoints", "3", "--csv", out("base.csv"), "--tensorboard", out("board")}));
+    const auto trained = run(train(
+        "use", files("base"),
+        {"--d-model", "16", "--heads", "2", "--layers", "1", "--vocabulary", "50", "--max-steps", "30", "--checkpoint-every", "6",
+         "--keep-checkpoints", "3", "--csv", files("base.csv"), "--tensorboard", files("board")}));
     if (trained.code != 0) throw std::runtime_error(trained.errors);
-    return out("base");
+    return files("base");
   }();
   return folder;
 }
@@ -67,8 +57,8 @@ io::SafetensorsFile weights(const std::string& folder) {
 /// `name`, and that in the same with `-stopped`.
 void check_stopped_and_resumed(const std::string& name, Words how, const Words& written) {
   how.insert(how.end(), {"--init", base(), "--max-steps", "80"});
-  REQUIRE(run(train("have", out(name), how)).code == 0);
-  const std::string stopped = out(name + "-stopped");
+  REQUIRE(run(train("have", files(name), how)).code == 0);
+  const std::string stopped = files(name + "-stopped");
   how.emplace_back("--overwrite");
   bool interrupted = false;
   for (int attempt = 0; attempt < 5 && !interrupted; ++attempt) {  // a training may end before the signal comes
@@ -79,13 +69,13 @@ void check_stopped_and_resumed(const std::string& name, Words how, const Words& 
   }
   REQUIRE(interrupted);
   REQUIRE(run({"train", "--resume", "--out", stopped}).code == 0);
-  for (const auto& file : written) CHECK(io::read_file(fs::path(out(name)) / file) == io::read_file(fs::path(stopped) / file));
+  for (const auto& file : written) CHECK(io::read_file(fs::path(files(name)) / file) == io::read_file(fs::path(stopped) / file));
 }
 
 }  // namespace
 
 TEST_CASE("translate train --init: goes on from a model, with its tokenizer, and leaves alone what is frozen", "[translate]") {
-  const std::string tuned = out("tuned");
+  const std::string tuned = files("tuned");
   const auto outcome =
       run(train("have", tuned,
                 {"--init", base(), "--freeze", "encoder.layers.*", "--freeze", "encoder.embed*", "--optimizer", "adamw",
@@ -110,26 +100,26 @@ TEST_CASE("translate train --init: goes on from a model, with its tokenizer, and
 }
 
 TEST_CASE("translate train --init: a run goes on without the model that it began with, and not over it", "[translate]") {
-  fs::copy(base() + "/best", out("gone"));
-  fails(train("want", out("gone"), {"--init", out("gone"), "--max-steps", "2"}),
+  fs::copy(base() + "/best", files("gone"));
+  fails(train("want", files("gone"), {"--init", files("gone"), "--max-steps", "2"}),
         "holds a model, which `translate run` would take");
-  REQUIRE(run(train("want", out("heir"), {"--init", out("gone"), "--max-steps", "2"})).code == 0);
-  fs::remove_all(out("gone"));
-  CHECK(run({"train", "--resume", "--out", out("heir"), "--max-steps", "4"}).code == 0);
+  REQUIRE(run(train("want", files("heir"), {"--init", files("gone"), "--max-steps", "2"})).code == 0);
+  fs::remove_all(files("gone"));
+  CHECK(run({"train", "--resume", "--out", files("heir"), "--max-steps", "4"}).code == 0);
 }
 
 TEST_CASE("translate train --init: stopped and resumed, the bits are the same", "[translate]") {
   check_stopped_and_resumed("frozen", {"--freeze", "decoder.layers.0.self_attn.*"},
                             {"best/model.safetensors", "last/model.safetensors", "last/tokenizer.model"});
-  fails({"train", "--resume", "--out", out("frozen-stopped"), "--init", out("other")}, "so --init cannot become");
+  fails({"train", "--resume", "--out", files("frozen-stopped"), "--init", files("other")}, "so --init cannot become");
 }
 
 TEST_CASE("translate train --init: what does not go with it is refused before anything is done", "[translate]") {
-  const std::string folder = out("refused");
+  const std::string folder = files("refused");
   fails(train("have", folder, {"--init", base(), "--d-model", "32"}),
         "--d-model is for a new model; that of --init stays as it is");
   fails(train("have", folder, {"--init", base(), "--vocabulary", "60"}), "--vocabulary is for a new model");
-  fails(train("have", folder, {"--init", out("nowhere")}), "is no model");
+  fails(train("have", folder, {"--init", files("nowhere")}), "is no model");
   fails(train("have", folder, {"--keep-checkpoints", "2"}), "--keep-checkpoints goes with --checkpoint-every");
   fails(train("have", folder, {"--init", base(), "--weight-decay", "0.1"}),
         "--weight-decay goes with --optimizer adamw, sgd or muon");
@@ -153,7 +143,7 @@ TEST_CASE("translate train --init: from a Marian model of Hugging Face's, whose 
   const fs::path data = fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data";
   for (const std::string name : {"relu_separate", "swish"}) {
     INFO(name);
-    const std::string marian = (data / name).string(), tuned = out("marian_" + name);
+    const std::string marian = (data / name).string(), tuned = files("marian_" + name);
     REQUIRE(run(train("have", tuned, {"--init", marian, "--freeze", "encoder.*", "--max-steps", "6", "--test-size", "2"})).code ==
             0);
     for (const char* file : {"source.spm", "target.spm"})
@@ -165,8 +155,8 @@ TEST_CASE("translate train --init: from a Marian model of Hugging Face's, whose 
     const auto before = weights(marian), after = weights(tuned + "/last");
     CHECK(before.read<float>("model.encoder.layers.0.fc1.weight") == after.read<float>("encoder.layers.0.fc1.weight"));
     CHECK(before.read<float>("model.decoder.layers.0.fc1.weight") != after.read<float>("decoder.layers.0.fc1.weight"));
-    CHECK(run({"average", marian, marian, "--out", out("mean_" + name)}).code == 0);
-    CHECK(run({"run", "--model", out("mean_" + name)}, "I have tea.\n").output ==
+    CHECK(run({"average", marian, marian, "--out", files("mean_" + name)}).code == 0);
+    CHECK(run({"run", "--model", files("mean_" + name)}, "I have tea.\n").output ==
           run({"run", "--model", marian}, "I have tea.\n").output);
   }
 }
@@ -174,7 +164,7 @@ TEST_CASE("translate train --init: from a Marian model of Hugging Face's, whose 
 TEST_CASE("translate train --adapter-rank: adapters learn and all else stays; merged, the model translates alike",
           "[translate]") {
   const std::string marian = (fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data" / "swish").string();
-  const std::string tuned = out("adapted"), sentences = "I have tea.\nAna has books.\nshe is here\n";
+  const std::string tuned = files("adapted"), sentences = "I have tea.\nAna has books.\nshe is here\n";
   const Words how{"--init",
                   marian,
                   "--adapter-rank",
@@ -210,44 +200,43 @@ TEST_CASE("translate train --adapter-rank: adapters learn and all else stays; me
 
   const auto translated = run({"run", "--model", tuned}, sentences).output;
   CHECK(translated != run({"run", "--model", marian}, sentences).output);
-  REQUIRE(run({"merge", tuned, "--out", out("merged")}).code == 0);
-  CHECK(run({"run", "--model", out("merged")}, sentences).output == translated);
-  CHECK(io::read_file(fs::path(out("merged")) / "search.json") == io::read_file(fs::path(tuned) / "best" / "search.json"));
-  const auto merged = weights(out("merged"));
+  REQUIRE(run({"merge", tuned, "--out", files("merged")}).code == 0);
+  CHECK(run({"run", "--model", files("merged")}, sentences).output == translated);
+  CHECK(io::read_file(files("merged/search.json")) == io::read_file(fs::path(tuned) / "best" / "search.json"));
+  const auto merged = weights(files("merged"));
   for (const auto& t : merged.tensors()) CHECK(t.name.find("lora") == t.name.npos);
 
   // By themselves, by the names of the family that they were trained beside, and back into it.
-  REQUIRE(run({"adapters", tuned, "--base", marian, "--out", out("alone")}).code == 0);
-  const auto alone = io::SafetensorsFile::open(fs::path(out("alone")) / "adapter_model.safetensors");
+  REQUIRE(run({"adapters", tuned, "--base", marian, "--out", files("alone")}).code == 0);
+  const auto alone = io::SafetensorsFile::open(files("alone/adapter_model.safetensors"));
   CHECK(alone.contains("base_model.model.model.encoder.layers.0.fc1.lora_A.weight"));
   CHECK(alone.tensors().size() == 2 * adapters);
-  REQUIRE(run({"merge", marian, "--adapters", out("alone"), "--out", out("merged2")}).code == 0);
-  CHECK(io::read_file(fs::path(out("merged")) / "model.safetensors") ==
-        io::read_file(fs::path(out("merged2")) / "model.safetensors"));
-  REQUIRE(run({"adapters", tuned, "--out", out("own")}).code == 0);
-  CHECK(io::SafetensorsFile::open(fs::path(out("own")) / "adapter_model.safetensors")
+  REQUIRE(run({"merge", marian, "--adapters", files("alone"), "--out", files("merged2")}).code == 0);
+  CHECK(io::read_file(files("merged/model.safetensors")) == io::read_file(files("merged2/model.safetensors")));
+  REQUIRE(run({"adapters", tuned, "--out", files("own")}).code == 0);
+  CHECK(io::SafetensorsFile::open(files("own/adapter_model.safetensors"))
             .contains("base_model.model.encoder.layers.0.fc1.lora_A.weight"));
 
   // Trained on, the adapters go on learning; resumed, they are those of the run.
-  const auto further = run(train("have", out("further"), {"--init", tuned, "--max-steps", "4"}));
+  const auto further = run(train("have", files("further"), {"--init", tuned, "--max-steps", "4"}));
   CHECK(further.code == 0);
   CHECK_THAT(further.errors, ContainsSubstring("adapters of rank 3"));
   const auto resumed = run({"train", "--resume", "--out", tuned, "--max-steps", "24"});
   CHECK(resumed.code == 0);
   CHECK_THAT(resumed.errors, ContainsSubstring("going on from step 20"));
 
-  fails({"merge", marian, "--out", out("none")}, "has no adapters; give those of --adapters");
-  fails({"merge", tuned, "--adapters", out("alone"), "--out", out("none")}, "has adapters of its own");
-  fails({"merge", base(), "--adapters", out("alone"), "--out", out("none")}, "does not fit the model");
-  fails({"merge", tuned, "--out", out("merged")}, "holds a model already");
+  fails({"merge", marian, "--out", files("none")}, "has no adapters; give those of --adapters");
+  fails({"merge", tuned, "--adapters", files("alone"), "--out", files("none")}, "has adapters of its own");
+  fails({"merge", base(), "--adapters", files("alone"), "--out", files("none")}, "does not fit the model");
+  fails({"merge", tuned, "--out", files("merged")}, "holds a model already");
   fails({"merge", tuned, "--out", base()}, "is the folder of a training");
-  fails({"adapters", base(), "--out", out("none")}, "has no adapters");
-  fails({"adapters", tuned, "--out", out("merged")}, "holds a model already");
-  fails(train("have", out("none"), {"--init", base(), "--adapter-alpha", "3"}), "--adapter-alpha goes with --adapter-rank");
-  fails(train("have", out("none"), {"--adapter-rank", "3"}), "--adapter-rank goes with --init");
+  fails({"adapters", base(), "--out", files("none")}, "has no adapters");
+  fails({"adapters", tuned, "--out", files("merged")}, "holds a model already");
+  fails(train("have", files("none"), {"--init", base(), "--adapter-alpha", "3"}), "--adapter-alpha goes with --adapter-rank");
+  fails(train("have", files("none"), {"--adapter-rank", "3"}), "--adapter-rank goes with --init");
   fails({"train", "--resume", "--out", tuned, "--adapter-rank", "4"}, "so --adapter-rank cannot become 4, it was 3");
-  CHECK_FALSE(fs::exists(out("none")));
-  const auto twice = run(train("have", out("none"), {"--init", tuned, "--adapter-rank", "3"}));
+  CHECK_FALSE(fs::exists(files("none")));
+  const auto twice = run(train("have", files("none"), {"--init", tuned, "--adapter-rank", "3"}));
   CHECK(twice.code == 1);
   CHECK_THAT(twice.errors, ContainsSubstring("with an adapter already"));
 }
@@ -258,10 +247,10 @@ TEST_CASE("translate train --adapter-rank: stopped and resumed, the bits are the
 }
 
 TEST_CASE("translate average: of the checkpoints that a training kept, and of models", "[translate]") {
-  const auto all = run({"average", base(), "--out", out("mean")});
+  const auto all = run({"average", base(), "--out", files("mean")});
   REQUIRE(all.code == 0);
   for (const char* step : {"step-18", "step-24", "step-30"}) CHECK_THAT(all.errors, ContainsSubstring(step));
-  const auto mean = weights(out("mean"));
+  const auto mean = weights(files("mean"));
   for (const auto& t : mean.tensors()) {
     std::vector<double> sum(static_cast<std::size_t>(t.shape.size()));
     for (const char* step : {"/step-18", "/step-24", "/step-30"}) {
@@ -271,40 +260,39 @@ TEST_CASE("translate average: of the checkpoints that a training kept, and of mo
     const auto got = mean.read<float>(t.name);
     for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(got[i] == static_cast<float>(sum[i] / 3));
   }
-  CHECK(run({"run", "--model", out("mean")}, "I use tea.\n").code == 0);
+  CHECK(run({"run", "--model", files("mean")}, "I use tea.\n").code == 0);
 
-  const auto two = run({"average", base(), "--last", "2", "--out", out("mean2")});
+  const auto two = run({"average", base(), "--last", "2", "--out", files("mean2")});
   CHECK_THAT(two.errors, !ContainsSubstring("step-18") && ContainsSubstring("step-24"));
-  CHECK(run({"average", base() + "/best", base() + "/last", "--out", out("mean3")}).code == 0);
-  fails({"average", base(), "--out", out("mean")}, "holds a model already");
+  CHECK(run({"average", base() + "/best", base() + "/last", "--out", files("mean3")}).code == 0);
+  fails({"average", base(), "--out", files("mean")}, "holds a model already");
   fails({"average", base(), "--out", base()}, "is the folder of a training");
-  fails({"average", out("nowhere"), "--out", out("mean4")}, "is no model");
-  REQUIRE(run(train("have", out("wider"),
+  fails({"average", files("nowhere"), "--out", files("mean4")}, "is no model");
+  REQUIRE(run(train("have", files("wider"),
                     {"--d-model", "8", "--heads", "2", "--layers", "1", "--vocabulary", "50", "--max-steps", "1"}))
               .code == 0);
-  fails({"average", base(), out("wider"), "--out", out("mean4")}, "encoder.d_model is 8, expected 16");
-  CHECK_FALSE(fs::exists(out("mean4")));
+  fails({"average", base(), files("wider"), "--out", files("mean4")}, "encoder.d_model is 8, expected 16");
+  CHECK_FALSE(fs::exists(files("mean4")));
 }
 
 TEST_CASE("translate train: the curve as CSV and for TensorBoard", "[translate]") {
-  const std::string csv = io::read_file((base(), out("base.csv")));
+  const std::string csv = io::read_file((base(), files("base.csv")));
   CHECK(csv.starts_with("step,epoch,seconds,"));
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 1 + 3 + 3);
-  REQUIRE(fs::is_directory(out("board")));
-  const fs::path events = fs::directory_iterator(out("board"))->path();
+  REQUIRE(fs::is_directory(files("board")));
+  const fs::path events = fs::directory_iterator(files("board"))->path();
   CHECK_THAT(io::read_file(events), ContainsSubstring("brain.Event:2") && ContainsSubstring("validation/bleu"));
-  fails(train("use", out("again"), {"--csv", out("base.csv")}), "base.csv is there already");
+  fails(train("use", files("again"), {"--csv", files("base.csv")}), "base.csv is there already");
 }
 
 TEST_CASE("translate: --precision bf16 trains and translates on the CPU, and a run goes on in it", "[translate]") {
-  const std::string folder = out("bf16");
+  const std::string folder = files("bf16");
   const Words how{"--init", base(), "--precision", "bf16", "--max-steps", "6"};
   const auto trained = run(train("have", folder, how));
   REQUIRE(trained.code == 0);
   CHECK_THAT(trained.errors, ContainsSubstring("products   in bf16\n"));
-  REQUIRE(run(train("have", out("float32"), {"--init", base(), "--max-steps", "6"})).code == 0);
-  CHECK(io::read_file(fs::path(folder) / "last" / "model.safetensors") !=
-        io::read_file(fs::path(out("float32")) / "last" / "model.safetensors"));
+  REQUIRE(run(train("have", files("float32"), {"--init", base(), "--max-steps", "6"})).code == 0);
+  CHECK(io::read_file(fs::path(folder) / "last" / "model.safetensors") != io::read_file(files("float32/last/model.safetensors")));
   CHECK_THAT(run({"train", "--resume", "--out", folder, "--precision", "float32", "--max-steps", "8"}).errors,
              ContainsSubstring("precision bf16 (this run: full)"));
   CHECK_THAT(run({"train", "--resume", "--out", folder, "--max-steps", "8"}).errors, ContainsSubstring("going on from step 6"));

@@ -10,51 +10,36 @@
 
 #include "attend/io/file.hpp"
 #include "catch.hpp"
-#include "program.hpp"
-#include "temporary_folder.hpp"
+#include "files.hpp"
+#include "words.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 using Catch::Matchers::ContainsSubstring;
-using Words = std::vector<std::string>;
 
-const fs::path& files() {
-  static const TemporaryFolder folder;
-  return folder.path();
-}
-std::string out(const std::string& name) { return (files() / name).string(); }
+const Files files;
 
 /// A file of pairs in few words.
 const std::string& pairs() {
-  static const std::string path = [] {
-    std::string tsv;
-    for (const char* who : {"I\tyo", "Ana\tAna", "we\tnosotros", "she\tella"})
-      for (const char* it : {"tea\tte", "bread\tpan", "books\tlibros", "a cat\tun gato", "a house\tuna casa", "water\tagua"}) {
-        const std::string a = who, b = it;
-        tsv += a.substr(0, a.find('\t')) + " sees " + b.substr(0, b.find('\t')) + ".\t" + a.substr(a.find('\t') + 1) + " ve " +
-               b.substr(b.find('\t') + 1) + ".\n";
-      }
-    attend::io::write_file_atomically(out("pairs.tsv"), tsv);
-    return out("pairs.tsv");
-  }();
+  static const std::string path = files.write("pairs.tsv", few_words());
   return path;
 }
 
 /// A model of that name, trained to say what the pairs do.
 std::string train(const std::string& name, const std::string& data, const Words& more = {}) {
-  Words words{"train",   "--pairs",           data, "--out",
-              out(name), "--d-model",         "32", "--heads",
-              "2",       "--encoder-layers",  "1",  "--decoder-layers",
-              "2",       "--max-length",      "40", "--tokens-per-batch",
-              "200",     "--validation-size", "3",  "--epochs",
-              "0",       "--patience",        "0",  "--validate-every",
-              "150",     "--warmup",          "20", "--learning-rate",
-              "0.005",   "--max-steps",       "150"};
+  Words words{"train",     "--pairs",           data, "--out",
+              files(name), "--d-model",         "32", "--heads",
+              "2",         "--encoder-layers",  "1",  "--decoder-layers",
+              "2",         "--max-length",      "40", "--tokens-per-batch",
+              "200",       "--validation-size", "3",  "--epochs",
+              "0",         "--patience",        "0",  "--validate-every",
+              "150",       "--warmup",          "20", "--learning-rate",
+              "0.005",     "--max-steps",       "150"};
   words.insert(words.end(), more.begin(), more.end());
   const auto trained = run(words);
   if (trained.code != 0) throw std::runtime_error(trained.errors);
-  return out(name);
+  return files(name);
 }
 /// A model that was trained once for all tests.
 const std::string& model() {
@@ -68,8 +53,7 @@ const std::string& other_model() {
     std::string tsv;
     for (const char* what : {"red", "green", "blue", "white", "black", "brown", "grey", "old", "new", "big"})
       tsv += std::string("my ") + what + " car\tmi coche " + what + "\n";
-    attend::io::write_file_atomically(out("other.tsv"), tsv);
-    return train("other", out("other.tsv"), {"--max-steps", "1"});
+    return train("other", files.write("other.tsv", tsv), {"--max-steps", "1"});
   }();
   return folder;
 }
@@ -93,14 +77,6 @@ std::vector<std::string> translated(const Words& flags, const std::string& input
   Words words{"run", "--model", model()};
   words.insert(words.end(), flags.begin(), flags.end());
   return printed(words, input);
-}
-
-void fails(const Words& words, int code, const std::string& message, const std::string& input = "") {
-  const auto outcome = run(words, input);
-  CAPTURE(words);
-  CHECK(outcome.code == code);
-  CHECK(outcome.complaints() == 1);
-  CHECK_THAT(outcome.errors, ContainsSubstring(message));
 }
 
 const std::string input = "Ana sees tea.\n\nwe sees a \"house\".\n";
@@ -151,7 +127,7 @@ TEST_CASE("translate rate: the log-probabilities that the search reports", "[tra
   CHECK(rated[3].substr(rated[3].find('\t')) == "\t1\t");  // the end alone
   const auto json = printed({"rate", "--model", model(), "--format", "json"}, tsv);
   CHECK(nlohmann::json::parse(json[2]).at("translations").at(0).at("text") == "ella ve agua.");
-  fails({"rate", "--model", model()}, 1, "rate: line 2 has no tab", "Ana\tAna\nc\n");
+  fails({"rate", "--model", model()}, "rate: line 2 has no tab", 1, "Ana\tAna\nc\n");
   const std::string endless = std::string(200, 'a');
   for (const auto& line : {std::string("no tab\n"), "Ana\t" + endless + "\n"}) {  // what stands before it is rated
     const auto outcome = run({"rate", "--model", model()}, "Ana\tAna\n" + line);
@@ -172,8 +148,8 @@ TEST_CASE("translate run: prefixes, alternatives, words that may not come", "[tr
   for (const auto& way : ways) CHECK(way.substr(way.rfind('\t') + 1, 3) == "Ana");
   const auto plain = translated({}, "Ana sees tea.\n").at(0), word = plain.substr(0, plain.find(' '));
   CHECK_THAT(translated({"--suppress", word, "--suppress", "pan"}, "Ana sees tea.\n").at(0), !ContainsSubstring(word));
-  fails({"run", "--model", model(), "--prefix", "a", "--with-prefix"}, 2, "excludes");
-  fails({"run", "--model", model(), "--suppress", " "}, 1, "banned_text has ' ', which has no tokens", "a\n");
+  fails({"run", "--model", model(), "--prefix", "a", "--with-prefix"}, "excludes", 2);
+  fails({"run", "--model", model(), "--suppress", " "}, "banned_text has ' ', which has no tokens", 1, "a\n");
 }
 
 TEST_CASE("translate run: penalties, temperatures and forced ends", "[translate]") {
@@ -194,12 +170,12 @@ TEST_CASE("translate run: penalties, temperatures and forced ends", "[translate]
   CHECK(translated({"--sample", "--min-p", "1"}, input) == translated({"--beam", "1"}, input));
   CHECK(translated({"--n-best", "1", "--beam", "1", "--format", "json"}, "Ana sees tea.\n") ==
         translated({"--sample", "--top-k", "1", "--format", "json"}, "Ana sees tea.\n"));
-  fails({"run", "--model", model(), "--beam", "1", "--temperature", "0.5"}, 1, "greedy search knows nothing", "a\n");
-  fails({"run", "--model", model(), "--min-p", "0.5"}, 2, "--min-p requires --sample");
-  fails({"run", "--model", model(), "--score-forced-end"}, 2, "--score-forced-end requires --force-end");
+  fails({"run", "--model", model(), "--beam", "1", "--temperature", "0.5"}, "greedy search knows nothing", 1, "a\n");
+  fails({"run", "--model", model(), "--min-p", "0.5"}, "--min-p requires --sample", 2);
+  fails({"run", "--model", model(), "--score-forced-end"}, "--score-forced-end requires --force-end", 2);
   for (const Words& of_beams : {Words{"--beam-groups", "2"}, {"--diversity-penalty", "1"}, {"--stop", "first"}})
-    fails({"run", "--model", model(), "--sample", of_beams[0], of_beams[1]}, 2, "excludes");
-  fails({"run", "--model", model(), "--unknown-penalty", "1"}, 1, "and the unknown token never comes", "a\n");
+    fails({"run", "--model", model(), "--sample", of_beams[0], of_beams[1]}, "excludes", 2);
+  fails({"run", "--model", model(), "--unknown-penalty", "1"}, "and the unknown token never comes", 1, "a\n");
 }
 
 TEST_CASE("translate run: required words, and groups that differ", "[translate]") {
@@ -211,10 +187,10 @@ TEST_CASE("translate run: required words, and groups that differ", "[translate]"
     return translated(words, "Ana sees tea.\n");
   };
   CHECK(list({"--beam-groups", "2", "--diversity-penalty", "9"}) != list({}));
-  fails({"run", "--model", model(), "--beam-groups", "3", "--diversity-penalty", "1"}, 1, "expected a divisor of the beam",
+  fails({"run", "--model", model(), "--beam-groups", "3", "--diversity-penalty", "1"}, "expected a divisor of the beam", 1,
         "a\n");
-  fails({"run", "--model", model(), "--required", "a", "--sample"}, 1, "required goes with beam search", "a\n");
-  fails({"run", "--model", model(), "--required", "a", "--split-sentences"}, 1, "--required is for whole lines", "a\n");
+  fails({"run", "--model", model(), "--required", "a", "--sample"}, "required goes with beam search", 1, "a\n");
+  fails({"run", "--model", model(), "--required", "a", "--split-sentences"}, "--required is for whole lines", 1, "a\n");
 }
 
 TEST_CASE("translate run: long lines are split where that is wanted", "[translate]") {
@@ -226,10 +202,10 @@ TEST_CASE("translate run: long lines are split where that is wanted", "[translat
   for (int i = 0; i < 30; ++i) text += "Ana sees tea. ";
   const auto parts = translated({"--long-input", "split"}, text + "\n");
   CHECK(parts.at(0).size() >= 30 * three[0].size());
-  fails({"run", "--model", model()}, 1, "sentence 1 has ", text + "\n");
-  fails({"run", "--model", model()}, 1, "; split it, as --long-input split does\n", text + "\n");
-  fails({"run", "--model", model(), "--stream"}, 1, "; split it, as --long-input split does\n", text + "\n");
-  fails({"run", "--model", model(), "--alternatives", "1"}, 1, "sentence 2 has ", "Ana sees tea.\n" + text + "\n");
+  fails({"run", "--model", model()}, "sentence 1 has ", 1, text + "\n");
+  fails({"run", "--model", model()}, "; split it, as --long-input split does\n", 1, text + "\n");
+  fails({"run", "--model", model(), "--stream"}, "; split it, as --long-input split does\n", 1, text + "\n");
+  fails({"run", "--model", model(), "--alternatives", "1"}, "sentence 2 has ", 1, "Ana sees tea.\n" + text + "\n");
   // What is refused has its place among the lines.
   const auto streamed = run({"run", "--model", model(), "--stream"}, "Ana sees tea.\n" + text + "\nAna sees tea.\n");
   CHECK(streamed.code == 1);
@@ -251,20 +227,20 @@ TEST_CASE("translate run: long lines are split where that is wanted", "[translat
 TEST_CASE("translate run --stream: what greedy search finds, as it comes", "[translate]") {
   CHECK(translated({"--stream"}, input) == translated({"--beam", "1"}, input));
   CHECK(translated({"--stream", "--sample", "--seed", "3"}, input) == translated({"--sample", "--seed", "3"}, input));
-  fails({"run", "--model", model(), "--stream", "--beam", "4"}, 1, "the beam is 4", "a\n");
-  fails({"run", "--model", model(), "--stream", "--n-best", "2"}, 1, "--n-best asks for 2", "a\n");
-  fails({"run", "--model", model(), "--stream", "--unknown", "replace"}, 1, "changes words afterwards", "a\n");
+  fails({"run", "--model", model(), "--stream", "--beam", "4"}, "the beam is 4", 1, "a\n");
+  fails({"run", "--model", model(), "--stream", "--n-best", "2"}, "--n-best asks for 2", 1, "a\n");
+  fails({"run", "--model", model(), "--stream", "--unknown", "replace"}, "changes words afterwards", 1, "a\n");
 }
 
 TEST_CASE("translate run: several models vote, and must have one tokenizer", "[translate]") {
   const auto outcome = run({"run", "--model", model(), "--model", model() + "/last"}, input);
   CHECK(outcome.code == 0);
   CHECK(lines(outcome.output) == translated({}, input));
-  fails({"run", "--model", model(), "--model", other_model()}, 1, "has another tokenizer than " + model(), "a\n");
+  fails({"run", "--model", model(), "--model", other_model()}, "has another tokenizer than " + model(), 1, "a\n");
 }
 
 TEST_CASE("translate shortlist: learned, used, and refused for another model", "[translate]") {
-  const std::string list = out("shortlist.safetensors");
+  const std::string list = files("shortlist.safetensors");
   const auto learned =
       run({"shortlist", "--model", model(), "--pairs", pairs(), "--out", list, "--best", "4", "--frequent", "6"});
   CHECK(learned.code == 0);
@@ -275,7 +251,7 @@ TEST_CASE("translate shortlist: learned, used, and refused for another model", "
     return nlohmann::json::parse(line).at("translations").at(0).at("log_probability").get<double>();
   };
   CHECK(probability(restricted[0]) > probability(all[0]));  // given that it is one of fewer
-  fails({"run", "--model", other_model(), "--shortlist", list}, 1, "the model's tokenizer has ", "a\n");
-  fails({"run", "--model", model(), "--shortlist", pairs()}, 1, "safetensors: ", "a\n");
-  fails({"shortlist", "--model", model(), "--out", list}, 1, "give --pairs, or --source and --target");
+  fails({"run", "--model", other_model(), "--shortlist", list}, "the model's tokenizer has ", 1, "a\n");
+  fails({"run", "--model", model(), "--shortlist", pairs()}, "safetensors: ", 1, "a\n");
+  fails({"shortlist", "--model", model(), "--out", list}, "give --pairs, or --source and --target");
 }

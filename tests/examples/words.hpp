@@ -15,10 +15,11 @@ inline Words with(Words words, const Words& more) {
 }
 
 /// Checks that the program ends with that code and one line on standard error, which has the message in it.
-inline void fails(const Words& words, const std::string& message, int code = 1) {
-  const auto outcome = run(words);
+inline Outcome fails(const Words& words, const std::string& message, int code = 1, const std::string& input = "") {
+  auto outcome = run(words, input);
   CAPTURE(words);
   CHECK(outcome.code == code);
   CHECK_THAT(outcome.errors, Catch::Matchers::ContainsSubstring(message));
   CHECK(outcome.complaints() == 1);
+  return outcome;
 }

@@ -1,26 +1,17 @@
 #include "attend/nn/stack.hpp"
 #include "check.hpp"
-
+#include "small_stack.hpp"
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
 using nn::NormOrder;
+using test::small_stack;
+using test::sublayer_by_hand;
 using Memories = std::vector<nn::Memory<double>>;
 
 namespace {
 
 const Segments ragged = Segments::ragged({3, 1, 4});
 const Tensor<token_t> tokens({8}, {1, 2, 3, 4, 0, 2, 2, 5});
-
-nn::StackOptions small(NormOrder order = NormOrder::post) {
-  return {.vocabulary = 6,
-          .d_model = 6,
-          .heads = 2,
-          .d_ff = 5,
-          .layers = 2,
-          .activation = Activation::gelu,
-          .norm_order = order,
-          .max_length = 5};
-}
 
 Memories one_memory(index_t width) { return {{test::random_leaf({7, width}, 20), Segments::ragged({2, 4, 1})}}; }
 
@@ -32,25 +23,21 @@ std::vector<Var<double>> leaves(const Memories& memories) {
 
 /// The decoder written out, operation by operation.
 Var<double> by_hand(const nn::Decoder<double>& decoder, const Memories& memories, const nn::DropoutRates& p) {
-  const auto sublayer = [&](const nn::Sublayer<double>& s, const Var<double>& x, auto&& f) {
-    if (s.order == NormOrder::pre) return x + dropout(f(dropout(s.norm(x), p.norm)), p.residual);
-    return dropout(s.norm(x + dropout(f(x), p.residual)), p.norm);
-  };
   auto x = dropout(decoder.positions((*decoder.embed_tokens)(tokens), ragged), p.embedding);
   for (const auto& layer : decoder.layers) {
     const auto& a = layer.self_attn;
-    x = sublayer(layer.around_self_attn, x, [&](const Var<double>& z) {
+    x = sublayer_by_hand(layer.around_self_attn, p, x, [&](const Var<double>& z) {
       return a.out_proj(self_attention(linear(z, a.weight, *a.bias), a.d_k, a.d_v, ragged,
                                        {.heads = a.heads, .causal = true, .dropout = p.attention}));
     });
     for (std::size_t i = 0; i < layer.cross.size(); ++i) {
       const auto& c = layer.cross[i].attention;
-      x = sublayer(layer.cross[i].around, x, [&](const Var<double>& z) {
+      x = sublayer_by_hand(layer.cross[i].around, p, x, [&](const Var<double>& z) {
         return c.out_proj(cross_attention(c.project_q(z), c.project_kv(memories[i].x), ragged, memories[i].segments,
                                           {.heads = c.heads, .dropout = p.attention}));
       });
     }
-    x = sublayer(layer.around_feed_forward, x, [&](const Var<double>& z) {
+    x = sublayer_by_hand(layer.around_feed_forward, p, x, [&](const Var<double>& z) {
       const auto inner = dropout(gelu(layer.feed_forward.fc1(z)), p.activation);
       return dropout(layer.feed_forward.fc2(inner), p.feed_forward);
     });
@@ -62,7 +49,7 @@ Var<double> by_hand(const nn::Decoder<double>& decoder, const Memories& memories
 }  // namespace
 
 TEST_CASE("DecoderLayer: gradients with no, one and two cross-attentions") {
-  auto options = small(GENERATE(NormOrder::post, NormOrder::pre));
+  auto options = small_stack(GENERATE(NormOrder::post, NormOrder::pre));
   options.cross_attentions = GENERATE(0, 1, 2);
   options.causal = GENERATE(true, false);
   const nn::DecoderLayer<double> layer(options);
@@ -78,7 +65,7 @@ TEST_CASE("DecoderLayer: gradients with no, one and two cross-attentions") {
 }
 
 TEST_CASE("DecoderLayer: one memory serves every cross-attention, of any width; its gradient is the sum of both") {
-  auto options = small();
+  auto options = small_stack();
   options.cross_attentions = 2, options.d_memory = 9;
   const nn::DecoderLayer<double> layer(options);
   test::randomise(layer);
@@ -91,7 +78,7 @@ TEST_CASE("DecoderLayer: one memory serves every cross-attention, of any width; 
 }
 
 TEST_CASE("DecoderLayer: terms added to the scores, and the weights given back") {
-  auto options = small();
+  auto options = small_stack();
   options.cross_attentions = 2;
   const nn::DecoderLayer<double> layer(options);
   test::randomise(layer);
@@ -110,7 +97,7 @@ TEST_CASE("DecoderLayer: terms added to the scores, and the weights given back")
 }
 
 TEST_CASE("Decoder: gradients with dropout at all places, and the places are where the formulas have them") {
-  auto options = small(GENERATE(NormOrder::post, NormOrder::pre));
+  auto options = small_stack(GENERATE(NormOrder::post, NormOrder::pre));
   options.cross_attentions = GENERATE(1, 2);
   options.final_norm = options.norm_order == NormOrder::pre;
   options.dropout = {
@@ -132,7 +119,7 @@ TEST_CASE("Decoder: gradients with dropout at all places, and the places are whe
 }
 
 TEST_CASE("Decoder: gradients of a decoder on its own, from vectors, and of one with a memory of another width") {
-  auto options = small();
+  auto options = small_stack();
   const bool alone = GENERATE(true, false);
   options.vocabulary = 0;
   options.cross_attentions = alone ? 0 : 1;
@@ -150,7 +137,7 @@ TEST_CASE("Decoder: gradients of a decoder on its own, from vectors, and of one 
 }
 
 TEST_CASE("Decoder: a token sees nothing that comes after it, unless it may") {
-  auto options = small();
+  auto options = small_stack();
   options.causal = GENERATE(true, false);
   const nn::Decoder<double> decoder(options);
   test::randomise(decoder);
@@ -166,7 +153,7 @@ TEST_CASE("Decoder: a token sees nothing that comes after it, unless it may") {
 }
 
 TEST_CASE("Decoder: the weights of each layer's self-attention and cross-attentions") {
-  auto options = small();
+  auto options = small_stack();
   options.cross_attentions = 2;
   const nn::Decoder<double> decoder(options);
   std::vector<AttentionWeights<double>> self, cross;
@@ -177,7 +164,7 @@ TEST_CASE("Decoder: the weights of each layer's self-attention and cross-attenti
 }
 
 TEST_CASE("Decoder: names and counts") {
-  auto options = small();
+  auto options = small_stack();
   options.layers = 1, options.cross_attentions = 2, options.d_memory = 3, options.final_norm = true;
   const nn::Decoder<float> decoder(options);
   test::Names expected{"embed_tokens.weight"};
@@ -194,7 +181,7 @@ TEST_CASE("Decoder: names and counts") {
 }
 
 TEST_CASE("Decoder names what does not fit") {
-  auto options = small();
+  auto options = small_stack();
   options.cross_attentions = 2;
   const nn::Decoder<double> decoder(options);
   const auto memory = one_memory(6);
@@ -205,7 +192,7 @@ TEST_CASE("Decoder names what does not fit") {
                   ShapeError);  // two sentences, a memory of three
   CHECK_THROWS_AS(decoder(tokens, Segments::ragged({2, 6}), {.memories = memory}), ShapeError);  // too long
   CHECK_THROWS_AS(decoder(Tensor<token_t>({8}, -1), ragged, {.memories = memory}), IndexError);
-  auto vectors = small();
+  auto vectors = small_stack();
   vectors.vocabulary = 0;
   CHECK_THROWS_WITH(nn::Decoder<double>(vectors)(tokens, ragged, {.memories = memory}),
                     ContainsSubstring("built without a vocabulary"));
@@ -222,7 +209,7 @@ TEST_CASE("Decoder names what does not fit") {
 }
 
 TEST_CASE("Decoder: what its options leave open is one cross-attention, and tokens that see none later") {
-  const nn::Decoder<double> decoder(small());
+  const nn::Decoder<double> decoder(small_stack());
   CHECK(decoder.options.cross_attentions == 1);
   CHECK(decoder.options.causal == 1);
   CHECK(decoder.layers[0].cross.size() == 1);

@@ -3,42 +3,30 @@
 #include "attend/nn/stack.hpp"
 #include "check.hpp"
 #include "dropout_places.hpp"
+#include "small_stack.hpp"
 
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
 using nn::NormOrder;
 using test::dropout_places;
+using test::small_stack;
+using test::sublayer_by_hand;
 
 namespace {
 
 const Segments ragged = Segments::ragged({3, 1, 4});
 const Tensor<token_t> tokens({8}, {1, 2, 3, 4, 0, 2, 2, 5});
 
-nn::StackOptions small(NormOrder order = NormOrder::post) {
-  return {.vocabulary = 6,
-          .d_model = 6,
-          .heads = 2,
-          .d_ff = 5,
-          .layers = 2,
-          .activation = Activation::gelu,
-          .norm_order = order,
-          .max_length = 5};
-}
-
 /// The encoder written out, operation by operation.
 Var<double> by_hand(const nn::Encoder<double>& encoder, const nn::DropoutRates& p) {
-  const auto sublayer = [&](const nn::Sublayer<double>& s, const Var<double>& x, auto&& f) {
-    if (s.order == NormOrder::pre) return x + dropout(f(dropout(s.norm(x), p.norm)), p.residual);
-    return dropout(s.norm(x + dropout(f(x), p.residual)), p.norm);
-  };
   auto x = dropout(encoder.positions((*encoder.embed_tokens)(tokens), ragged), p.embedding);
   for (const auto& layer : encoder.layers) {
     const auto& a = layer.self_attn;
-    x = sublayer(layer.around_self_attn, x, [&](const Var<double>& z) {
+    x = sublayer_by_hand(layer.around_self_attn, p, x, [&](const Var<double>& z) {
       return a.out_proj(
           self_attention(linear(z, a.weight, *a.bias), a.d_k, a.d_v, ragged, {.heads = a.heads, .dropout = p.attention}));
     });
-    x = sublayer(layer.around_feed_forward, x, [&](const Var<double>& z) {
+    x = sublayer_by_hand(layer.around_feed_forward, p, x, [&](const Var<double>& z) {
       const auto inner = dropout(gelu(layer.feed_forward.fc1(z)), p.activation);
       return dropout(layer.feed_forward.fc2(inner), p.feed_forward);
     });
@@ -52,21 +40,21 @@ Var<double> by_hand(const nn::Encoder<double>& encoder, const nn::DropoutRates& 
 TEST_CASE("EncoderLayer: gradients, post-norm and pre-norm, ragged and with padding") {
   const auto order = GENERATE(NormOrder::post, NormOrder::pre);
   const auto segments = GENERATE(Segments::ragged({3, 1, 4}), Segments::dense(2, 4, std::vector<index_t>{4, 2}));
-  const nn::EncoderLayer<double> layer(small(order));
+  const nn::EncoderLayer<double> layer(small_stack(order));
   test::randomise(layer);
   const auto x = test::random_leaf({8, 6}, 0);
   test::check_gradients(layer, [&] { return layer(x, segments); }, {x});
 }
 
 TEST_CASE("EncoderLayer: a causal one, with a term added to the scores") {
-  const nn::EncoderLayer<double> layer(small());
+  const nn::EncoderLayer<double> layer(small_stack());
   test::randomise(layer);
   const auto x = test::random_leaf({8, 6}, 0), bias = test::random_leaf({4, 4}, 1);
   test::check_gradients(layer, [&] { return layer(x, ragged, {.self_bias = bias}); }, {x, bias});
 }
 
 TEST_CASE("Encoder: gradients with dropout at each place, and the places are where the formulas have them") {
-  auto options = small(GENERATE(NormOrder::post, NormOrder::pre));
+  auto options = small_stack(GENERATE(NormOrder::post, NormOrder::pre));
   options.final_norm = options.norm_order == NormOrder::pre;
   for (const auto& rates : dropout_places()) {
     options.dropout = rates;
@@ -86,7 +74,7 @@ TEST_CASE("Encoder: gradients with dropout at each place, and the places are whe
 }
 
 TEST_CASE("Encoder: gradients with other positions, norms, widths and without biases") {
-  auto options = small();
+  auto options = small_stack();
   options.layers = 1;
   options.positions = nn::PositionKind::learned;
   options.norm = {.eps = 1e-6, .sample_deviation = true, .scalar_affine = true};
@@ -98,7 +86,7 @@ TEST_CASE("Encoder: gradients with other positions, norms, widths and without bi
 }
 
 TEST_CASE("Encoder: vectors in the place of tokens") {
-  auto options = small();
+  auto options = small_stack();
   options.vocabulary = 0;
   const nn::Encoder<double> encoder(options);
   test::randomise(encoder);
@@ -109,7 +97,7 @@ TEST_CASE("Encoder: vectors in the place of tokens") {
 }
 
 TEST_CASE("Encoder: attention weights of every layer, and a mask of any shape") {
-  const nn::Encoder<double> encoder(small());
+  const nn::Encoder<double> encoder(small_stack());
   std::vector<AttentionWeights<double>> weights;
   Tensor<double> mask({4, 4}, 0.0);  // nobody looks at the first token but itself
   for (index_t i = 1; i < 4; ++i) mask(i, 0) = -std::numeric_limits<double>::infinity();
@@ -124,7 +112,7 @@ TEST_CASE("Encoder: attention weights of every layer, and a mask of any shape") 
 }
 
 TEST_CASE("Encoder: names and counts") {
-  auto options = small();
+  auto options = small_stack();
   options.final_norm = true;
   const nn::Encoder<float> encoder(options);
   test::Names expected{"embed_tokens.weight"};
@@ -143,7 +131,7 @@ TEST_CASE("Encoder: names and counts") {
 }
 
 TEST_CASE("Encoder: set_training reaches each of the eight places") {
-  auto options = small();
+  auto options = small_stack();
   options.dropout = dropout_places().back();
   nn::Encoder<double> encoder(options);
   int places = 0;
@@ -162,7 +150,7 @@ TEST_CASE("Encoder: set_training reaches each of the eight places") {
 
 TEST_CASE("Encoder names what does not fit") {
   const auto refuses = [](auto change, const std::string& why) {
-    auto options = small();
+    auto options = small_stack();
     change(options);
     CHECK_THROWS_AS(nn::Encoder<float>(options), ValueError);
     CHECK_THROWS_WITH(nn::Encoder<float>(options), ContainsSubstring(why));
@@ -187,7 +175,7 @@ TEST_CASE("Encoder names what does not fit") {
   refuses([](auto& o) { o.dropout.norm = 2; }, "dropout.norm is 2,");
   refuses([](auto& o) { o.dropout.block = std::nan(""); }, "dropout.block is nan");
 
-  const nn::Encoder<double> encoder(small());
+  const nn::Encoder<double> encoder(small_stack());
   CHECK_THROWS_AS(encoder(Tensor<token_t>({8}, 6), ragged), IndexError);
   CHECK_THROWS_WITH(encoder(Tensor<token_t>({8}, 6), ragged), ContainsSubstring("token 6 at position 0"));
   CHECK_THROWS_AS(encoder(tokens, Segments::ragged({8})), ShapeError);
@@ -199,7 +187,7 @@ TEST_CASE("Encoder names what does not fit") {
 
 TEST_CASE("Encoder: its tokens see the whole sentence, and with causal none after them") {
   for (const auto causal : {std::optional<bool>(), std::optional<bool>(false), std::optional<bool>(true)}) {
-    auto options = small();
+    auto options = small_stack();
     if (causal) options.causal = *causal;
     nn::Encoder<double> encoder(options);
     nn::set_training(encoder, false);
@@ -217,7 +205,7 @@ TEST_CASE("Encoder: its tokens see the whole sentence, and with causal none afte
 }
 
 TEST_CASE("Encoder refuses what only a decoder has") {
-  auto options = small();
+  auto options = small_stack();
   options.cross_attentions = 1;
   CHECK_THROWS_WITH(nn::Encoder<double>(options), "Encoder: cross_attentions is 1, and an encoder has none");
   options.cross_attentions = 0, options.d_memory = 6;

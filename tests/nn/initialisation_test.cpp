@@ -7,6 +7,7 @@
 #include "attend/core/threads.hpp"
 #include "attend/nn/transformer.hpp"
 #include "check.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
@@ -99,11 +100,9 @@ TEST_CASE("initialisation: every matrix has the documented mean, deviation and b
 
 TEST_CASE("initialisation: the same bits with any number of threads") {
   const auto bits = [](int count) {
-    const int before = threads();
-    set_threads(count);
+    const WithThreads set(count);
     seed(4);
     const nn::Transformer<float> model({.vocabulary = 300, .d_model = 64, .heads = 4, .layers = 2, .tie_head = true});
-    set_threads(before);
     std::vector<float> all;
     for (const auto& t : nn::state(model)) all.insert(all.end(), t.value.span().begin(), t.value.span().end());
     return all;

@@ -8,8 +8,8 @@
 #include "attend/autograd/gradcheck.hpp"
 #include "attend/autograd/var.hpp"
 #include "attend/core/random.hpp"
-#include "attend/core/threads.hpp"
 #include "catch.hpp"
+#include "with_threads.hpp"
 #if defined(ATTEND_TEST_CUDA)
 #include "attend/cuda.hpp"
 #include "cuda/device.hpp"
@@ -40,18 +40,6 @@ template <class T, attend::Device D, class U>
 attend::Tensor<U, D> beside(const attend::Var<T, D>& /*x*/, const attend::Tensor<U>& tensor) {
   return tensor.template to<D>();
 }
-
-/// Sets the number of threads for a scope.
-class Threads {
- public:
-  explicit Threads(int n) : before_(attend::threads()) { attend::set_threads(n); }
-  ~Threads() { attend::set_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_;
-};
 
 /// The value of f at the inputs, and after it the gradient of each input with the output weighed at random.
 template <class T, class F>
@@ -116,11 +104,11 @@ void check(const F& f, const std::vector<attend::Tensor<double>>& inputs, const 
   const auto single = value_and_gradients<float>(f, inputs);
   const auto exact = value_and_gradients<double>(f, inputs);
   const auto split = [&] {
-    const Threads threads(3);
+    const WithThreads threads(3);
     return value_and_gradients<float>(f, inputs);
   }();
   const auto whole = [&] {
-    const Threads threads(1);
+    const WithThreads threads(1);
     return value_and_gradients<float>(f, inputs);
   }();
   for (std::size_t k = 0; k < exact.size(); ++k) {

@@ -110,7 +110,7 @@ TEST_CASE("MatmulPrecision: feed_forward and linear_cross_entropy are close to f
     CHECK(distance(bf16[i], full[i]) < 3e-2);
   }
   for (const int count : {1, 2, 3}) {
-    const operation::Threads threads(count);
+    const WithThreads threads(count);
     const auto again = results(Precision::bf16, both, inputs, dy);
     for (std::size_t i = 0; i < full.size(); ++i) CHECK(again[i].values() == bf16[i].values());
   }

@@ -13,6 +13,7 @@
 #include "attend/nn/linear.hpp"
 #include "attend/nn/transformer.hpp"
 #include "attend/optim/any_optimizer.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using namespace attend::optim;
@@ -175,8 +176,7 @@ TEST_CASE("Muon: a cautious step whose every number would go up leaves the matri
 TEST_CASE("Muon: float is close to double, and any number of threads gives the same bits", "[optim]") {
   const auto run = [](auto zero, int count) {
     using T = decltype(zero);
-    const int before = threads();
-    set_threads(count);
+    const WithThreads set(count);
     const Parameters<T> p;
     Muon<T> muon(p.all(), p.matrices());
     for (std::uint64_t step = 0; step < 3; ++step) {
@@ -184,7 +184,6 @@ TEST_CASE("Muon: float is close to double, and any number of threads gives the s
       p.packed.accumulate(normal<T>({19, 6}, step)), p.vector.accumulate(normal<T>({7}, 30 + step));
       muon.update(0.02, 1.0);
     }
-    set_threads(before);
     return p.packed.value().values();
   };
   const auto one = run(0.0f, 1), exact = std::vector<float>(one);

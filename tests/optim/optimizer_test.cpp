@@ -9,6 +9,7 @@
 #include "attend/core/random.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/clip.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using namespace attend::optim;
@@ -126,7 +127,7 @@ TEST_CASE("optimizers: the gradient scale of a step equals scaling the gradients
 }
 
 TEST_CASE("optimizers: a run that goes on from a saved state has the same bits, with any number of threads", "[optim]") {
-  const int before = threads();
+  const WithThreads afterwards;
   for (const OptimizerOptions& options :
        {OptimizerOptions(AdamOptions{}), OptimizerOptions(AdamWOptions{}), OptimizerOptions(SgdOptions{.momentum = 0.9})}) {
     const auto a = make_parameters<float>(), b = make_parameters<float>();
@@ -147,7 +148,6 @@ TEST_CASE("optimizers: a run that goes on from a saved state has the same bits, 
     CHECK(second.steps() == 6);
     CHECK(whole.parameters().values().values() == second.parameters().values().values());
   }
-  set_threads(before);
 }
 
 TEST_CASE("optimizers: a state that does not fit is refused and changes nothing", "[optim]") {

@@ -9,19 +9,18 @@
 #include "attend/core/error.hpp"
 #include "attend/text/lines.hpp"
 #include "catch.hpp"
+#include "text/scored_lines.hpp"
 #include "text/shared_data.hpp"
 
 using namespace attend;
 using namespace attend::text;
-using Lines = std::vector<std::string>;
+using test::hypotheses;
+using test::Lines;
+using test::references;
 
 namespace {
 
 // Expected values in this file were computed by sacreBLEU 2.6.0.
-const Lines hypotheses = {"The quick brown fox, aged 3.5 years, jumped over 1,000 lazy dogs.",
-                          "It's raining in Zürich & nobody cares!", "I never said that.", ""};
-const Lines references = {"The quick brown fox, aged 3.5 years, jumps over 1,000 lazy dogs.",
-                          "It is raining in Zürich, and nobody cares!", "I have never said that.", "Nothing."};
 const Lines more_references = {"A fast brown fox of 3.5 years jumped over 1,000 lazy dogs.",
                                "It's raining in Zürich and nobody is caring.", "I didn't say that.", "None."};
 

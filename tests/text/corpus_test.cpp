@@ -8,8 +8,8 @@
 
 #include "attend/core/error.hpp"
 #include "catch.hpp"
+#include "temporary_folder.hpp"
 #include "text/shared_data.hpp"
-#include "text/temporary_folder.hpp"
 
 using namespace attend;
 using namespace attend::text;

@@ -5,7 +5,7 @@
 
 #include "attend/core/error.hpp"
 #include "catch.hpp"
-#include "text/temporary_folder.hpp"
+#include "temporary_folder.hpp"
 
 using namespace attend;
 using namespace std::string_literals;

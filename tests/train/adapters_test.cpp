@@ -53,7 +53,7 @@ TEST_CASE("adapters: training them lowers the loss, and all else keeps its bits"
   std::vector<std::pair<std::string, std::vector<float>>> before;
   for (const auto& t : nn::state(model)) before.emplace_back(t.name, t.value.values());
   const auto counted = nn::parameter_count(model);
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(20);
   options.optimizer = optim::AdamWOptions{.learning_rate = 0.02, .weight_decay = 0.1};  // which could move what no gradient moves
   options.output = folder.path();
@@ -104,7 +104,7 @@ TEST_CASE("adapters: stopped and resumed, and in any number of ranks, the bits a
   auto whole = model_with_adapters();
   fit(whole, toy::corpus(60), toy::Letters(), options);
 
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto stopped = options;
   stopped.output = folder.path();
   std::atomic<bool> stop{false};

@@ -72,7 +72,7 @@ TEST_CASE("fine-tuning: stopped and resumed, the bits are the same; with other p
   freeze(whole, "decoder.layers.0.self_attn_layer_norm.*");
   fit(whole, toy::corpus(60), toy::Letters(), moving_options());
 
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = moving_options();
   options.output = folder.path();
   std::atomic<bool> stop{false};
@@ -94,7 +94,7 @@ TEST_CASE("fine-tuning: stopped and resumed, the bits are the same; with other p
 }
 
 TEST_CASE("fine-tuning: a translator made before sees the new weights, and a model that is loaded trains on", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto model = tiny_model();
   auto options = toy::options(8);
   options.optimizer = optim::AdamOptions{.learning_rate = 0.01};
@@ -116,7 +116,7 @@ TEST_CASE("fine-tuning: a translator made before sees the new weights, and a mod
 }
 
 TEST_CASE("kept checkpoints: the last of them stay, and their mean is a model", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(0);
   options.max_steps = 23;
   options.output = folder.path();
@@ -173,7 +173,7 @@ TEST_CASE("kept checkpoints: the last of them stay, and their mean is a model", 
 }
 
 TEST_CASE("fine-tuning: what else a model folder is to have is in each, and goes with the run", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(0);
   options.max_steps = 4;
   options.validation = toy::corpus(8, 2);

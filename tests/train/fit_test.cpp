@@ -10,6 +10,7 @@
 
 #include "../catch.hpp"
 #include "toy.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using namespace attend::train;
@@ -112,9 +113,8 @@ TEST_CASE("fit: accumulating over k batches equals batches k times as large", "[
 }
 
 TEST_CASE("fit: the same options give the same bits, with any number of threads, and another seed does not", "[train]") {
-  const int before = threads();
   const auto train = [](int thread_count, std::uint64_t seed) {
-    set_threads(thread_count);
+    const WithThreads set(thread_count);
     auto model = toy::model(0.3);
     auto options = toy::options(2);
     options.seed = seed;
@@ -124,7 +124,6 @@ TEST_CASE("fit: the same options give the same bits, with any number of threads,
   const auto one = train(1, 1);
   CHECK(one == train(3, 1));
   CHECK(one != train(1, 2));
-  set_threads(before);
 }
 
 TEST_CASE("fit: the caller's random numbers are left alone", "[train]") {
@@ -165,7 +164,7 @@ TEST_CASE("fit: each limit ends the training", "[train]") {
 }
 
 TEST_CASE("fit: the best model by BLEU is kept, whatever comes after it", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto model = toy::model();
   auto options = toy::options(0);
   options.max_steps = 6;
@@ -228,7 +227,7 @@ TEST_CASE("fit: a gradient that is not finite costs a step, and a hundred in a r
   for (const float w : toy::weights(model)) REQUIRE(std::isfinite(w));
 
   const auto before = toy::weights(model);
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   model.poisoned = true;
   options.on_step = {};
   options.max_steps = 1000;
@@ -281,7 +280,7 @@ TEST_CASE("fit: validation pairs that are too long are left out as in training, 
 }
 
 TEST_CASE("fit: a folder that somebody else writes into is refused", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(1);
   options.output = folder.path() / "run";
   auto model = toy::model();

@@ -54,7 +54,7 @@ FitOptions logged(const std::filesystem::path& folder) {
 }  // namespace
 
 TEST_CASE("TensorBoard: what is written is read back by another reader", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   std::string name;
   {
     TensorBoard board(folder.path() / "a" / "b", 300);
@@ -80,7 +80,7 @@ TEST_CASE("TensorBoard: what is written is read back by another reader", "[train
 }
 
 TEST_CASE("fit: the curve and the validations come to TensorBoard and to the CSV", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   const auto options = logged(folder.path());
   auto model = toy::model();
   const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
@@ -135,7 +135,7 @@ TEST_CASE("fit: the curve and the validations come to TensorBoard and to the CSV
 }
 
 TEST_CASE("fit: a run that goes on continues both, and no step stands there twice", "[train]") {
-  const toy::Folder folder, whole_folder;
+  const TemporaryFolder folder, whole_folder;
   auto options = logged(folder.path()), whole_options = logged(whole_folder.path());
   auto whole = toy::model();
   fit(whole, toy::corpus(100), toy::Letters(), whole_options);
@@ -180,7 +180,7 @@ TEST_CASE("fit: a run that goes on continues both, and no step stands there twic
 }
 
 TEST_CASE("the curve never takes the place of a file that is none", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   const auto path = folder.path() / "pairs.tsv";
   io::write_file_atomically(path, "a house\tuna casa\n");
   CHECK_THROWS_WITH(CurveCsv(path, {}, {}), Contains("pairs.tsv is no curve") && Contains("`a house\tuna casa`"));
@@ -192,7 +192,7 @@ TEST_CASE("the curve never takes the place of a file that is none", "[train]") {
 }
 
 TEST_CASE("fit: what cannot be written costs a warning and nothing of the training", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto plain_options = logged(folder.path());
   plain_options.csv.clear(), plain_options.tensorboard.clear();
   auto plain = toy::model();

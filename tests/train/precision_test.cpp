@@ -1,17 +1,13 @@
 #include "../catch.hpp"
 #include "attend/nn/transformer.hpp"
 #include "toy.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using namespace attend::train;
 using Catch::Matchers::Contains;
 
 namespace {
-
-struct ThreadsAfterwards {
-  int before = threads();
-  ~ThreadsAfterwards() { set_threads(before); }
-};
 
 FitOptions bf16_options(index_t epochs) {
   auto options = toy::options(epochs);
@@ -25,7 +21,6 @@ FitOptions bf16_options(index_t epochs) {
 }  // namespace
 
 TEST_CASE("fit: in bf16 the bits are those of any number of threads, and of a run that was stopped; they are not float's") {
-  const ThreadsAfterwards afterwards;
   const auto corpus = toy::corpus(100);
   const auto train = [&](FitOptions options) {
     auto model = toy::model(0.2);
@@ -41,10 +36,10 @@ TEST_CASE("fit: in bf16 the bits are those of any number of threads, and of a ru
   CHECK((full != expected));
   CHECK(report.validations.back().loss == Approx(full_report.validations.back().loss).epsilon(0.02));
   for (const int count : {1, 2, 3}) {
-    set_threads(count);
+    const WithThreads set(count);
     CHECK((train(bf16_options(4)).first == expected));
   }
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   options = bf16_options(4);
   options.output = folder.path();
   std::atomic<bool> stop{false};
@@ -57,7 +52,7 @@ TEST_CASE("fit: in bf16 the bits are those of any number of threads, and of a ru
 }
 
 TEST_CASE("fit: a run goes on in the precision in which it began; runs from before there was one are in full") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = bf16_options(1);
   options.output = folder.path();
   auto model = toy::model();

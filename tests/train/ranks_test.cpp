@@ -9,6 +9,7 @@
 #include "attend/train/fit.hpp"
 #include "thread_ranks.hpp"
 #include "toy.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using namespace attend::train;
@@ -189,7 +190,7 @@ TEST_CASE("fit: any number of ranks comes to the bits of one process", "[train]"
 }
 
 TEST_CASE("fit: a run that stops on four ranks goes on on two to the same bits", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = full_options();
   options.accumulate = 2;
   options.output = folder.path() / "whole";
@@ -209,7 +210,7 @@ TEST_CASE("fit: a run that stops on four ranks goes on on two to the same bits",
 }
 
 TEST_CASE("fit: an optimizer in shares has the bits of a whole one, and its checkpoints are the same") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   for (const optim::OptimizerOptions& optimizer :
        {optim::OptimizerOptions(optim::AdamOptions{.learning_rate = 0.01}), optim::OptimizerOptions(optim::MuonOptions{})}) {
     auto options = full_options();
@@ -293,7 +294,7 @@ TEST_CASE("fit: ranks that differ from rank 0 are told so at once", "[train]") {
 }
 
 TEST_CASE("fit: where a rank fails the others end too, with a checkpoint of the last step", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   const auto ends = ThreadRanks::run(4, [&](const std::shared_ptr<Communicator>& communicator) {
     auto options = full_options();
     options.communicator = communicator;
@@ -333,10 +334,7 @@ TEST_CASE("fit: ranks whose weights have come apart say so at the next step", "[
 }
 
 TEST_CASE("fit: parts that threads compute side by side come to the bits of one thread", "[train]") {
-  const struct Threads {
-    int before = threads();
-    ~Threads() { set_threads(before); }
-  } afterwards;
+  const WithThreads afterwards;
   auto options = full_options();
   options.r_drop = 1, options.accumulate = 2;  // four parts at a time
   set_threads(1);
@@ -350,10 +348,7 @@ TEST_CASE("fit: parts that threads compute side by side come to the bits of one 
 }
 
 TEST_CASE("fit: small models' parts are computed side by side, a thread each; an exception of one ends the run", "[train]") {
-  const struct Threads {
-    int before = threads();
-    ~Threads() { set_threads(before); }
-  } afterwards;
+  const WithThreads afterwards;
   std::atomic<index_t> at_work{0}, most{0}, losses{0};
   const auto run = [&]<class Model = toy::Model<float>>(int count, index_t parts, index_t width, index_t fails = -1,
                                                         index_t accumulate = 1, Model = Model()) {

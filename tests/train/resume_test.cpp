@@ -71,7 +71,7 @@ TEST_CASE("resume: stopped at any step and resumed, the bits are those of a run 
 
     // A new model and a new process' worth of state for each piece, which ends after 1, 2, 3, ... steps: at the bounds of
     // epochs, before and after validations, between points of the curve.
-    const toy::Folder folder;
+    const TemporaryFolder folder;
     options.output = folder.path();
     std::atomic<bool> stop{false};
     options.stop = &stop;
@@ -98,7 +98,7 @@ TEST_CASE("resume: goes on from a periodic checkpoint after a crash, in double t
   auto whole = toy::model<double>(0.3);
   fit(whole, toy::corpus(100), toy::Letters(), options);
 
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   options.output = folder.path();
   options.checkpoint_every = 3;
   options.on_step = [&](const CurvePoint& point) {  // what a process that is killed then leaves behind
@@ -124,7 +124,7 @@ TEST_CASE("resume: whatever exception ends a run, it goes on from there to the s
   const FitReport expected = fit(whole, toy::corpus(100), toy::Letters(), options);
   for (const std::string place : {"on_step", "on_validation", "translate", "loss"}) {
     INFO(place);
-    const toy::Folder folder;
+    const TemporaryFolder folder;
     auto failing = options;
     failing.output = folder.path();
     auto model = toy::model(0.3);
@@ -163,7 +163,7 @@ TEST_CASE("resume: whatever exception ends a run, it goes on from there to the s
 }
 
 TEST_CASE("resume: more epochs, and limits that count from the very beginning", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(1);
   options.output = folder.path();
   auto model = toy::model();
@@ -180,7 +180,7 @@ TEST_CASE("resume: more epochs, and limits that count from the very beginning", 
 }
 
 TEST_CASE("resume: a longer run is validated at its own twentieths", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(0);
   options.output = folder.path();
   options.max_steps = 60;
@@ -196,7 +196,7 @@ TEST_CASE("resume: a longer run is validated at its own twentieths", "[train]") 
 }
 
 TEST_CASE("resume: a run that does not fit is refused with all that differs", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(1);
   options.output = folder.path();
   auto model = toy::model();
@@ -232,7 +232,7 @@ TEST_CASE("resume: a run that does not fit is refused with all that differs", "[
   refuses(model, toy::corpus(100), toy::Letters(), changed, "optimizer adam (this run: sgd)");
 
   CHECK(contents(folder.path() / "last" / "training.safetensors") == before);
-  const toy::Folder empty;
+  const TemporaryFolder empty;
   options.output = empty.path();
   CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), IoError);
   options.output = folder.path() / "mistyped";
@@ -241,7 +241,7 @@ TEST_CASE("resume: a run that does not fit is refused with all that differs", "[
 }
 
 TEST_CASE("resume: a damaged state is refused", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(1);
   options.output = folder.path();
   auto model = toy::model();
@@ -266,7 +266,7 @@ TEST_CASE("resume: a damaged state is refused", "[train]") {
 }
 
 TEST_CASE("resume: counts that no run has are refused, and texts are quoted without control characters", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   const auto path = folder.path() / "training.safetensors";
   const auto model = toy::model();
   const optim::Adam<float> adam{optim::FlatParameters<float>(nn::parameters(model)), {}};
@@ -296,7 +296,7 @@ TEST_CASE("resume: counts that no run has are refused, and texts are quoted with
 }
 
 TEST_CASE("overwrite: nothing of the old run is left, and foreign files are", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(1);
   options.output = folder.path();
   options.validation = toy::corpus(10, 2);
@@ -314,7 +314,7 @@ TEST_CASE("overwrite: nothing of the old run is left, and foreign files are", "[
 }
 
 TEST_CASE("a disk that is full for a while costs warnings, and the checkpoints of that while", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(2);
   options.output = folder.path();
   options.checkpoint_every = 2;
@@ -346,7 +346,7 @@ TEST_CASE("a disk that is full for a while costs warnings, and the checkpoints o
 }
 
 TEST_CASE("a disk that is full at the end costs an exception, not the checkpoint before", "[train]") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto options = toy::options(2);
   options.output = folder.path();
   options.checkpoint_every = 4;

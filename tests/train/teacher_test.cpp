@@ -9,6 +9,7 @@
 #include "attend/ops/softmax.hpp"
 #include "thread_ranks.hpp"
 #include "toy.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using namespace attend::train;
@@ -137,12 +138,12 @@ TEST_CASE("distillation: the same bits by any number of ranks and threads", "[tr
     const auto report = taught(student, own, teacher());
     return std::pair(toy::weights(student), report.curve);
   };
-  const int before = threads();
-  set_threads(1);
-  const auto [expected, curve] = run(nullptr);
-  set_threads(3);
-  CHECK(run(nullptr).first == expected);
-  set_threads(before);
+  const auto alone = [&](int count) {
+    const WithThreads set(count);
+    return run(nullptr);
+  };
+  const auto [expected, curve] = alone(1);
+  CHECK(alone(3).first == expected);
   for (const index_t count : {1, 2, 4}) {
     std::vector<std::vector<float>> all(static_cast<std::size_t>(count));
     std::vector<double> losses;
@@ -173,7 +174,7 @@ TEST_CASE("distillation: stopped and resumed, the bits are those of a run that w
   auto options = full_options();
   auto whole = toy::model(0.3);
   const auto expected = taught(whole, options, teacher());
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   options.output = folder.path();
   std::atomic<bool> stop{false};
   options.stop = &stop;
@@ -198,7 +199,7 @@ TEST_CASE("distillation: a run goes on with the teacher that it began with, or n
   auto options = full_options();
   options.validation = {}, options.validate_every = automatic;
   options.epochs = 1;
-  const toy::Folder folder, plain_folder;
+  const TemporaryFolder folder, plain_folder;
   options.output = folder.path();
   auto student = toy::model();
   taught(student, options, teacher());

@@ -1,9 +1,5 @@
 #pragma once
 
-#include <unistd.h>
-
-#include <atomic>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <span>
@@ -16,6 +12,7 @@
 #include "attend/ops/cross_entropy.hpp"
 #include "attend/ops/distillation_loss.hpp"
 #include "attend/train/fit.hpp"
+#include "temporary_folder.hpp"
 
 /// What tests of training share: a tokenizer of letters, a language of letters, a model that predicts a letter from the one
 /// before it.
@@ -118,26 +115,5 @@ inline attend::train::FitOptions options(index_t epochs = 3) {
               attend::optim::Schedule({.kind = attend::optim::ScheduleKind::inverse_sqrt, .learning_rate = 0.02, .warmup = 10}),
           .progress = {.mode = attend::train::ProgressMode::off}};
 }
-
-/// A folder of the test's own, gone with it.
-class Folder {
- public:
-  Folder() {
-    static std::atomic<int> next{0};
-    path_ = std::filesystem::temp_directory_path() /
-            ("attend-train-" + std::to_string(::getpid()) + "-" + std::to_string(next.fetch_add(1)));
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace toy

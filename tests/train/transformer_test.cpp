@@ -32,7 +32,7 @@ TEST_CASE("fit a Transformer: stopped in the middle of an epoch and resumed, the
   const auto expected = fit(whole, toy::corpus(60), toy::Letters(), options);
   CHECK(expected.curve.size() > 0);
 
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   options.output = folder.path();
   std::atomic<bool> stop{false};
   options.stop = &stop;

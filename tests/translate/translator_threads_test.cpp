@@ -11,6 +11,7 @@
 #include "attend/translate/translator.hpp"
 #include "catch.hpp"
 #include "decode/swapping.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 using decode::Translation;
@@ -48,23 +49,12 @@ std::vector<token_t> near_source(std::span<const token_t> source) {
   return allowed;
 }
 
-class Threads {
- public:
-  explicit Threads(int n) : before_(threads()) { set_threads(n); }
-  ~Threads() { set_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_;
-};
-
 }  // namespace
 
 // For the thread sanitizer above all: every way of asking one translator, from several threads at once, while the workers of the
 // loops are at work and the packed weights are thrown away again and again.
 TEST_CASE("several threads that share translators get what one thread gets") {
-  const Threads workers(3);
+  const WithThreads workers(3);
   using Shared = decode::Translator<SpacedLetters, float>;
   const auto first = random_model(1), second = random_model(2);
   decode::TranslatorOptions beam{.beam = 4, .n_best = 3, .batch_sentences = 2, .alignments = true}, listed{.beam = 3};
@@ -129,13 +119,13 @@ TEST_CASE("batches side by side give what one thread gives, and an error of one 
         decode::TranslatorOptions{.n_best = 2, .sample = true, .seed = 4, .batch_sentences = 7}}) {
     const decode::Translator translate(model, SpacedLetters{}, options);
     const auto with = [&](int n) {
-      const Threads workers(n);
+      const WithThreads workers(n);
       return translate.translate(sentences);
     };
     const auto expected = with(1);
     for (const int n : {2, 3, 8}) CHECK(same(with(n), expected));
   }
-  const Threads workers(3);
+  const WithThreads workers(3);
   decode::TranslatorOptions listed{.beam = 2};
   listed.shortlist = [](std::span<const token_t> source) {
     if (source.size() == 6) throw Error("no list for six");

@@ -9,6 +9,7 @@
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/linear.hpp"
 #include "catch.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 
@@ -60,14 +61,13 @@ TEST_CASE("products are computed with " ATTEND_TEST_GEMM) { CHECK(std::string(de
 TEMPLATE_TEST_CASE("gemm: transposed or not, within a larger matrix, scaled and added, with any number of threads", "", float,
                    double) {
   using T = TestType;
-  const int before = threads();
   for (const int count : {1, 3})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
         for (const bool add : {false, true})
           for (const bool tall : {false, true}) {
             INFO(count << " threads, a " << ta << ", b " << tb << ", add " << add << ", tall " << tall);
-            set_threads(count);
+            const WithThreads set(count);
             const index_t rows = tall ? m * 3 : m, columns = tall ? n / 3 : n, ld = columns + 5;
             const auto a = numbers<T>((rows + 3) * (k + 3), 0), b = numbers<T>((columns + 2) * (k + 2), 1);
             const kernels::Matrix<const T> left{a.data(), rows, k, (ta ? rows : k) + 3, ta};
@@ -79,7 +79,6 @@ TEMPLATE_TEST_CASE("gemm: transposed or not, within a larger matrix, scaled and 
             kernels::gemm<T>(Cpu{}, left, right, {y.data(), rows, columns, ld}, {.alpha = 0.5, .add = add});
             check<T>(left, right, 0.5, nullptr, old, add, y, ld);
           }
-  set_threads(before);
 }
 
 TEMPLATE_TEST_CASE("linear: forward with a bias, and both gradients", "", float, double) {

@@ -4,31 +4,16 @@
 #include "attend/cuda.hpp"
 #include "attend/io/model.hpp"
 #include "attend/nccl.hpp"
-#include "attend/nn/transformer.hpp"
 #include "attend/train/fit.hpp"
 #include "cuda/device.hpp"
+#include "cuda/train/toy_transformer.hpp"
 #include "train/thread_ranks.hpp"
-#include "train/toy.hpp"
 
 using namespace attend;
 using namespace attend::train;
 using Catch::Matchers::Contains;
 
 namespace {
-
-template <class T>
-nn::Transformer<T, Cuda> model() {
-  seed(3);
-  return nn::Transformer<T, Cuda>({.vocabulary = 29,
-                                   .d_model = 16,
-                                   .heads = 2,
-                                   .d_ff = 24,
-                                   .layers = 1,
-                                   .dropout = 0.1,
-                                   .max_length = 24,
-                                   .share_embeddings = true,
-                                   .tie_head = true});
-}
 
 FitOptions options() {
   auto o = toy::options(1);
@@ -47,7 +32,7 @@ std::vector<float> trained(index_t ranks, const FitOptions& o) {
   const auto train = [&](const std::shared_ptr<Communicator>& communicator) {
     auto own = o;
     own.communicator = communicator;
-    auto m = model<T>();
+    auto m = toy::transformer<T, Cuda>();
     fit(m, toy::corpus(16), toy::Letters(), own);
     for (const T x : toy::weights(m)) nth(found, communicator ? communicator->rank() : 0).push_back(static_cast<float>(x));
   };
@@ -96,7 +81,7 @@ TEST_CASE("nccl: ranks that add in any order train to the same bits again, also 
 }
 
 TEST_CASE("nccl: where a rank fails all end, with a checkpoint of the last step from which others go on") {
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   auto o = options();
   o.checkpoint_seconds = 0;
   const auto expected = trained<float>(0, o);
@@ -111,7 +96,7 @@ TEST_CASE("nccl: where a rank fails all end, with a checkpoint of the last step 
         return sources;
       };
     else own.translate = [](const auto& sources) { return sources; };
-    auto m = model<float>();
+    auto m = toy::transformer<float, Cuda>();
     fit(m, toy::corpus(16), toy::Letters(), own);
   });
   for (const auto& end : ends) {

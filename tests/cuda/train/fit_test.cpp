@@ -2,30 +2,15 @@
 
 #include "attend/cuda.hpp"
 #include "attend/io/model.hpp"
-#include "attend/nn/transformer.hpp"
 #include "attend/translate/translator.hpp"
 #include "cuda/device.hpp"
+#include "cuda/train/toy_transformer.hpp"
 #include "train/thread_ranks.hpp"
-#include "train/toy.hpp"
 
 using namespace attend;
 using namespace attend::train;
 
 namespace {
-
-template <class T, class D>
-nn::Transformer<T, D> model() {
-  seed(3);
-  return nn::Transformer<T, D>({.vocabulary = 29,
-                                .d_model = 16,
-                                .heads = 2,
-                                .d_ff = 24,
-                                .layers = 1,
-                                .dropout = 0.1,
-                                .max_length = 24,
-                                .share_embeddings = true,
-                                .tie_head = true});
-}
 
 FitOptions options() {
   auto o = toy::options(3);
@@ -58,16 +43,16 @@ void check_near(const FitReport& got, const FitReport& expected, double allowed)
 TEST_CASE("cuda: fit on the device has the processor's losses, with graphs and without") {
   if (!device::present()) return;
   const auto corpus = toy::corpus(30);
-  auto here = model<float, Cpu>();
+  auto here = toy::transformer<float, Cpu>();
   const auto expected = fit(here, corpus, toy::Letters(), options());
   CHECK(expected.curve.back().loss < 0.9 * expected.curve.front().loss);
   for (const bool graphs : {true, false}) {
     cuda::enable_graphs(graphs);
-    auto there = model<float, Cuda>();
+    auto there = toy::transformer<float, Cuda>();
     check_near(fit(there, corpus, toy::Letters(), options()), expected, 1e-3);
   }
   cuda::enable_graphs(true);
-  auto narrow = model<bfloat16, Cuda>();
+  auto narrow = toy::transformer<bfloat16, Cuda>();
   check_near(fit(narrow, corpus, toy::Letters(), options()), expected, 3e-2);
 }
 
@@ -82,13 +67,13 @@ TEST_CASE("cuda: with a teacher, fit on the device has the processor's losses, w
   auto o = options();
   o.distillation_weight = 0.7;
   o.distillation_temperature = 2;
-  auto here = model<float, Cpu>(), alone = model<float, Cpu>();
+  auto here = toy::transformer<float, Cpu>(), alone = toy::transformer<float, Cpu>();
   const auto expected = fit(here, corpus, toy::Letters(), o, teacher(std::type_identity<nn::Transformer<float>>()));
   CHECK(expected.curve.front().loss != Approx(fit(alone, corpus, toy::Letters(), o).curve.front().loss).epsilon(0.01));
   std::vector<float> bits;
   for (const bool graphs : {true, false}) {
     cuda::enable_graphs(graphs);
-    auto there = model<float, Cuda>();
+    auto there = toy::transformer<float, Cuda>();
     const auto by = teacher(std::type_identity<nn::Transformer<float, Cuda>>());
     const auto before = toy::weights(by);
     check_near(fit(there, corpus, toy::Letters(), o, by), expected, 1e-3);
@@ -97,7 +82,7 @@ TEST_CASE("cuda: with a teacher, fit on the device has the processor's losses, w
     CHECK(toy::weights(there) == bits);
   }
   cuda::enable_graphs(true);
-  auto narrow = model<bfloat16, Cuda>();
+  auto narrow = toy::transformer<bfloat16, Cuda>();
   check_near(fit(narrow, corpus, toy::Letters(), o, teacher(std::type_identity<nn::Transformer<bfloat16, Cuda>>())), expected,
              3e-2);
 }
@@ -112,17 +97,17 @@ TEMPLATE_TEST_CASE("cuda: a run that was stopped and resumed gives the bits of o
     for (const T x : toy::weights(m)) all.push_back(static_cast<float>(x));
     return all;
   };
-  auto whole = model<T, Cuda>();
+  auto whole = toy::transformer<T, Cuda>();
   const auto expected = fit(whole, toy::corpus(30), toy::Letters(), o);
 
-  const toy::Folder folder;
+  const TemporaryFolder folder;
   o.output = folder.path();
   std::atomic<bool> stop{false};
   o.stop = &stop;
   o.on_step = [&](const CurvePoint& point) {
     if (point.step == 3) stop = true;
   };
-  auto first = model<T, Cuda>(), second = model<T, Cuda>();
+  auto first = toy::transformer<T, Cuda>(), second = toy::transformer<T, Cuda>();
   REQUIRE(fit(first, toy::corpus(30), toy::Letters(), o).stopped == StopReason::interrupted);
   stop = false;
   o.on_step = {};
@@ -145,7 +130,7 @@ TEMPLATE_TEST_CASE("cuda: a run that was stopped and resumed gives the bits of o
 
 TEST_CASE("cuda: steps with gradients that are not finite are left out, counted and reported") {
   if (!device::present()) return;
-  auto there = model<float, Cuda>();
+  auto there = toy::transformer<float, Cuda>();
   there.decoder.layers[0].feed_forward.fc1.weight.value().fill(std::numeric_limits<float>::infinity());
   auto o = options();
   o.validation = {};
@@ -160,13 +145,13 @@ TEST_CASE("cuda: ranks share a device and come to the bits of one process") {
   auto o = options();
   o.accumulate = 1;
   o.parts = 4;
-  auto alone = model<float, Cuda>();
+  auto alone = toy::transformer<float, Cuda>();
   fit(alone, toy::corpus(30), toy::Letters(), o);
   const auto expected = toy::weights(alone);
   const auto ends = test::ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& communicator) {
     auto own = o;
     own.communicator = communicator;
-    auto m = model<float, Cuda>();
+    auto m = toy::transformer<float, Cuda>();
     fit(m, toy::corpus(30), toy::Letters(), own);
     if (toy::weights(m) != expected) throw Error("other weights");
   });
