@@ -41,10 +41,8 @@ function(attend_prefer program)
   endforeach()
 endfunction()
 
-# attend_once: what attend::compiled has, compiled once for all of attend's own programs. A program that includes other headers than
-# attend.hpp knows of it by ATTEND_KNOW_ONCE.
-set(ATTEND_KNOW_ONCE
-    "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:SHELL:-include attend/compiled.hpp>")
+# attend_once: what attend::compiled has, compiled once for all of attend's own programs, which know of it by including attend.hpp or
+# core.hpp.
 function(attend_once)
   add_library(attend_once STATIC "${PROJECT_SOURCE_DIR}/include/attend/compiled.cpp")
   target_link_libraries(attend_once PUBLIC attend::attend)

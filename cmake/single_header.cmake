@@ -28,6 +28,7 @@ function(read_header header variable)
   string(REGEX REPLACE "\n#endif  // C\\+\\+20" "" text "${text}")
   # There is no attend::compiled beside it.
   string(REGEX REPLACE "\n#ifndef ATTEND_COMPILED\n(#include [^\n]*)\n#endif" "\n\\1" text "${text}")
+  string(REGEX REPLACE "\n#ifdef ATTEND_COMPILED[^\n]*\n(#[^e\n][^\n]*\n)*#endif" "" text "${text}")
   # Kernels that are read again for each instruction set are repeated.
   if(text MATCHES "#ifndef ATTEND_READING\n#define [A-Z_0-9]+\n(.*)\n#endif  // ATTEND_READING\n(.*)\n(#define ATTEND_READ_AGAIN [^\n]*\n.*)#include \"attend/cpu/each_target.hpp\"\n#endif")
     set(once "${CMAKE_MATCH_1}")

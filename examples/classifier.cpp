@@ -8,13 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "attend/core/random.hpp"
-#include "attend/nn/stack.hpp"
-#include "attend/ops/argmax.hpp"
-#include "attend/ops/cross_entropy.hpp"
-#include "attend/optim/adam.hpp"
-#include "attend/optim/clip.hpp"
-#include "attend/optim/schedule.hpp"
+#include "attend/core.hpp"
 
 using namespace attend;
 

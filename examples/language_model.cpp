@@ -11,13 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "attend/core/random.hpp"
-#include "attend/decode/decoder_only.hpp"
-#include "attend/decode/greedy.hpp"
-#include "attend/decode/sample.hpp"
-#include "attend/nn/stack.hpp"
-#include "attend/ops/cross_entropy.hpp"
-#include "attend/train/fit.hpp"
+#include "attend/attend.hpp"
 
 using namespace attend;
 

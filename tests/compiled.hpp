@@ -3,7 +3,6 @@
 #include "attend/core.hpp"
 #ifdef ATTEND_COMPILED
 #include "attend/compiled.hpp"
-#include "compiled_loading.hpp"
 #endif
 
 #ifndef ATTEND_TEMPLATE

@@ -1,9 +1,7 @@
 // Notebook 0: an encoder-decoder with GELU, heads of a width of their own, padding masks on both sides and a final norm on
 // both stacks, from tokens to the most likely next tokens.
 
-#include "attend/nn/dense.hpp"
-#include "attend/nn/transformer.hpp"
-#include "attend/ops/argmax.hpp"
+#include "attend/core.hpp"
 #include "show.hpp"
 
 using namespace attend;

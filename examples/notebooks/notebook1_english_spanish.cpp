@@ -6,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "attend/nn/transformer.hpp"
-#include "attend/train/fit.hpp"
-#include "attend/translate/translator.hpp"
+#include "attend/attend.hpp"
 #include "show.hpp"
 
 using namespace attend;

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "attend/nn/stack.hpp"
+#include "attend/core.hpp"
 #include "show.hpp"
 
 using namespace attend;

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "attend/nn/stack.hpp"
+#include "attend/core.hpp"
 #include "show.hpp"
 
 using namespace attend;

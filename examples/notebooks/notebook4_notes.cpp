@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "attend/nn/additive_attention.hpp"
-#include "attend/nn/transformer.hpp"
-#include "attend/ops/softmax.hpp"
+#include "attend/core.hpp"
 #include "show.hpp"
 
 using namespace attend;

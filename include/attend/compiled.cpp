@@ -1,8 +1,9 @@
 // Compiled once for a program with ATTEND_COMPILED: see compiled.hpp.
 
-#define ATTEND_TEMPLATE template
 #include "attend/compiled.hpp"
 
+#define ATTEND_TEMPLATE template
+#include "attend/compiled.hpp"
 #include "attend/io/averaging.hpp"
 #include "attend/io/json_text.hpp"
 #include "attend/io/pickle_machine.hpp"

@@ -64,4 +64,12 @@
 #include "attend/optim/sgd.hpp"
 #include "attend/version.hpp"
 
+#ifdef ATTEND_COMPILED  // compiled.cpp has these
+#define ATTEND_TEMPLATE extern template
+#define ATTEND_T float
+#define ATTEND_D Cpu
+#include "attend/compiled_core.hpp"
+#undef ATTEND_TEMPLATE
+#endif
+
 #endif  // C++20

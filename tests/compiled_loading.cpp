@@ -1,4 +1,0 @@
-// See compiled_loading.hpp.
-#include "compiled.hpp"
-#define ATTEND_LOADING template
-#include "compiled_loading.hpp"
