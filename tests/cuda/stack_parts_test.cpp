@@ -56,17 +56,16 @@ TEST_CASE("cuda: a Transformer with each part of a stack is the processor's: out
     auto options = small();
     part.choose(options);
     const auto make = [=]<class T, class D>() { return nn::Transformer<T, D>(options); };
-    for (const auto& batch : {nn::ragged_batch(test::sentences()), nn::dense_batch(test::sentences())}) {
-      modules::check(
-          make, [&](const auto& m, auto& given) { return m(given.beside(batch)); }, {}, modules::Depth::stack);
-      modules::check(
-          make, [&](const auto& m, auto& given) { return m.loss(given.beside(batch)); }, {}, modules::Depth::stack);
-    }
+    const auto padded = nn::dense_batch(test::sentences()), ragged = nn::ragged_batch(test::sentences());
+    modules::check(
+        make, [&](const auto& m, auto& given) { return m(given.beside(padded)); }, {}, modules::Depth::stack);
+    modules::check(
+        make, [&](const auto& m, auto& given) { return m.loss(given.beside(ragged)); }, {}, modules::Depth::stack);
   }
 }
 
-TEMPLATE_TEST_CASE("cuda: recorded steps of decoding equal one pass over the whole target with each part of a stack", "", double,
-                   float, bfloat16) {
+TEMPLATE_TEST_CASE("cuda: recorded steps of decoding equal one pass over the whole target with each part of a stack", "", float,
+                   bfloat16) {
   if (!device::present()) return;
   using T = TestType;
   for (const auto& part : test::stack_parts()) {
