@@ -7,7 +7,7 @@ usage: make_adapters.py OUT_DIR              writes a folder for each, as PEFT s
                                              expected.safetensors, in float64
        make_adapters.py --check SAVED_DIR    opens folders of the same form that this library wrote by PEFT, and compares the logits
 
-Needs what tests/marian/requirements.txt names, and peft.
+Needs what requirements.txt names.
 """
 import json
 import os

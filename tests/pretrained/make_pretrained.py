@@ -18,7 +18,7 @@ Two things are computed otherwise than `transformers` does, in float64 where it 
 square in T5's norms.
 
 usage: make_pretrained.py OUT_DIR [COUNT]      COUNT: as many models of each family with options drawn at random, in place of the
-                                               twelve of data/ (needs what tests/marian/requirements.txt names)
+                                               twelve of data/ (needs what requirements.txt names)
 """
 import importlib
 import json
