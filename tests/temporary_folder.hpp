@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -30,7 +31,8 @@ class TemporaryFolder {
 
   /// Writes a file and returns its path.
   std::filesystem::path write(const std::string& name, std::string_view contents) const {
-    std::ofstream(path_ / name, std::ios::binary) << contents;
+    std::ofstream file(path_ / name, std::ios::binary);
+    if (!(file << contents).flush()) throw std::runtime_error("cannot write " + (path_ / name).string());
     return path_ / name;
   }
 

@@ -1,7 +1,6 @@
 // What most programs use of core.hpp's templates, declared or made as ATTEND_TEMPLATE says (`extern template`, `template`), for
 // the numbers ATTEND_T on the device ATTEND_D. No `#pragma once`: it is included for each pair of them, after core.hpp. What is
-// missing here is compiled where it is used; what is worth a line is what several files of a program would compile. With
-// ATTEND_WITHOUT_SEARCHES, all but the searches.
+// missing here is compiled where it is used; what is worth a line is what several files of a program would compile.
 
 #ifdef ATTEND_T  // otherwise somebody has included this by itself
 #define ATTEND_VAR Var<ATTEND_T, ATTEND_D>
@@ -83,7 +82,6 @@ ATTEND_TEMPLATE class optim::FlatParameters<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE class optim::OptimizerBase<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE class optim::Adam<ATTEND_T, ATTEND_D>;
 
-#ifndef ATTEND_WITHOUT_SEARCHES
 namespace decode {
 ATTEND_TEMPLATE class TransformerModel<ATTEND_T, ATTEND_D>;
 ATTEND_TEMPLATE Results<Hypothesis> greedy(TransformerModel<ATTEND_T, ATTEND_D>&, TransformerModel<ATTEND_T, ATTEND_D>::State&,
@@ -106,11 +104,9 @@ ATTEND_TEMPLATE std::vector<detail::ForcedTarget> detail::force_targets(const nn
                                                                         std::span<const std::vector<token_t>>,
                                                                         std::span<const std::vector<token_t>>, const ForcedPass&);
 }  // namespace decode
-#endif
 
 }  // namespace attend
 
-#undef ATTEND_WITHOUT_SEARCHES
 #undef ATTEND_VAR
 #undef ATTEND_T
 #undef ATTEND_D

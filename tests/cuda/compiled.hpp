@@ -7,7 +7,6 @@
 #define ATTEND_T float
 #define ATTEND_D Cuda
 #include "attend/compiled_core.hpp"
-#define ATTEND_WITHOUT_SEARCHES
 #define ATTEND_T double
 #define ATTEND_D Cuda
 #include "attend/compiled_core.hpp"

@@ -2,7 +2,6 @@
 #include "cuda/compiled.hpp"
 
 #define ATTEND_TEMPLATE template
-#define ATTEND_WITHOUT_SEARCHES
 #define ATTEND_T double
 #define ATTEND_D Cuda
 #include "attend/compiled_core.hpp"

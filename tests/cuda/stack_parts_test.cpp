@@ -65,8 +65,8 @@ TEST_CASE("cuda: a Transformer with each part of a stack is the processor's: out
   }
 }
 
-TEMPLATE_TEST_CASE("cuda: recorded steps of decoding equal one pass over the whole target with each part of a stack", "", float,
-                   bfloat16) {
+TEMPLATE_TEST_CASE("cuda: recorded steps of decoding equal one pass over the whole target with each part of a stack", "", double,
+                   float, bfloat16) {
   if (!device::present()) return;
   using T = TestType;
   for (const auto& part : test::stack_parts()) {

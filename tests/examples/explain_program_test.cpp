@@ -25,31 +25,36 @@ using Words = std::vector<std::string>;
 const Files files;
 const std::string& model() {
   static const std::string folder = [] {
-    const auto trained = run({"train",
-                              "--pairs",
-                              files.write("pairs.tsv", few_words()),
-                              "--out",
-                              files("model"),
-                              "--d-model",
-                              "16",
-                              "--heads",
-                              "2",
-                              "--encoder-layers",
-                              "1",
-                              "--decoder-layers",
-                              "2",
-                              "--vocabulary",
-                              "60",
-                              "--max-length",
-                              "40",
-                              "--validation-size",
-                              "0",
-                              "--max-steps",
-                              "40",
-                              "--patience",
-                              "0",
-                              "--tokens-per-batch",
-                              "120"});
+    const auto trained = run(
+        {"train",
+         "--pairs",
+         files.write(
+             "pairs.tsv",
+             sentences(
+                 {{{"I sees", "yo ve"}, {"Ana sees", "Ana ve"}, {"we sees", "nosotros ve"}, {"she sees", "ella ve"}},
+                  {{"tea", "t\u00e9"}, {"bread", "pan"}, {"books", "libros"}, {"a cat", "un gato"}, {"a house", "una casa"}}})),
+         "--out",
+         files("model"),
+         "--d-model",
+         "16",
+         "--heads",
+         "2",
+         "--encoder-layers",
+         "1",
+         "--decoder-layers",
+         "2",
+         "--vocabulary",
+         "60",
+         "--max-length",
+         "40",
+         "--validation-size",
+         "0",
+         "--max-steps",
+         "40",
+         "--patience",
+         "0",
+         "--tokens-per-batch",
+         "120"});
     if (trained.code != 0) throw std::runtime_error(trained.errors);
     return files("model");
   }();

@@ -4,7 +4,7 @@
 
 namespace test {
 
-/// Two layers of few features, in evaluation as they come.
+/// Two layers of few features, without dropout.
 inline attend::nn::StackOptions small_stack(attend::nn::NormOrder order = attend::nn::NormOrder::post) {
   return {.vocabulary = 6,
           .d_model = 6,

@@ -1,5 +1,4 @@
-# Makes both single headers and compiles a program with each, with nothing else of attend in reach. That all of the headers may stand
-# in two files of one program is what test_two_units shows.
+# Makes both single headers and compiles each in two files of one program, with nothing else of attend in reach.
 # ATTEND_TREE, VERSION, WORK, COMPILER as in consume.cmake; WARNINGS: options.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
@@ -33,11 +32,14 @@ foreach(pair IN ITEMS "attend_core_single core" "attend_single tokenizer")
   file(READ "${CMAKE_CURRENT_LIST_DIR}/consumer/${program}.cpp" text)
   string(REGEX REPLACE "#include <attend/[^>]+>" "#include \"${single}.hpp\"" text "${text}")
   file(WRITE "${WORK}/${program}.cpp" "${text}")
+  file(READ "${CMAKE_CURRENT_LIST_DIR}/second.cpp" text)
+  string(REPLACE "<attend/attend.hpp>" "\"${single}.hpp\"" text "${text}")
+  file(WRITE "${WORK}/${program}_second.cpp" "${text}")
   set(libraries)
   if(single STREQUAL "attend_single")
     set(libraries ${LIBRARIES})
   endif()
-  run("compiling" ${COMPILER} -std=c++20 -O0 ${WARNINGS} -pthread ${program}.cpp -o ${program} ${libraries})
+  run("compiling" ${COMPILER} -std=c++20 -O0 ${WARNINGS} -pthread ${program}.cpp ${program}_second.cpp -o ${program} ${libraries})
   run("running" "${WORK}/${program}")
   message("${output}")
 endforeach()

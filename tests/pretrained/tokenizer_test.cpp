@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attend/text/any_tokenizer.hpp"
+#include "attend/train/batches.hpp"
 #include "catch.hpp"
 #include "temporary_folder.hpp"
 
@@ -102,6 +103,40 @@ TEST_CASE("pretrained tokenizer: languages are chosen, and saved with the files"
   CHECK(m2m.piece(m2m.with_languages("en", "fr").forced_begin()) == "__fr__");
   CHECK(text::load_pretrained_tokenizer(made / "t5").languages().empty());
   CHECK(m2m.with_begin(2).bos() == 2);
+}
+
+TEST_CASE("pretrained tokenizer: batches have what transformers gives its models, where sources end with their language") {
+  struct Case {
+    const char *name, *from, *to;
+    std::vector<token_t> source, target, labels;
+  };
+  // For mBART the `input_ids` of transformers 5.24, and its labels, shifted and not, but for the language at their end. For NLLB
+  // its pieces; sources end as those in expected.json do, and the language stands before targets.
+  const Case one = GENERATE(Case{"mbart",
+                                 "en_XX",
+                                 "ro_RO",
+                                 {44, 48, 32, 2, 182, 7, 38, 45, 2, 182},
+                                 {198, 53, 4, 60, 22, 83, 46, 198, 36, 16, 29},
+                                 {53, 4, 60, 22, 83, 46, 2, 36, 16, 29, 2}},
+                            Case{"nllb_legacy",
+                                 "deu_Latn",
+                                 "fra_Latn",
+                                 {129, 135, 97, 2, 302, 9, 120, 130, 2, 302},
+                                 {2, 317, 142, 131, 177, 169, 133, 2, 317, 118, 170, 94},
+                                 {317, 142, 131, 177, 169, 133, 2, 317, 118, 170, 94, 2}});
+  const auto tokenizer = text::load_pretrained_tokenizer(made / one.name)
+                             .with_begin(2)  // as decoder_start_token_id has it
+                             .with_languages(one.from, one.to);
+  text::Corpus corpus;
+  corpus.pairs = {{"the small house", "über die straße"}, {"a bright letter", "windows 12"}};
+  const train::Batches batches(train::encode_pairs(corpus, tokenizer), tokenizer.bos(), tokenizer.eos(),
+                               {.tokens_per_batch = 100, .source_end = tokenizer.source_end()});
+  const auto order = batches.in_order();
+  REQUIRE(order.size() == 1);
+  const auto batch = batches.make(order[0]);
+  CHECK(batch.source.values() == one.source);
+  CHECK(batch.target.values() == one.target);
+  CHECK(batch.labels.values() == one.labels);
 }
 
 TEST_CASE("pretrained tokenizer: a language that is not there is named with those that are near") {

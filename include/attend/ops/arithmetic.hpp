@@ -65,6 +65,7 @@ struct GradientA {
     return f.gradient_a(dy, a, b);
   }
 };
+/// See GradientA.
 template <class F>
 struct GradientB {
   F f;
@@ -86,6 +87,7 @@ void accumulate_summand(const GradientSink<T, D>& v, const Tensor<T, D>& dy, T s
   v.accumulate_with([&](auto dv) { sum_broadcast(D{}, s, sign, dy.data(), dv); });
 }
 
+/// f of the numbers of a and b, broadcast to one shape; `operation` is who complains if they have none in common.
 template <class T, Device D, class F>
 Tensor<T, D> zip_values(const char* operation, const Var<T, D>& a, const Var<T, D>& b, const F& f) {
   Tensor<T, D> y(broadcast_shape(operation, a.shape(), b.shape()));

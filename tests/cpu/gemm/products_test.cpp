@@ -61,13 +61,14 @@ TEST_CASE("products are computed with " ATTEND_TEST_GEMM) { CHECK(std::string(de
 TEMPLATE_TEST_CASE("gemm: transposed or not, within a larger matrix, scaled and added, with any number of threads", "", float,
                    double) {
   using T = TestType;
+  const WithThreads afterwards;
   for (const int count : {1, 3})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
         for (const bool add : {false, true})
           for (const bool tall : {false, true}) {
             INFO(count << " threads, a " << ta << ", b " << tb << ", add " << add << ", tall " << tall);
-            const WithThreads set(count);
+            set_threads(count);
             const index_t rows = tall ? m * 3 : m, columns = tall ? n / 3 : n, ld = columns + 5;
             const auto a = numbers<T>((rows + 3) * (k + 3), 0), b = numbers<T>((columns + 2) * (k + 2), 1);
             const kernels::Matrix<const T> left{a.data(), rows, k, (ta ? rows : k) + 3, ta};

@@ -59,7 +59,7 @@ train::EncodedPairs pairs(index_t count) {
 
 /// What three epochs give: the losses and the weights. `sizes`: how many graphs came of it.
 std::vector<float> trained(bool graphs, int& sizes, double r_drop = 0, double dropout = 0.1) {
-  const train::Batches batches(pairs(12), 1, 2, {.tokens_per_batch = 60, .bucket_width = 0});
+  const train::Batches batches(pairs(24), 1, 2, {.tokens_per_batch = 60, .bucket_width = 0});
   seed(6);
   Reader model;
   model.dropout = dropout;
