@@ -62,6 +62,23 @@ inline ModuleNames t5_modules(const nn::ModelOptions& o) {
 inline std::string bart_module(const std::string& name) { return "model." + name; }
 inline std::string own_module(const std::string& name) { return name; }
 
+/// Somebody's names of modules, and whether a model can be one of theirs.
+struct ModuleWay {
+  ModuleNames names;
+  const char* whose;
+  bool fits;
+};
+template <class M>
+std::vector<ModuleWay> module_ways(const M& model) {
+  std::vector<ModuleWay> ways{{own_module, "this library", true}, {bart_module, "BART's families and Marian", true}};
+  if constexpr (requires { t5_modules(model.options); }) {
+    const bool t5 = nn::is_relative(model.options.encoder.positions);
+    ways.back().fits = !t5;
+    ways.push_back({t5_modules(model.options), "T5's families", t5});
+  }
+  return ways;
+}
+
 /// What PEFT calls the matrix A or B beside the module that it calls so.
 inline std::string adapter_tensor(const std::string& theirs, const char* which) {
   return nn::detail::join(adapter_prefix, nn::detail::join(theirs, std::string("lora_") + which + ".weight"));
@@ -233,15 +250,17 @@ void load_adapters(const std::filesystem::path& folder, M& model) {
 
   const auto matrices = detail::adaptable_matrices(model);
   // Of the ways to call modules, the one by which most are found.
-  std::vector<detail::ModuleNames> ways{detail::own_module, detail::bart_module};
-  if constexpr (requires { detail::t5_modules(model.options); }) ways.push_back(detail::t5_modules(model.options));
-  const auto found = [&](const detail::ModuleNames& way) {
+  const auto ways = detail::module_ways(model);
+  const auto found = [&](const detail::ModuleWay& way) {
     return std::count_if(matrices.begin(), matrices.end(), [&](const auto& m) {
-      return file.contains(detail::adapter_tensor(way(m.name), "A")) || file.contains(detail::adapter_tensor(way(m.name), "B"));
+      return file.contains(detail::adapter_tensor(way.names(m.name), "A")) ||
+             file.contains(detail::adapter_tensor(way.names(m.name), "B"));
     });
   };
-  const auto& way =
+  const auto& chosen_way =
       *std::max_element(ways.begin(), ways.end(), [&](const auto& a, const auto& b) { return found(a) < found(b); });
+  if (!chosen_way.fits) detail::list_names(faults, "a model of another family: modules have the names of", {chosen_way.whose});
+  const auto& way = chosen_way.names;
 
   std::vector<std::string> missing, shapes, unexpected;
   std::vector<std::pair<std::string, bool>> modules;

@@ -230,8 +230,17 @@ TEST_CASE("adapters: tensors that do not fit are named, all at once") {
   Copy another("bart_gelu");
   another.model = io::load_pretrained<double>(pretrained::data() / "t5_gated").model;
   CHECK_THAT(another.refusal(), ContainsSubstring("mis-shaped: base_model.model.model.encoder"));
+  CHECK_THAT(another.refusal(), ContainsSubstring("modules have the names of BART's families and Marian"));
   another.edit_weights([](std::string&, Tensor<float>&) { return false; });
   CHECK_THAT(another.refusal(), ContainsSubstring("no module of the model has an adapter there"));
+
+  // Of as many layers and as wide, and yet of another family.
+  Copy t5("t5_gated");
+  auto like_it = t5.model.options;
+  for (auto* stack : {&like_it.encoder, &like_it.decoder})
+    stack->positions = nn::PositionKind::sinusoidal_halves, stack->position = {};
+  t5.model = nn::Transformer<double>(like_it);
+  CHECK_THAT(t5.refusal(), ContainsSubstring("another family: modules have the names of T5's families"));
 }
 
 TEST_CASE("adapters: a model that has some takes the same and no others") {
