@@ -175,6 +175,8 @@ TEST_CASE("pretrained: configurations that make no sense are refused by name") {
   refused("t5", "architectures", {"T5EncoderModel"}, "T5ForConditionalGeneration");
   refused("t5", "is_encoder_decoder", false, "expected true");
   refused("bart", "is_decoder", true, "expected false");
+  refused("t5", "quantization_config", {{"quant_method", "bitsandbytes"}}, "another library has quantized");
+  refused("bart", "tie_encoder_decoder", true, "never share their layers");
   refused("bart", "normalize_before", true, "expected false");
   refused("mbart", "normalize_before", false, "expected true");
   refused("mbart", "add_final_layer_norm", false, "expected true");
@@ -214,6 +216,14 @@ TEST_CASE("pretrained: all that does not fit stands in one message") {
                       ContainsSubstring("missing " + absent) && ContainsSubstring("unexpected another.weight") &&
                           ContainsSubstring("mis-shaped: " + bent + " has shape [9], expected [8]"));
   }
+  const Copy versions("bart_gelu");  // what transformers passes over
+  const auto before = logits(versions.path, "bart_gelu");
+  versions.edit_weights([](const std::string&, Tensor<float>&) { return true; },
+                        [](io::SafetensorsWriter& writer) {
+                          for (const char* name : {"model.encoder.version", "model.decoder.version"})
+                            io::add_tensor(writer, name, Tensor<float>({1}, 3.0f));
+                        });
+  CHECK(logits(versions.path, "bart_gelu") == before);
   const Copy copy("m2m_relu");
   copy.edit("config.json", [](io::Json& json) { json["vocab_size"] = 1 << 28; });
   CHECK_THROWS_WITH(io::load_pretrained(copy.path), ContainsSubstring("describes at least"));

@@ -73,5 +73,18 @@ TEST_CASE("pretrained: the search of generation_config.json, and of config.json 
   CHECK_THROWS_WITH(read("bart", R"({"forced_bos_token_id": 60000})"),
                     ContainsSubstring("forced_bos_token_id is 60000, outside the vocabulary of 50265"));
   CHECK_THROWS_WITH(read("bart", R"({"forced_bos_token_id": 2})"), ContainsSubstring("forced_bos_token_id is 2, an end token"));
+  // Of the first BARTs; a generation_config.json says it only if it was made of a model's configuration.
+  const std::string generation = R"({"bos_token_id": 7, "force_bos_token_to_be_generated": true)";
+  CHECK(read("bart", (generation + "}").c_str()).first == 7);
+  CHECK(read("bart", R"({"force_bos_token_to_be_generated": true})").first == 0);
+  CHECK(read("bart", R"({"bos_token_id": 7, "force_bos_token_to_be_generated": false})").first == -1);
+  const auto config = io::pretrained_config_from({{"model_type", "bart"}}, "config.json");
+  const auto first = [&](const std::string& text) {
+    return io::pretrained_search_from(io::parse_json(text, "g"), "generation_config.json", config).first;
+  };
+  CHECK(first(generation + R"(, "_from_model_config": true})") == 7);
+  CHECK(first(generation + "}") == -1);
+  CHECK_THROWS_WITH(read("bart", R"({"bos_token_id": 2, "force_bos_token_to_be_generated": true})"),
+                    ContainsSubstring("bos_token_id is 2, an end token"));
   CHECK_THROWS_WITH(read("t5", R"({"begin_suppress_tokens": [4]})"), ContainsSubstring("begin_suppress_tokens"));
 }

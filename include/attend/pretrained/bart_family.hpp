@@ -127,8 +127,11 @@ void load_bart(const nn::Transformer<T, D>& model, const File& file, const std::
   WeightsReader<T, File> weights(file);
   const bool bare = file.contains("shared.weight");  // saved without a head
   const std::string prefix = bare ? "" : "model.";
-  for (const char* stack : {"encoder", "decoder"})  // the sinusoids of M2M-100, which are computed
-    if (!model.options.head_bias) weights.use(prefix + stack + ".embed_positions.weights");
+  for (const std::string stack : {"encoder", "decoder"}) {
+    if (!model.options.head_bias)
+      weights.use(prefix + stack + ".embed_positions.weights");  // M2M-100's sinusoids, which are computed
+    weights.use(prefix + stack + ".version");                    // of fairseq's files; nothing reads it
+  }
   weights.load(model, faults, [&](const std::string& name, const Shape& shape) {
     return find_bart(weights, model.options, name, shape, prefix);
   });

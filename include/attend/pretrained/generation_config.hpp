@@ -125,12 +125,15 @@ ATTEND_INLINE decode::TranslatorOptions pretrained_search_from(const Json& json,
     throw FormatError(name, ": forced_eos_token_id is not eos_token_id, ", config.eos);
   // A config.json that says nothing of it has the default of its family.
   o.force_end = has_forced || (object.contains("model_type") && !json.contains("forced_eos_token_id") && config.force_end);
-  if (o.first = detail::config_mark(object, "forced_bos_token_id", -1); object.contains("forced_bos_token_id")) {
+  // Of the first BARTs, and heeded only where a model's configuration says it.
+  const bool forces_bos = (object.contains("model_type") || object.get<bool>("_from_model_config", false)) &&
+                          object.get<bool>("force_bos_token_to_be_generated", false);
+  const char* first = forces_bos ? "bos_token_id" : "forced_bos_token_id";
+  if (o.first = detail::config_mark(object, first, forces_bos ? config.bos : -1); forces_bos || object.contains(first)) {
     if (o.first < 0 || o.first >= config.model.decoder.vocabulary)
-      throw FormatError(name, ": forced_bos_token_id is ", o.first, ", outside the vocabulary of ",
-                        config.model.decoder.vocabulary);
+      throw FormatError(name, ": ", first, " is ", o.first, ", outside the vocabulary of ", config.model.decoder.vocabulary);
     if (o.first == config.eos || std::find(o.end_tokens.begin(), o.end_tokens.end(), o.first) != o.end_tokens.end())
-      throw FormatError(name, ": forced_bos_token_id is ", o.first, ", an end token");
+      throw FormatError(name, ": ", first, " is ", o.first, ", an end token, and translations are to begin with it");
   }
 
   // The begin token is counted; of a forced end, the end token is one that cannot be any other.
