@@ -230,6 +230,12 @@ class TemporaryFile {
 
 namespace attend::io {
 
+/// Throws FormatError if a file that begins so is what Git LFS leaves in place of a large one; `where` begins the message.
+inline void check_no_pointer(std::string_view begin, const std::string& where) {
+  if (begin.starts_with("version "))
+    throw FormatError(where, "is a pointer of Git LFS and not the file itself, which `git lfs pull` fetches");
+}
+
 /// Writes a file so that `path` holds, at any moment and after any crash, either all of its old contents or all of the new.
 /// `writer(FileSink&)` puts the bytes into `path.tmp-PID-N` in the same folder, which is then synced and renamed over `path`, and
 /// the folder synced. If anything fails, be it by an exception of `writer`, the temporary is removed, the old file is as it was,

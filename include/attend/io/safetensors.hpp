@@ -112,6 +112,7 @@ class SafetensorsFile {
     const std::size_t size = file_.size();
     if (size < prefix.size()) throw FormatError(where_, "has ", size, " bytes, expected 8 or more");
     file_.read_at(0, prefix);
+    check_no_pointer({reinterpret_cast<const char*>(prefix.data()), prefix.size()}, where_);
     std::uint64_t length = 0;
     std::memcpy(&length, prefix.data(), sizeof(length));
     if (length > max_safetensors_header_bytes)

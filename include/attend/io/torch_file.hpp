@@ -110,6 +110,7 @@ class TorchFile {
       throw FormatError(where_,
                         "is of the format that torch.save wrote before release 1.6, expected a zip archive: load and save "
                         "it by a later one");
+    check_no_pointer(is, where_);
     if (!is.starts_with("PK")) throw FormatError(where_, "is no zip archive, expected what torch.save writes");
   }
 

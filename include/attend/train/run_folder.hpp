@@ -54,6 +54,13 @@ inline std::filesystem::path model_folder(const std::filesystem::path& folder) {
     if (std::filesystem::is_directory(candidate, ignored) && io::FolderReader(candidate).contains("model.safetensors"))
       return candidate;
   }
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder, ignored))
+    throw IoError("read: ", folder.string(), " is no model: there is no such folder");
+  if (std::filesystem::is_directory(folder, ignored) && io::FolderReader(folder).contains("adapter_config.json"))
+    throw IoError("read: ", folder.string(),
+                  " is no model: it holds adapters, which `translate merge --adapters` or io::load_adapters puts into the model "
+                  "that they are for");
   throw IoError("read: ", folder.string(), " is no model: it has neither model.safetensors nor best/ nor last/ with one");
 }
 
