@@ -61,6 +61,7 @@ void add_commands(CLI::App& app) {
   translate::add_merge(app);
   translate::add_adapters(app);
   translate::add_quantize(app);
+  translate::add_export(app);
   translate::add_score(app);
   translate::add_bench(app);
   add_help(app);

@@ -20,6 +20,7 @@
 #include "attend/pretrained/search.hpp"
 #include "attend/pretrained/t5_family.hpp"
 #include "attend/pretrained/weights.hpp"
+#include "attend/translation_model.hpp"
 
 /// Encoder-decoders in the folders of the `transformers` library: BART, mBART and mBART-50, M2M-100 and NLLB-200, T5 (1.0, 1.1,
 /// Flan-T5), mT5, umT5. Those of Marian are in marian.hpp.
@@ -86,12 +87,19 @@ class PretrainedFolder {
   /// The model, see io::pretrained_model.
   template <class T, Device D>
   [[nodiscard]] io::PretrainedModel<T, D> load(const std::string& faults = {}) const {
-    return {.model = io::pretrained_model<T, D>(config_, io::WeightFiles::open(reader_), faults),
-            .config = config_,
-            .search = search_};
+    return {.model = io::pretrained_model<T, D>(config_, open_weights(faults), faults), .config = config_, .search = search_};
   }
 
  private:
+  /// The weights; if some of them are missing, `faults` are said too.
+  [[nodiscard]] io::WeightFiles open_weights(const std::string& faults) const {
+    try {
+      return io::WeightFiles::open(reader_);
+    } catch (const FormatError& error) {
+      if (faults.empty()) throw;
+      throw FormatError(error.what(), "; and ", faults);
+    }
+  }
   /// Where `config.json` does not say what targets begin with, the other file does, or it is `bos_token_id`.
   void settle_begin(const io::Json& json) {
     if (config_.begin >= 0) return;
@@ -153,6 +161,11 @@ PretrainedModel<T, D> load_pretrained(const std::filesystem::path& folder) {
   return detail::PretrainedFolder(folder).load<T, D>();
 }
 
+/// The configuration in such a folder: architecture, family and marks. Throws IoError, FormatError.
+inline PretrainedConfig pretrained_config(const std::filesystem::path& folder) {
+  return detail::PretrainedFolder(folder).config();
+}
+
 /// Writes, all files or none, a folder that the `transformers` library and `load_pretrained` can open: `config.json`,
 /// `generation_config.json`, `model.safetensors`, with numbers stored as `options.stored`. `m.config` says the family and the
 /// marks, `m.model.options` all else.
@@ -171,6 +184,19 @@ void save_pretrained(const std::filesystem::path& folder, const PretrainedModel<
                      const SaveOptions& options = {}) {
   detail::save_pretrained_with(folder, m, options, replacing_tokenizer(),
                                [&](const std::filesystem::path& staging) { text::save_files(tokenizer, staging); });
+}
+
+/// The same for a model that was trained on: `base` is the configuration of the folder that training began with. Translations
+/// begin as the tokenizer has it, with the language that was chosen.
+///
+///     io::save_pretrained("for-transformers", load("tuned"), io::pretrained_config("nllb-200-distilled-600M"));
+template <class T, Device D>
+void save_pretrained(const std::filesystem::path& folder, const TranslationModel<T, D>& m, PretrainedConfig base,
+                     const SaveOptions& options = {}) {
+  if (m.tokenizer.bos() >= 0) base.begin = m.tokenizer.bos();
+  auto search = m.search;
+  if (const token_t first = m.tokenizer.forced_begin(); first >= 0) search.first = first;
+  save_pretrained(folder, PretrainedModel<T, D>{m.model, std::move(base), std::move(search)}, m.tokenizer, options);
 }
 
 }  // namespace attend::io

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "../pretrained/make_folder.hpp"
 #include "attend/io/file.hpp"
 #include "attend/io/safetensors.hpp"
+#include "attend/load.hpp"
 #include "catch.hpp"
 #include "files.hpp"
 #include "words.hpp"
@@ -244,6 +246,38 @@ TEST_CASE("translate train --adapter-rank: adapters learn and all else stays; me
 TEST_CASE("translate train --adapter-rank: stopped and resumed, the bits are the same", "[translate]") {
   check_stopped_and_resumed("adapters", {"--adapter-rank", "4", "--adapter-dropout", "0.2"},
                             {"best/model.safetensors", "last/model.safetensors", "last/config.json"});
+}
+
+TEST_CASE("translate export: what was trained on is one of its family again, and a model of one's own a Marian", "[translate]") {
+  pretrained::make(files("t5"), "t5", "t5", {{"decoder_start_token_id", 0}});
+  const std::string sentences = "I have tea.\nAna has books.\n", tuned = files("tuned_t5"), t5 = files("t5_again");
+  REQUIRE(run(train("have", tuned, {"--init", files("t5"), "--max-steps", "4"})).code == 0);
+  const auto outcome = run({"export", tuned, "--base", files("t5"), "--out", t5});
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.errors, ContainsSubstring("a model of the family t5 is in "));
+  CHECK(pretrained_family(t5) == "t5");
+  CHECK(run({"run", "--model", t5}, sentences).output == run({"run", "--model", tuned}, sentences).output);
+  CHECK(weights(t5).read<float>("shared.weight") == weights(tuned + "/best").read<float>("encoder.embed_tokens.weight"));
+  CHECK(weights(t5).read<float>("shared.weight") != weights(files("t5")).read<float>("shared.weight"));
+  CHECK(io::read_file(t5 + "/spiece.model") == io::read_file(files("t5/spiece.model")));
+  REQUIRE(run({"export", t5, "--stored", "bfloat16", "--out", files("t5_half")}).code == 0);
+  CHECK(weights(files("t5_half")).info("shared.weight").dtype == io::DType::bf16);
+
+  REQUIRE(run({"export", base(), "--out", files("as_marian")}).code == 0);
+  CHECK(pretrained_family(files("as_marian")) == "marian");
+  const auto ten = [&](const std::string& folder) {  // by default they are searched differently
+    return run({"run", "--model", folder, "--beam", "1", "--max-length", "10"}, sentences).output;
+  };
+  CHECK(ten(files("as_marian")) == ten(base()));
+  const std::string marian = (fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data" / "swish").string();
+  REQUIRE(run({"export", marian, "--out", files("marian_again")}).code == 0);
+  CHECK(run({"run", "--model", files("marian_again")}, sentences).output == run({"run", "--model", marian}, sentences).output);
+
+  fails({"export", tuned, "--base", tuned, "--out", files("none")}, "is no model of the transformers library");
+  fails({"export", tuned, "--out", files("none")}, "this cannot be a Marian model: ");
+  fails({"export", tuned, "--base", marian, "--out", files("none")}, "this cannot be a Marian model: ");
+  fails({"export", tuned, "--base", files("t5"), "--out", t5}, "holds a model already");
+  CHECK_FALSE(fs::exists(files("none")));
 }
 
 TEST_CASE("translate average: of the checkpoints that a training kept, and of models", "[translate]") {

@@ -176,4 +176,35 @@ TEST_CASE("pretrained: a tokenizer that does not go with its model is refused") 
   CHECK_THROWS_WITH(load(folder / "small"), ContainsSubstring("tokens, config.json says 20"));
   make(folder / "end", "m2m_100", "nllb", {{"eos_token_id", 5}});
   CHECK_THROWS_WITH(load(folder / "end"), ContainsSubstring("the end token is 2 in the tokenizer and 5 as eos_token_id"));
+  // With weights of which a part is missing, both are said.
+  std::filesystem::remove(folder / "small" / "model.safetensors");
+  folder.write("small/model.safetensors.index.json", R"({"weight_map": {"model.shared.weight": "part.safetensors"}})");
+  CHECK_THROWS_AS(load(folder / "small"), FormatError);
+  CHECK_THROWS_WITH(load(folder / "small"),
+                    ContainsSubstring("files that are missing: part.safetensors; and the tokenizer has ") &&
+                        ContainsSubstring("tokens, config.json says 20"));
+}
+
+TEST_CASE("pretrained: a model that was trained on becomes one of its family again") {
+  const TemporaryFolder folder;
+  make(folder / "nllb", "m2m_100", "nllb");
+  auto m = load(folder / "nllb");
+  m.tokenizer = m.tokenizer.with_languages("eng_Latn", "fra_Latn");
+  for (const auto& p : nn::parameters(m.model)) p.value().data()[0] += 1;
+  io::save(folder / "tuned", m.model, m.tokenizer, {.more = [&](const auto& to) { decode::save_search(to, m.search); }});
+  const auto tuned = load(folder / "tuned");
+  io::save_pretrained(folder / "again", tuned, io::pretrained_config(folder / "nllb"));
+  CHECK(pretrained_family(folder / "again") == "m2m_100");
+  const auto again = load(folder / "again");
+  CHECK(io::to_json(again.model.options) == io::to_json(m.model.options));
+  CHECK((again.search.beam == 2 && again.search.first == m.tokenizer.forced_begin()));
+  CHECK((again.tokenizer.target_language() == "fra_Latn" && again.tokenizer.bos() == m.tokenizer.bos()));
+  const auto values = nn::parameters(m.model), read = nn::parameters(again.model);
+  REQUIRE(values.size() == read.size());
+  for (std::size_t i = 0; i < values.size(); ++i) CHECK(values[i].value().values() == read[i].value().values());
+  // What only another family can be is refused.
+  make(folder / "t5", "t5", "t5", {{"decoder_start_token_id", 0}});
+  CHECK_THROWS_WITH(io::save_pretrained(folder / "none", tuned, io::pretrained_config(folder / "t5")),
+                    ContainsSubstring("this cannot be a model of the family t5: "));
+  CHECK_FALSE(std::filesystem::exists(folder / "none"));
 }

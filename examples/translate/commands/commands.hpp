@@ -22,6 +22,7 @@ void add_average(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_adapters(CLI::App& app);
 void add_quantize(CLI::App& app);
+void add_export(CLI::App& app);
 void add_score(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_explain(CLI::App& app);
