@@ -114,6 +114,40 @@ TEST_CASE("translate train: in the languages that are chosen, which are the mode
   CHECK(languages(files("reverse/last")) == "fra_Latn eng_Latn");
 }
 
+TEST_CASE("translate run: a model of many languages asks for one, unless its folder or the command line says it", "[translate]") {
+  const auto asks = [](const Words& command) {
+    const auto outcome = run(command, "the green house\n");
+    CHECK(outcome.code == 0);
+    return outcome.errors.find("nothing says which of its 202 languages the model is to translate into: add --from") !=
+           std::string::npos;
+  };
+  CHECK(asks({"run", "--model", nllb()}));
+  CHECK_FALSE(asks(with({"run", "--model", nllb()}, to_french)));
+  const auto french = load_tokenizer(nllb()).with_languages("eng_Latn", "fra_Latn").forced_begin();
+  pretrained::make(files("forced"), "m2m_100", "nllb", {},
+                   (R"({"num_beams": 1, "max_length": 9, "forced_bos_token_id": )" + std::to_string(french) + "}").c_str());
+  CHECK_FALSE(asks({"run", "--model", files("forced")}));
+}
+
+TEST_CASE("translate: where the source's text says the target's language, --to does", "[translate]") {
+  pretrained::make(files("madlad"), "t5", "madlad", {{"decoder_start_token_id", 0}});
+  const auto said = run({"run", "--model", files("madlad"), "--format", "json"}, "<2de> the green house\n");
+  REQUIRE(said.code == 0);
+  const auto chosen = run({"run", "--model", files("madlad"), "--format", "json", "--to", "de"}, "the green house\n");
+  REQUIRE(chosen.code == 0);
+  const auto translations = [](const std::string& json) { return io::parse_json(json, "output")["translations"]; };
+  CHECK(translations(said.output) == translations(chosen.output));
+  CHECK(run({"run", "--model", files("madlad"), "--to", "de", "--from", "en"}, "the green house\n").code == 0);
+  fails({"run", "--model", files("madlad"), "--to", "fr"}, "--to is 'fr', which is none of the 2 languages");
+  // Trained on, with the language chosen or said by the text itself.
+  const std::string folder = files("madlad_german");
+  REQUIRE(run(training(folder, {"--init", files("madlad"), "--pairs", pairs(), "--to", "de"})).code == 0);
+  CHECK(languages(folder + "/last") == " de");
+  CHECK(run(training(files("madlad_said"), {"--init", files("madlad"), "--pairs", pairs()})).code == 0);
+  fails(training(files("refused"), {"--init", files("madlad"), "--pairs", pairs(), "--to", "de", "--reverse"}),
+        "--reverse turns --from and --to around, and there is no --from");
+}
+
 TEST_CASE("translate train, prepare: targets of a model of many languages must be in one of them", "[translate]") {
   const std::string message =
       "the tokenizer of " + nllb() + " has 202 languages, and none is chosen for targets: add --from and --to";

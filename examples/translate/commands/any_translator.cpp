@@ -1,5 +1,6 @@
 #include "any_translator.hpp"
 
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -65,6 +66,12 @@ std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags&
   options.precision = flags.place.products();
   if (!flags.shortlist.empty()) options.shortlist = load_shortlist(flags.shortlist, first.tokenizer);
   adjust(options);
+  if (lacks_target_language(first.tokenizer) && options.first < 0)
+    std::fprintf(
+        stderr,
+        "translate: nothing says which of its %zu languages the model is to translate into: add --from and --to, such as "
+        "%s\n",
+        first.tokenizer.languages().size(), example_languages(first.tokenizer).c_str());
   return std::make_unique<TranslatorOn<T, D>>(
       decode::Translator<text::AnyTokenizer, T, D>(models, std::move(first.tokenizer), options));
 }

@@ -13,7 +13,7 @@
 
 namespace translate {
 
-/// The languages of a model of many, on the command line: both or neither.
+/// The languages of a model of many, on the command line: both or neither, or `--to` alone if sources do not say theirs.
 struct LanguageFlags {
   std::string from, to;
 
@@ -23,23 +23,28 @@ struct LanguageFlags {
         app.add_option("--from", from, "Language of " + sources + ", for a model of many, as its tokenizer calls it: eng_Latn");
     auto* target = app.add_option("--to", to, "Language to translate into, likewise");
     source->type_name("NAME")->needs(target);
-    target->type_name("NAME")->needs(source);
+    target->type_name("NAME");
   }
 
   [[nodiscard]] bool given() const { return !to.empty(); }
-  /// For pairs whose sides are swapped.
-  [[nodiscard]] LanguageFlags reversed() const { return {to, from}; }
+  /// For pairs whose sides are swapped. Throws ValueError if the sources' language is not known, which is then the targets'.
+  [[nodiscard]] LanguageFlags reversed() const {
+    if (given() && from.empty()) throw attend::ValueError("--reverse turns --from and --to around, and there is no --from");
+    return {to, from};
+  }
 
-  /// The tokenizer, which is that of `folder`, in the languages that were given; as it is if none were. Throws ValueError for a
-  /// language that it does not have, with those that it has.
+  /// The tokenizer, which is that of `folder`, in the languages that were given; as it is if none were. Throws CLI::RequiresError
+  /// if `--from` is missing and sources say their language, ValueError for a language that it does not have, with those that it
+  /// has.
   [[nodiscard]] attend::text::AnyTokenizer choose(const attend::text::AnyTokenizer& tokenizer, const std::string& folder) const {
     using namespace attend;
     if (!given()) return tokenizer;
     const auto names = tokenizer.languages();
     if (names.empty())
       throw ValueError("--from and --to choose languages, and the tokenizer of ", folder, " has none to choose from");
+    if (from.empty() && !tokenizer.source_language().empty()) throw CLI::RequiresError("--to", "--from");
     for (const auto& [flag, name] : {std::pair("--from", from), std::pair("--to", to)}) {
-      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) continue;
       std::string all;
       for (const auto& known : text::nearest_first(name, names)) all += (all.empty() ? "" : ", ") + detail::printable(known);
       throw ValueError(flag, " is '", detail::printable(name), "', which is none of the ", names.size(),
@@ -56,13 +61,24 @@ inline std::string languages_text(const attend::text::AnyTokenizer& tokenizer) {
   return "from " + name(tokenizer.source_language()) + " to " + name(tokenizer.target_language());
 }
 
-/// Throws ValueError if the tokenizer, that of `folder`, has languages and none was chosen for targets: these would be learnt
-/// without the token that says their language, and hours later the model would be found to have lost it.
+/// Whether the tokenizer has languages and nothing says which one targets are in: neither a choice nor, where sources have no
+/// language either, their text.
+inline bool lacks_target_language(const attend::text::AnyTokenizer& tokenizer) {
+  return !tokenizer.languages().empty() && tokenizer.target_language().empty() && !tokenizer.source_language().empty();
+}
+
+/// What would say it, for example.
+inline std::string example_languages(const attend::text::AnyTokenizer& tokenizer) {
+  return "--from " + tokenizer.source_language() + " --to " + tokenizer.languages().back();
+}
+
+/// Throws ValueError in that case: targets would be learnt without the token that says their language, and hours later the model
+/// would be found to have lost it. The tokenizer is that of `folder`.
 inline void check_target_language(const char* operation, const attend::text::AnyTokenizer& tokenizer, const std::string& folder) {
-  const auto names = tokenizer.languages();
-  attend::check_value(names.empty() || !tokenizer.target_language().empty(), operation, "the tokenizer of ", folder, " has ",
-                      names.size(), " languages, and none is chosen for targets: add --from and --to, such as --from ",
-                      tokenizer.source_language(), " --to ", names.back());
+  if (lacks_target_language(tokenizer))
+    throw attend::ValueError(operation, ": the tokenizer of ", folder, " has ", tokenizer.languages().size(),
+                             " languages, and none is chosen for targets: add --from and --to, such as ",
+                             example_languages(tokenizer));
 }
 
 }  // namespace translate

@@ -51,6 +51,13 @@ class LanguageTokens {
   /// In the order in which they were added.
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] bool contains(const std::string& name) const { return tokens_.contains(name); }
+  /// How a text says a language in MADLAD-400.
+  [[nodiscard]] static std::string said(const std::string& name) { return "<2" + name + ">"; }
+  /// The language that a piece says so; empty if it says none.
+  [[nodiscard]] static std::string said_by(std::string_view piece) {
+    const bool says = piece.size() > 3 && piece.starts_with("<2") && piece.ends_with('>');
+    return says ? std::string(piece.substr(2, piece.size() - 3)) : std::string();
+  }
   /// The language of a token; empty if it is that of none.
   [[nodiscard]] std::string name(token_t token) const {
     const auto found =

@@ -36,6 +36,8 @@ struct PretrainedParts {
   /// Targets begin with the token of their language in place of the begin token, as in mBART of 25 languages. Elsewhere it comes
   /// after the begin token.
   bool language_begins = false;
+  /// The target's language stands before a source's text, as in MADLAD-400: `<2de> `.
+  bool language_in_source = false;
   bool clean_up = false;  ///< `decode` tidies up the spaces before marks: see `clean_up_spaces`
   std::vector<std::pair<std::string, std::string>> files = {};  ///< names and contents, to be saved again
 };
@@ -68,8 +70,16 @@ class PretrainedTokenizer {
   /// say their language and none was chosen.
   [[nodiscard]] std::vector<token_t> encode(std::string_view text) const {
     std::vector<token_t> tokens = with_language(parts_->prefix);
-    const std::size_t before = tokens.size();
-    append(text, tokens);
+    std::size_t before = tokens.size();
+    if (parts_->language_in_source && !to_.empty()) {
+      const std::string said = parts_->languages.said(to_);
+      append(said + " " + std::string(text), tokens);
+      std::vector<token_t> alone;
+      append(said, alone);
+      before += alone.size();
+    } else {
+      append(text, tokens);
+    }
     if (tokens.size() == before) tokens.clear();
     return tokens;
   }
@@ -144,11 +154,12 @@ class PretrainedTokenizer {
   /// The languages of sources and targets; empty if none were chosen.
   [[nodiscard]] const std::string& source_language() const { return from_; }
   [[nodiscard]] const std::string& target_language() const { return to_; }
-  /// The same tokenizer for sources in `from` and targets in `to`. Throws ValueError for a language that there is no token for,
-  /// with those that look most like it.
+  /// The same tokenizer for sources in `from` and targets in `to`. `from` may be empty where sources do not say their language,
+  /// as in MADLAD-400. Throws ValueError for a language that there is no token for, with those that look most like it.
   [[nodiscard]] PretrainedTokenizer with_languages(const std::string& from, const std::string& to) const {
     PretrainedTokenizer other = *this;
-    for (const std::string& name : {from, to}) (void)parts_->languages.token("with_languages", name);
+    for (const std::string& name : {from, to})
+      if (!parts_->language_in_source || !name.empty()) (void)parts_->languages.token("with_languages", name);
     other.from_ = from, other.to_ = to;
     return other;
   }
@@ -159,10 +170,11 @@ class PretrainedTokenizer {
     other.from_ = from;
     return other;
   }
-  /// The token of the target's language, which translations begin with. If no target's language was chosen, or if it is what
-  /// stands before translations, `bos()`: the token of `with_first`, -1 without one.
+  /// The token of the target's language, which translations begin with. If no target's language was chosen, or if it stands
+  /// elsewhere, as `bos()` before translations or in the source: the token of `with_first`, -1 without one.
   [[nodiscard]] token_t forced_begin() const {
-    return to_.empty() || parts_->language_begins ? first_ : parts_->languages.token("forced_begin", to_);
+    const bool elsewhere = parts_->language_begins || parts_->language_in_source;
+    return to_.empty() || elsewhere ? first_ : parts_->languages.token("forced_begin", to_);
   }
   /// The same tokenizer for targets that begin with a token which is no language, as BART's do with `<s>`
   /// (`forced_bos_token_id` of a configuration). Throws IndexError for a token outside the vocabulary.

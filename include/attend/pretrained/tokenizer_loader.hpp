@@ -92,7 +92,7 @@ class PretrainedTokenizerLoader {
       mark(parts_.unk, "unk_token", "<unk>", unk);
       parts_.model =
           std::make_shared<text::SentencePiecePieces>(std::move(model), text::SentencePiecePieces::Numbers{.unknown = unk});
-      if (settings_.added().empty()) {
+      if (!settings_.lists_all_added()) {
         const auto extra = settings_.get<index_t>("extra_ids", 100);
         if (extra < 0 || extra > 100'000)
           throw FormatError("load: ", folder_.path().string(), ": extra_ids is ", extra, ", expected 0 to 100000");
@@ -124,7 +124,7 @@ class PretrainedTokenizerLoader {
       mark(parts_.unk, "unk_token", "<unk>", 3);
       auto next = static_cast<token_t>(model.size() + 1);
       const auto list = family_ == Family::nllb ? nllb_languages : family_ == Family::mbart ? mbart_languages : mbart50_languages;
-      if (settings_.added().empty()) {
+      if (!settings_.lists_all_added()) {
         for (const auto& name : language_names(list)) added_.push_back({.content = name, .token = next++, .special = true});
         added_.push_back({.content = "<mask>", .token = next, .special = true, .lstrip = true});
       }
@@ -204,6 +204,12 @@ class PretrainedTokenizerLoader {
     for (const auto& token : added_)
       if (const std::string name = language_of(family_, token.content); !name.empty() && token.special)
         parts_.languages.add(name, token.token);
+    if (family_ == Family::t5) {
+      for (token_t token = 0; token < static_cast<token_t>(parts_.model->size()); ++token)
+        if (const auto name = text::LanguageTokens::said_by(parts_.model->piece(token)); !name.empty())
+          parts_.languages.add(name, token);
+      parts_.language_in_source = !parts_.languages.names().empty();
+    }
     parts_.added = text::AddedTokens(added_);
   }
 
@@ -229,14 +235,16 @@ class PretrainedTokenizerLoader {
     for (const auto& name : files_) parts_.files.emplace_back(name, io::read_file(folder_.file(name)));
   }
 
-  /// The languages that the files choose, or else those that the library takes for sources.
+  /// The languages that the files choose, or else the one that the library takes for sources.
   [[nodiscard]] text::PretrainedTokenizer choose_languages(text::PretrainedTokenizer tokenizer) const {
     if (tokenizer.languages().empty()) return tokenizer;
+    const auto to = settings_.get<std::string>("tgt_lang", "");
+    if (family_ == Family::t5)  // whose sources do not say theirs
+      return to.empty() ? tokenizer : tokenizer.with_languages(settings_.get<std::string>("src_lang", ""), to);
     const std::string usual = family_ == Family::nllb ? "eng_Latn" : family_ == Family::m2m100 ? "en" : "en_XX";
     const auto& names = tokenizer.languages();
     const auto has = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
     const auto from = settings_.get<std::string>("src_lang", has(usual) ? usual : names.front());
-    const auto to = settings_.get<std::string>("tgt_lang", "");
     return to.empty() ? tokenizer.with_source_language(from) : tokenizer.with_languages(from, to);
   }
 

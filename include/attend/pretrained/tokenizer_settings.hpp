@@ -128,6 +128,8 @@ class TokenizerSettings {
   }
   /// The tokens that `tokenizer_config.json` (`added_tokens_decoder`) or else `added_tokens.json` lists.
   [[nodiscard]] const std::vector<text::AddedToken>& added() const { return added_; }
+  /// Whether these are all that there are. `added_tokens.json` has those alone that were added to the family's own.
+  [[nodiscard]] bool lists_all_added() const { return lists_all_added_; }
 
  private:
   void read_added(const io::FolderReader& folder) {
@@ -141,7 +143,8 @@ class TokenizerSettings {
         added_.push_back(std::move(token));
       }
     }
-    if (!added_.empty() || !folder.contains("added_tokens.json")) return;
+    lists_all_added_ = !added_.empty();
+    if (lists_all_added_ || !folder.contains("added_tokens.json")) return;
     const auto path = folder.file("added_tokens.json");
     const io::Json json = io::read_json(path);
     const io::JsonObject object(json, path.string());
@@ -192,6 +195,7 @@ class TokenizerSettings {
   std::string folder_, class_name_, model_type_;
   std::vector<std::pair<std::string, io::Json>> files_;
   std::vector<text::AddedToken> added_;
+  bool lists_all_added_ = false;
 };
 
 /// The name of the language whose token looks like that in a family; empty if it is no such token.
