@@ -2,12 +2,13 @@
 """Writes small tokenizers of the families that `attend/pretrained/tokenizer.hpp` reads, and what the `transformers` library makes of
 some hundred lines with them, for the tests beside this.
 
-usage: make_tokenizers.py sentencepiece OUT_DIR    with transformers 4, whose tokenizers are SentencePiece's own (4.57.1 was used)
-       make_tokenizers.py json OUT_DIR             with transformers 5, whose tokenizers are the tokenizers library's (5.24, 0.23.3)
+usage: make_tokenizers.py sentencepiece OUT_DIR [COUNT]    with transformers 4, whose tokenizers are SentencePiece's own (4.57.1 was used)
+       make_tokenizers.py json OUT_DIR [COUNT]             with transformers 5, whose tokenizers are the tokenizers library's (5.24, 0.23.3)
 
 Each folder has the tokenizer's files as the library saves them, and expected.json: `from` and `to`, the languages if there are any;
 `forced`, the token that translations begin with after the model's begin token; for mBART of 25 languages `begin`, what they begin with
-in its place; and for each line of lines.json beside the folders its `ids` with all marks and the `text` that they decode to without.
+in its place; and for each line of lines.json beside the folders its `ids` with all marks and the `text` that they decode to without. With COUNT there
+are that many lines more, drawn at random from all scripts, from words among oddities, and from bytes.
 """
 import io
 import json
@@ -16,6 +17,7 @@ import pathlib
 import random
 import shutil
 import sys
+import unicodedata
 
 import sentencepiece
 import transformers
@@ -50,8 +52,27 @@ def write(path, value):
     path.write_text(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
+def wild(count):
+    """Lines of one script or its neighbours, of words with oddities between them, and of damaged bytes."""
+    r = random.Random(5)
+    letters = [c for c in map(chr, range(0x20, 0x110000)) if unicodedata.category(c) not in ("Cs", "Cn")]
+    words = list(text(7, count))
+    for i in range(count):
+        if i % 5 < 3:
+            near = r.randrange(len(letters)) if i % 5 else r.randrange(4000)  # most of those that people write come first
+            draw = lambda: r.choice(letters[near : near + 80])
+            yield " ".join("".join(draw() for _ in range(r.randint(1, 7))) for _ in range(r.randint(1, 8)))
+        elif i % 5 == 3:
+            yield r.choice(["", " "]).join(x for word in words[i].split() for x in (word, r.choice(ODD + [""] * 50)))
+        else:
+            line = bytearray(words[i].encode())
+            for _ in range(r.randint(1, 6)):
+                line[r.randrange(len(line))] = r.randrange(256)
+            yield line.decode(errors=r.choice(["ignore", "replace"])).replace("\0", "")
+
+
 def lines():
-    return ODD + list(text(9, 100))
+    return ODD + list(text(9, 100)) + list(wild(int(sys.argv[3]) if len(sys.argv) > 3 else 0))
 
 
 def train(path, **options):
