@@ -252,11 +252,16 @@ TEST_CASE("translate export: what was trained on is one of its family again, and
   pretrained::make(files("t5"), "t5", "t5", {{"decoder_start_token_id", 0}});
   const std::string sentences = "I have tea.\nAna has books.\n", tuned = files("tuned_t5"), t5 = files("t5_again");
   REQUIRE(run(train("have", tuned, {"--init", files("t5"), "--max-steps", "4"})).code == 0);
+  const auto translated = [&](const std::string& folder, const Words& more = {}) {
+    const auto outcome = run(with({"run", "--model", folder}, more), sentences);
+    CHECK(outcome.code == 0);
+    return outcome.output;
+  };
   const auto outcome = run({"export", tuned, "--base", files("t5"), "--out", t5});
   REQUIRE(outcome.code == 0);
   CHECK_THAT(outcome.errors, ContainsSubstring("a model of the family t5 is in "));
   CHECK(pretrained_family(t5) == "t5");
-  CHECK(run({"run", "--model", t5}, sentences).output == run({"run", "--model", tuned}, sentences).output);
+  CHECK(translated(t5) == translated(tuned));
   CHECK(weights(t5).read<float>("shared.weight") == weights(tuned + "/best").read<float>("encoder.embed_tokens.weight"));
   CHECK(weights(t5).read<float>("shared.weight") != weights(files("t5")).read<float>("shared.weight"));
   CHECK(io::read_file(t5 + "/spiece.model") == io::read_file(files("t5/spiece.model")));
@@ -265,13 +270,11 @@ TEST_CASE("translate export: what was trained on is one of its family again, and
 
   REQUIRE(run({"export", base(), "--out", files("as_marian")}).code == 0);
   CHECK(pretrained_family(files("as_marian")) == "marian");
-  const auto ten = [&](const std::string& folder) {  // by default they are searched differently
-    return run({"run", "--model", folder, "--beam", "1", "--max-length", "10"}, sentences).output;
-  };
-  CHECK(ten(files("as_marian")) == ten(base()));
+  const Words how{"--beam", "1", "--max-tokens", "10"};  // by default they are searched differently
+  CHECK(translated(files("as_marian"), how) == translated(base(), how));
   const std::string marian = (fs::path(ATTEND_REFERENCE_DEFAULT_DIR) / ".." / ".." / "marian" / "data" / "swish").string();
   REQUIRE(run({"export", marian, "--out", files("marian_again")}).code == 0);
-  CHECK(run({"run", "--model", files("marian_again")}, sentences).output == run({"run", "--model", marian}, sentences).output);
+  CHECK(translated(files("marian_again")) == translated(marian));
 
   fails({"export", tuned, "--base", tuned, "--out", files("none")}, "is no model of the transformers library");
   fails({"export", tuned, "--out", files("none")}, "this cannot be a Marian model: ");
