@@ -259,7 +259,7 @@ void load_adapters(const std::filesystem::path& folder, M& model) {
   };
   const auto& chosen_way =
       *std::max_element(ways.begin(), ways.end(), [&](const auto& a, const auto& b) { return found(a) < found(b); });
-  if (!chosen_way.fits) detail::list_names(faults, "a model of another family: modules have the names of", {chosen_way.whose});
+  if (!chosen_way.fits) detail::list_names(faults, "for another family: the adapters have module names of", {chosen_way.whose});
   const auto& way = chosen_way.names;
 
   std::vector<std::string> missing, shapes, unexpected;

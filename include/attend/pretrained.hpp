@@ -186,13 +186,21 @@ void save_pretrained(const std::filesystem::path& folder, const PretrainedModel<
                                [&](const std::filesystem::path& staging) { text::save_files(tokenizer, staging); });
 }
 
-/// The same for a model that was trained on: `base` is the configuration of the folder that training began with. Translations
-/// begin as the tokenizer has it, with the language that was chosen.
+/// The same for a model that was trained on: `base` is the configuration of the folder with which its training began. What
+/// targets begin with, be it a language that was chosen, is the tokenizer's. In `transformers` a source of MADLAD-400 has to say
+/// its target's language itself, `<2de> the house`, whatever was chosen here. Throws ValueError also if the tokenizer has other
+/// marks than `base`.
 ///
 ///     io::save_pretrained("for-transformers", load("tuned"), io::pretrained_config("nllb-200-distilled-600M"));
 template <class T, Device D>
 void save_pretrained(const std::filesystem::path& folder, const TranslationModel<T, D>& m, PretrainedConfig base,
                      const SaveOptions& options = {}) {
+  const auto check = [](const char* mark, token_t tokenizers, token_t bases) {
+    check_value(tokenizers < 0 || tokenizers == bases, "save_pretrained", "the tokenizer's ", mark, " token is ", tokenizers,
+                ", that of the configuration with which training is to have begun ", bases);
+  };
+  check("end", m.tokenizer.eos(), base.eos);
+  check("padding", m.tokenizer.pad(), base.pad);
   if (m.tokenizer.bos() >= 0) base.begin = m.tokenizer.bos();
   auto search = m.search;
   if (const token_t first = m.tokenizer.forced_begin(); first >= 0) search.first = first;

@@ -277,8 +277,8 @@ TEST_CASE("translate export: what was trained on is one of its family again, and
   CHECK(translated(files("marian_again")) == translated(marian));
 
   fails({"export", tuned, "--base", tuned, "--out", files("none")}, "is no model of the transformers library");
-  fails({"export", tuned, "--out", files("none")}, "this cannot be a Marian model: ");
-  fails({"export", tuned, "--base", marian, "--out", files("none")}, "this cannot be a Marian model: ");
+  fails({"export", tuned, "--out", files("none")}, "name the folder with which its training began by --base");
+  fails({"export", tuned, "--base", marian, "--out", files("none")}, "has a tokenizer of another family than Marian's");
   fails({"export", tuned, "--base", files("t5"), "--out", t5}, "holds a model already");
   CHECK_FALSE(fs::exists(files("none")));
 }

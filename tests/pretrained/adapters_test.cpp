@@ -230,7 +230,8 @@ TEST_CASE("adapters: tensors that do not fit are named, all at once") {
   Copy another("bart_gelu");
   another.model = io::load_pretrained<double>(pretrained::data() / "t5_gated").model;
   CHECK_THAT(another.refusal(), ContainsSubstring("mis-shaped: base_model.model.model.encoder"));
-  CHECK_THAT(another.refusal(), ContainsSubstring("modules have the names of BART's families and Marian"));
+  CHECK_THAT(another.refusal(),
+             ContainsSubstring("for another family: the adapters have module names of BART's families and Marian"));
   another.edit_weights([](std::string&, Tensor<float>&) { return false; });
   CHECK_THAT(another.refusal(), ContainsSubstring("no module of the model has an adapter there"));
 
@@ -240,7 +241,7 @@ TEST_CASE("adapters: tensors that do not fit are named, all at once") {
   for (auto* stack : {&like_it.encoder, &like_it.decoder})
     stack->positions = nn::PositionKind::sinusoidal_halves, stack->position = {};
   t5.model = nn::Transformer<double>(like_it);
-  CHECK_THAT(t5.refusal(), ContainsSubstring("another family: modules have the names of T5's families"));
+  CHECK_THAT(t5.refusal(), ContainsSubstring("for another family: the adapters have module names of T5's families"));
 }
 
 TEST_CASE("adapters: a model that has some takes the same and no others") {

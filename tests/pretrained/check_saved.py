@@ -15,8 +15,9 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig
 transformers.logging.set_verbosity_error()
 ALIKE = {"silu": "swish", "gated-silu": "gated-swish", "gated-gelu_new": "gated-gelu", "gated-gelu_pytorch_tanh": "gated-gelu",
          "gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new"}  # functions that have several names
-# LayerDrop this library does not have.
-FREE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "encoder_layerdrop", "decoder_layerdrop"}
+# LayerDrop this library does not have; the last four are keys of earlier releases, which CTranslate2 asks for.
+FREE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "encoder_layerdrop", "decoder_layerdrop",
+        "normalize_before", "add_final_layer_norm", "normalize_embedding", "static_position_embeddings"}
 USUAL = {"early_stopping": False, "length_penalty": 1.0}  # what these mean where nothing is said
 
 

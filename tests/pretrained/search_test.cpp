@@ -78,6 +78,7 @@ TEST_CASE("pretrained: the search of generation_config.json, and of config.json 
   CHECK(read("bart", (generation + "}").c_str()).first == 7);
   CHECK(read("bart", R"({"force_bos_token_to_be_generated": true})").first == 0);
   CHECK(read("bart", R"({"bos_token_id": 7, "force_bos_token_to_be_generated": false})").first == -1);
+  CHECK(read("t5", R"({"force_bos_token_to_be_generated": true})").first == -1);
   const auto config = io::pretrained_config_from({{"model_type", "bart"}}, "config.json");
   const auto first = [&](const std::string& text) {
     return io::pretrained_search_from(io::parse_json(text, "g"), "generation_config.json", config).first;

@@ -205,6 +205,12 @@ TEST_CASE("pretrained: a model that was trained on becomes one of its family aga
   // What only another family can be is refused.
   make(folder / "t5", "t5", "t5", {{"decoder_start_token_id", 0}});
   CHECK_THROWS_WITH(io::save_pretrained(folder / "none", tuned, io::pretrained_config(folder / "t5")),
+                    ContainsSubstring("the tokenizer's end token is 2, that of the configuration"));
+  auto marked = io::pretrained_config(folder / "t5");
+  marked.eos = 2, marked.pad = 1;
+  CHECK_THROWS_WITH(io::save_pretrained(folder / "none", tuned, marked),
                     ContainsSubstring("this cannot be a model of the family t5: "));
+  marked.pad = 3;
+  CHECK_THROWS_WITH(io::save_pretrained(folder / "none", tuned, marked), ContainsSubstring("the tokenizer's padding token is 1"));
   CHECK_FALSE(std::filesystem::exists(folder / "none"));
 }

@@ -37,6 +37,8 @@ void export_model(const ExportCommand& flags) {
   check_floats("export", flags.model);
   const std::string family = family_of(flags);
   const auto loaded = load(flags.model);
+  check_value(family != "marian" || !loaded.tokenizer.as<text::PretrainedTokenizer>(), "export", flags.model,
+              " has a tokenizer of another family than Marian's; name the folder with which its training began by --base");
   if (family == "marian") {
     io::SaveMarianOptions options{.stored = flags.type()};
     const auto folder = model_folder(flags.model);
@@ -53,16 +55,16 @@ void export_model(const ExportCommand& flags) {
 }  // namespace
 
 void add_export(CLI::App& app) {
-  auto* command = app.add_subcommand("export", "Write a model for the transformers library, which CTranslate2 converts too");
+  auto* command = app.add_subcommand("export", "Write a model for the transformers library");
   command->footer(
       "What was trained on from a model of Hugging Face's becomes one of its family again: --base names the folder with which\n"
       "training began. A model of this program's own is written as one of Marian's, if its tokenizer and its options allow\n"
-      "that; what stands in the way is said. Adapters are to be merged first.\n\n"
+      "that; what stands in the way is said. Adapters are to be merged first. CTranslate2 converts such folders.\n\n"
       "  translate train --init t5-small --pairs law.tsv --out law\n"
       "  translate export law --base t5-small --out law-t5\n"
       "  translate export model --out model-marian");
   auto flags = std::make_shared<ExportCommand>();
-  command->add_option("model", flags->model, "The model: a folder of this program, or of a training")
+  command->add_option("model", flags->model, "The model: a folder of this program, of a training, or of the transformers library")
       ->type_name("FOLDER")
       ->required();
   command->add_option("--base", flags->base, "The folder of the transformers library that it was trained on from")

@@ -49,13 +49,16 @@ void check_prepared(const text::AnyTokenizer& tokenizer, const text::AnyTokenize
               first(tokenizer), ", and those of ", folder, " begin with ", first(other), ": prepare --model ", folder,
               " once more");
   const auto flags_for = [](const text::AnyTokenizer& t) {
-    return "--from " + t.source_language() + " --to " + t.target_language();
+    return (t.source_language().empty() ? "" : "--from " + t.source_language() + " ") + "--to " + t.target_language();
   };
   std::string advice;
   if (!tokenizer.target_language().empty()) advice = "train with " + flags_for(tokenizer);
   if (!other.target_language().empty())
     advice += (advice.empty() ? "" : ", or ") + ("prepare the pairs with " + flags_for(other));
-  check_value(tokenizer.source_language() == other.source_language() && tokenizer.target_language() == other.target_language(),
+  // Where a source need not say its own language, saying it changes nothing.
+  const bool from_counts = !tokenizer.source_language().empty() && !other.source_language().empty();
+  check_value((!from_counts || tokenizer.source_language() == other.source_language()) &&
+                  tokenizer.target_language() == other.target_language(),
               "train", "--prepared is ", languages_text(tokenizer), ", and the training ", languages_text(other), ": ", advice);
   check_value(tokenizer.source_end() == other.source_end() && tokenizer.encode("a") == other.encode("a"), "train",
               "--prepared has sources that begin or end otherwise than those of ", folder, ": prepare --model ", folder,

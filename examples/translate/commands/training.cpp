@@ -50,7 +50,7 @@ void add_training(CLI::App& command, TrainCommand& flags) {
   prepared->type_name("FOLDER")->excludes(pairs)->excludes(source);
   command
       .add_option("--init", flags.init,
-                  "Train on from this model, of a training or of a family of Hugging Face's, with its tokenizer")
+                  "Train on from this model, of a training or of Hugging Face (Marian, NLLB, BART, T5, …), with its tokenizer")
       ->type_name("FOLDER");
   command
       .add_option(

@@ -54,11 +54,11 @@ struct LanguageFlags {
   }
 };
 
-/// `from eng_Latn to fra_Latn`; empty for a tokenizer without languages.
+/// `from eng_Latn to fra_Latn`, `to de` where sources have none; empty for a tokenizer without languages.
 inline std::string languages_text(const attend::text::AnyTokenizer& tokenizer) {
   if (tokenizer.languages().empty()) return {};
-  const auto name = [](const std::string& language) { return language.empty() ? std::string("none") : language; };
-  return "from " + name(tokenizer.source_language()) + " to " + name(tokenizer.target_language());
+  const std::string from = tokenizer.source_language(), to = tokenizer.target_language();
+  return (from.empty() ? "" : "from " + from + " ") + "to " + (to.empty() ? "none" : to);
 }
 
 /// Whether the tokenizer has languages and nothing says which one targets are in: neither a choice nor, where sources have no

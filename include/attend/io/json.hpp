@@ -51,7 +51,11 @@ namespace attend::io {
 Json parse_json(std::string_view text, const std::string& name);
 
 /// The JSON file at `path`. Throws IoError, FormatError.
-inline Json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
+inline Json read_json(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  check_no_pointer(text, path.string() + ": ");
+  return parse_json(text, path.string());
+}
 
 /// Writes indented JSON by `write_file_atomically`. Throws IoError, ValueError if a string is not UTF-8.
 void write_json(const std::filesystem::path& path, const Json& value);

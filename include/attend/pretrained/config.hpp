@@ -105,7 +105,7 @@ inline void check_architecture(const io::JsonObject& json, const std::vector<std
     throw FormatError(json.name(), ": architectures has no \"", classes.front(), "\", the encoder-decoder that generates text");
   if (!json.get<bool>("is_encoder_decoder", true)) throw FormatError(json.name(), ": is_encoder_decoder is false, expected true");
   if (json.get<bool>("is_decoder", false)) throw FormatError(json.name(), ": is_decoder is true, expected false");
-  if (json.contains("quantization_config"))
+  if (json.contains("quantization_config") && !json.json().at("quantization_config").empty())
     throw FormatError(json.name(), ": quantization_config is ", json_excerpt(json.json().at("quantization_config")),
                       ", and weights that another library has quantized are not read");
   if (json.get<bool>("tie_encoder_decoder", false))

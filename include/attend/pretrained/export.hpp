@@ -31,6 +31,10 @@ inline io::Json bart_config_json(const nn::ModelOptions& o, const BartFamily& fa
   json["attention_dropout"] = encoder.dropout.attention;
   json["activation_dropout"] = encoder.dropout.activation;
   json["encoder_layerdrop"] = json["decoder_layerdrop"] = 0.0;
+  if (!family.sinusoids) {  // of earlier releases; CTranslate2 asks for them
+    json["normalize_before"] = json["add_final_layer_norm"] = family.pre_norm;
+    json["normalize_embedding"] = true, json["static_position_embeddings"] = false;
+  }
   json["tie_word_embeddings"] = o.tie_head;
   return json;
 }

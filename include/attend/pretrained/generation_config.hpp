@@ -126,7 +126,9 @@ ATTEND_INLINE decode::TranslatorOptions pretrained_search_from(const Json& json,
   // A config.json that says nothing of it has the default of its family.
   o.force_end = has_forced || (object.contains("model_type") && !json.contains("forced_eos_token_id") && config.force_end);
   // Of the first BARTs, and heeded only where a model's configuration says it.
-  const bool forces_bos = (object.contains("model_type") || object.get<bool>("_from_model_config", false)) &&
+  const bool of_model = object.contains("model_type"), has_bos = object.contains("bos_token_id");
+  const bool forces_bos = (has_bos ? of_model || object.get<bool>("_from_model_config", false)
+                                   : of_model && !config.family.ends_with("t5")) &&  // which has none by default
                           object.get<bool>("force_bos_token_to_be_generated", false);
   const char* first = forces_bos ? "bos_token_id" : "forced_bos_token_id";
   if (o.first = detail::config_mark(object, first, forces_bos ? config.bos : -1); forces_bos || object.contains(first)) {

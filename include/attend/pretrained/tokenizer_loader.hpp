@@ -135,7 +135,10 @@ class PretrainedTokenizerLoader {
     // `normalized` says something of the tokenizers library's own normalization, which a SentencePiece model does not have.
     const std::vector<text::AddedToken> own = std::exchange(added_, settings_.added());
     for (auto& token : added_) token.normalized = false;
-    for (const auto& token : own) add_missing(token);
+    for (const auto& token : own) {
+      if (!settings_.lists_all_added()) settle_own(token);
+      add_missing(token);
+    }
   }
 
   void read_byte_level() {
@@ -182,6 +185,19 @@ class PretrainedTokenizerLoader {
     if (parts_.suffix.empty()) parts_.suffix = {parts_.eos};
   }
 
+  /// `added_tokens.json` says of one of the family's own tokens its number alone.
+  void settle_own(const text::AddedToken& own) {
+    for (auto& listed : added_) {
+      const bool is_it = listed.content == own.content;
+      if (!is_it && listed.token == own.token)
+        throw FormatError("load: ", folder_.path().string(), ": '", printable(listed.content), "' and '", printable(own.content),
+                          "' are both token ", own.token);
+      if (!is_it) continue;
+      const token_t number = listed.token;
+      listed = own;
+      listed.token = number;
+    }
+  }
   void add_missing(text::AddedToken token) {
     const auto is_same = [&](const auto& a) { return a.content == token.content || a.token == token.token; };
     if (std::none_of(added_.begin(), added_.end(), is_same)) added_.push_back(std::move(token));

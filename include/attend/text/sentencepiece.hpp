@@ -66,7 +66,11 @@ class SentencePiece {
   }
 
   /// Reads a model file of any SentencePiece program. Throws IoError if it cannot be read, FormatError if it is damaged.
-  static SentencePiece load(const std::filesystem::path& path) { return parse(path.string(), io::read_file(path)); }
+  static SentencePiece load(const std::filesystem::path& path) {
+    const std::string bytes = io::read_file(path);
+    io::check_no_pointer(bytes, path.string() + ": ");
+    return parse(path.string(), bytes);
+  }
   /// The same from the bytes of such a file.
   static SentencePiece from_serialized(std::string_view bytes) { return parse("the model", bytes); }
   /// Writes a model file, whole or not at all. Throws IoError.
