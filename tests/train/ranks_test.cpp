@@ -254,6 +254,83 @@ TEST_CASE("fit: an optimizer in shares has the bits of a whole one, and its chec
   }
 }
 
+TEST_CASE("fit: shares of more numbers than travel at a time are saved and read again") {
+  const TemporaryFolder folder;
+  const auto train = [&](index_t ranks, bool shares, const char* name, index_t steps) {
+    std::vector<float> weights;
+    rethrow_first(ThreadRanks::run(ranks, [&](const std::shared_ptr<Communicator>& communicator) {
+      auto options = toy::options(1);
+      options.communicator = communicator;
+      options.optimizer = optim::AdamOptions{.learning_rate = 0.01};
+      options.schedule = optim::ScheduleOptions{.kind = optim::ScheduleKind::constant, .learning_rate = 0.01, .warmup = 0};
+      options.epochs = 0, options.max_steps = steps, options.parts = 4, options.average_decay = 0.9;
+      options.shard_optimizer = shares, options.resume = steps > 2;
+      options.output = folder.path() / name;
+      seed(3);
+      toy::Model<float> model(0.3, 100'000);  // 5.7 million parameters
+      fit(model, toy::corpus(20), toy::Letters(), options);
+      if (communicator->rank() > 0) return;
+      for (const auto& t : nn::state(model))
+        for (const auto x : t.value.values()) weights.push_back(x);
+    }));
+    return weights;
+  };
+  const auto state = [&](const char* name) {
+    const auto file = io::SafetensorsFile::open(folder.path() / name / "last/training.safetensors");
+    std::vector<std::vector<float>> all;
+    for (const auto& tensor : file.tensors())
+      if (tensor.name.starts_with("optimizer.")) all.push_back(file.read<float>(tensor.name));
+    return all;
+  };
+  (void)train(1, false, "whole", 2), (void)train(2, true, "shares", 2);
+  REQUIRE(state("whole").size() == 3);  // two moments and the average
+  REQUIRE(state("whole").front().size() > std::size_t{1} << 22);
+  CHECK((state("shares") == state("whole")));
+  CHECK(train(4, true, "shares", 3) == train(1, false, "whole", 3));
+  CHECK((state("shares") == state("whole")));
+}
+
+TEST_CASE("MemoryOfRanks: what keeps rank 0 from writing leaves the others in step") {
+  const TemporaryFolder folder;
+  rethrow_first(ThreadRanks::run(4, [&](const std::shared_ptr<Communicator>& communicator) {
+    const Ranks ranks(communicator);
+    auto model = toy::model();
+    const optim::FlatParameters<float> parameters(nn::parameters(model), nn::hidden_matrices(model));
+    parameters.share_out(ranks.rank(), ranks.size());
+    optim::AnyOptimizer<float> optimizer(parameters, optim::AdamOptions{});
+    for (const auto& entry : optimizer.state().entries) entry.values.fill(static_cast<float>(ranks.rank() + 1));
+    const std::optional<optim::WeightAverage<float>> average;
+    const MemoryOfRanks<float, Cpu> memory(ranks, true, optimizer, average);
+    const auto gather = [&](bool fails) {
+      memory.gather([&](const auto& all) {
+        io::SafetensorsWriter writer;
+        if constexpr (requires { all.add_to(writer); }) all.add_to(writer);
+        writer.add_stream("optimizer.g", io::DType::f32, {1}, [&](io::FileSink& sink) {  // between two of Adam's
+          if (fails) throw IoError("a full disk");
+          sink.write("four");
+        });
+        writer.write(folder.path() / "memory.safetensors");
+      });
+    };
+    std::string end;
+    try {
+      gather(true);
+    } catch (const IoError& e) {
+      end = e.what();
+    }
+    if (end != (ranks.leads() ? "a full disk" : "")) throw Error("rank ", ranks.rank(), " ended with `", end, "`");
+    gather(false);
+    ranks->broadcast(end);
+    const auto file = io::SafetensorsFile::open(folder.path() / "memory.safetensors");
+    for (const auto& entry : optimizer.state().entries) {
+      const auto numbers = file.read<float>("optimizer." + entry.name);
+      for (const auto& piece : parameters.pieces())
+        for (index_t i = piece.begin; i < piece.begin + piece.size; ++i)
+          if (nth(numbers, i) != static_cast<float>(ranks.rank() + 1)) throw Error("number ", i, " is not this rank's");
+    }
+  }));
+}
+
 TEST_CASE("FlatParameters: shares are all of it, of about the same size, with whole matrices", "[optim]") {
   auto model = toy::model();
   const optim::FlatParameters<float> parameters(nn::parameters(model), nn::hidden_matrices(model));

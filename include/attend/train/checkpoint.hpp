@@ -160,31 +160,36 @@ inline std::string differences(const RunIdentity& theirs, const RunIdentity& our
 }  // namespace detail
 
 /// Writes the state of a run, with all parameters and all that the optimizer remembers in their own precision, as one
-/// safetensors file. Throws IoError; a file that was there before is then as it was.
-template <class Model, class T, Device D>
+/// safetensors file. `memory` is an `optim::OptimizerState`, or has `steps`, `skipped` and `add_to(writer)`. Throws IoError; a
+/// file that was there before is then as it was.
+template <class Model, class Memory>
 void write_training_state(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& identity,
-                          const Model& model, const optim::OptimizerState<T, D>& optimizer, const std::string& layout) {
+                          const Model& model, const Memory& memory, const std::string& layout) {
   io::SafetensorsWriter writer;
   writer.metadata("format", "attend training state 1");
   writer.metadata("layout", layout);
   for (const auto& [name, value] : identity) writer.metadata("run." + name, value);
   detail::for_numbers(state, [&](const char* name, const auto& value) { writer.metadata(name, number_text(value)); });
-  writer.metadata("optimizer_steps", number_text(optimizer.steps));
-  writer.metadata("optimizer_skipped", number_text(optimizer.skipped));
+  writer.metadata("optimizer_steps", number_text(memory.steps));
+  writer.metadata("optimizer_skipped", number_text(memory.skipped));
   const auto curve = detail::curve_table(state.curve), validations = detail::validation_table(state.validations);
   writer.add<double>("curve", {count_of(state.curve), detail::curve_columns}, curve);
   writer.add<double>("validations", {count_of(state.validations), detail::validation_columns}, validations);
   for (const auto& t : nn::state(model)) io::add_tensor(writer, "model." + t.name, t.value);
-  for (const auto& entry : optimizer.entries) io::add_tensor(writer, "optimizer." + entry.name, entry.values);
+  if constexpr (requires { memory.add_to(writer); }) memory.add_to(writer);
+  else
+    for (const auto& entry : memory.entries) io::add_tensor(writer, "optimizer." + entry.name, entry.values);
   writer.write(path);
 }
 
-/// Reads what `write_training_state` wrote into `model` and into the entries of `optimizer`, which also say what is expected.
+/// Reads what `write_training_state` wrote into `model` and into the entries of `memory`, which also say what is expected: an
+/// `optim::OptimizerState`, or entries whose `values` have a `shape()` and `read(file, name)`.
 /// Throws ValueError that lists everything in which the run that wrote it differs from this one, FormatError if the file is no
 /// training state, IoError. After an exception nothing has changed, unless reading itself failed.
-template <class Model, class T, Device D>
+template <class Model, class Memory>
 TrainingState read_training_state(const std::filesystem::path& path, const RunIdentity& identity, const Model& model,
-                                  optim::OptimizerState<T, D>& optimizer, const std::string& layout) {
+                                  Memory& memory, const std::string& layout) {
+  using T = typename Model::value_type;
   const auto file = io::SafetensorsFile::open(path);
   const std::string& format = detail::metadata(file, "format");
   if (format != "attend training state 1")
@@ -194,23 +199,20 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   const auto fault = [&](const std::string& text) { faults += (faults.empty() ? "" : ", ") + text; };
 
   std::size_t wanted = 0, misfits = 0;
-  const auto each = [&](auto&& visit) {  // visit(name, tensor) for all that is to be read
-    for (const auto& t : nn::state(model)) visit("model." + t.name, t.value);
-    for (const auto& entry : optimizer.entries) visit("optimizer." + entry.name, entry.values);
-  };
-  each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) {
+  const auto look_at = [&](const std::string& name, const Shape& shape, io::DType dtype) {
     constexpr std::size_t shown = 3;
     std::string found = "none";
     ++wanted;
     if (file.contains(name)) {
       const auto& info = file.info(name);
-      if (info.shape == tensor.shape() && info.dtype == io::dtype_of<V>()) return;
+      if (info.shape == shape && info.dtype == dtype) return;
       found = std::string(io::dtype_name(info.dtype)) + " " + Shape(info.shape).text();
     }
     if (++misfits <= shown)
-      fault(name + " " + found + " (this run: " + std::string(io::dtype_name(io::dtype_of<V>())) + " " + tensor.shape().text() +
-            ")");
-  });
+      fault(name + " " + found + " (this run: " + std::string(io::dtype_name(dtype)) + " " + shape.text() + ")");
+  };
+  for (const auto& t : nn::state(model)) look_at("model." + t.name, t.value.shape(), io::dtype_of<T>());
+  for (const auto& entry : memory.entries) look_at("optimizer." + entry.name, entry.values.shape(), io::dtype_of<Wide<T>>());
   if (misfits > 3) fault("and " + std::to_string(misfits - 3) + " tensors more");
   if (file.tensors().size() > wanted + 2) fault(std::to_string(file.tensors().size() - wanted - 2) + " tensors too many");
   if (faults.empty() && detail::metadata(file, "layout") != layout) fault("other parameters were trained (some are frozen?)");
@@ -234,8 +236,13 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
       throw FormatError("resume: ", path.string(), ": ", name, " is ", value, ", expected 0 to ", most);
   state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
   state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
-  each([&]<class V>(const std::string& name, const Tensor<V, D>& tensor) { io::read_tensor_into(file, name, tensor); });
-  optimizer.steps = steps, optimizer.skipped = skipped;
+  for (const auto& t : nn::state(model)) io::read_tensor_into(file, "model." + t.name, t.value);
+  for (const auto& entry : memory.entries) {
+    const std::string name = "optimizer." + entry.name;
+    if constexpr (requires { entry.values.read(file, name); }) entry.values.read(file, name);
+    else io::read_tensor_into(file, name, entry.values);
+  }
+  memory.steps = steps, memory.skipped = skipped;
   return state;
 }
 

@@ -150,11 +150,7 @@ class Trainer {
 
   void load() {
     folder_.load_last([&](const std::filesystem::path& path) {
-      auto memory = sharded() ? memory_.whole() : memory_.own();
-      state_ = read_training_state(path, identity(), model_, memory, optimizer_.parameters().layout());
-      if (average_) memory.entries.pop_back();
-      if (sharded()) restored_ = std::move(memory);
-      else optimizer_.restore(memory);
+      state_ = memory_.read(path, identity(), model_);
       epoch_ = batches_.epoch(state_.epoch);
       if (state_.position >= epoch_.size())
         throw FormatError("resume: ", path.string(), ": position is ", state_.position, " in an epoch of ", epoch_.size(),
@@ -180,12 +176,7 @@ class Trainer {
     detail::for_numbers(state_, [&](const char*, auto& value) { ranks_->broadcast(value); });
     state_.restore_generator();
     for (const auto& t : nn::state(model_)) ranks_->broadcast(t.value);
-    auto memory = sharded() ? memory_.scattered(restored_ ? &*restored_ : nullptr) : optimizer_.state();
-    restored_.reset();
-    ranks_->broadcast(memory.steps), ranks_->broadcast(memory.skipped);
-    if (!sharded())
-      for (const auto& entry : memory.entries) ranks_->broadcast(entry.values);
-    optimizer_.restore(memory);
+    memory_.share();
     if (average_) ranks_->broadcast(average_->values());
     weights_changed();
     if (!ranks_.leads()) epoch_ = batches_.epoch(state_.epoch);
@@ -307,12 +298,13 @@ class Trainer {
   }
   void save() {
     if (!ranks_) state_.seconds = clock_.seconds();
-    const auto memory = memory_.gathered();
-    if (!folder_.used()) return;
-    folder_.save_last(model_, tokenizer_, [&](const std::filesystem::path& path) {
-      write_training_state(path, state_, identity(), model_, memory, optimizer_.parameters().layout());
+    memory_.gather([&](const auto& memory) {
+      if (!folder_.used()) return;
+      folder_.save_last(model_, tokenizer_, [&](const std::filesystem::path& path) {
+        write_training_state(path, state_, identity(), model_, memory, optimizer_.parameters().layout());
+      });
+      saved_step_ = state_.step;
     });
-    saved_step_ = state_.step;
   }
   /// Saves what there is where an exception ends the run, but for a run that has diverged, whose last checkpoint is better.
   void rescue() noexcept {
@@ -393,7 +385,6 @@ class Trainer {
   RunClock clock_;
   Agreement agreement_{ranks_, clock_, o_.stop};
   double checkpoint_time_ = 0;
-  std::optional<optim::OptimizerState<T, D>> restored_;  // what rank 0 has read for all
 };
 
 }  // namespace attend::train

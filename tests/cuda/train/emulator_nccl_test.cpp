@@ -1,4 +1,5 @@
 // Training by ranks that exchange gradients by NCCL, from device to device. The emulator stands in for it; ranks are threads.
+#include <atomic>
 #include <filesystem>
 
 #include "attend/cuda.hpp"
@@ -69,6 +70,21 @@ TEST_CASE("nccl: Muon in shares has the bits of one process") {
   const auto expected = trained<float>(0, o);
   o.shard_optimizer = true;
   CHECK(trained<float>(2, o) == expected);
+}
+
+TEST_CASE("nccl: what ranks remember in shares is saved from their devices, and goes back to those of others") {
+  const TemporaryFolder folder;
+  auto o = options();
+  o.shard_optimizer = true;
+  const auto expected = trained<bfloat16>(2, o);
+  o.output = folder.path();
+  std::atomic<bool> stop{false};
+  o.stop = &stop;
+  o.on_step = [&](const CurvePoint& point) { stop = point.step >= 2; };
+  (void)trained<bfloat16>(2, o);
+  stop = false, o.on_step = {};
+  o.resume = true;
+  CHECK((trained<bfloat16>(4, o) == expected));
 }
 
 TEST_CASE("nccl: ranks that add in any order train to the same bits again, also three") {
