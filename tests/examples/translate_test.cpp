@@ -368,6 +368,28 @@ TEST_CASE("translate train: stopped and resumed is as good as not stopped, to th
   CHECK_THAT(run({"train", "--resume", "--out", parts}).errors, ContainsSubstring("going on from step 70"));
 }
 
+TEST_CASE("translate train: a run that is resumed keeps its parts, or gets others and says so", "[translate]") {
+  const std::string out = files("parted");
+  REQUIRE(run(training(out, {"--max-steps", "4"})).code == 0);
+  CHECK_THAT(bytes(out, "train.json"), ContainsSubstring("\"parts\""));
+  const auto more = run({"train", "--resume", "--out", out, "--max-steps", "6", "--parts", "2"});
+  CHECK(more.code == 0);
+  CHECK_THAT(more.errors, ContainsSubstring("warning: parts were 1 and are 2 from here on"));
+  const auto kept = run({"train", "--resume", "--out", out, "--max-steps", "8"});
+  CHECK(kept.code == 0);
+  CHECK_THAT(kept.errors, ContainsSubstring("going on from step 6") && !ContainsSubstring("parts were"));
+  auto settings = attend::io::read_json(fs::path(out) / "train.json");
+  settings["parts"] = std::vector<std::string>{"1"};
+  attend::io::write_json(fs::path(out) / "train.json", settings);
+  CHECK_THAT(run({"train", "--resume", "--out", out, "--max-steps", "9"}).errors,
+             ContainsSubstring("parts were 2 and are 1 from here on"));
+  settings.erase("parts");  // as of runs of one part before
+  attend::io::write_json(fs::path(out) / "train.json", settings);
+  const auto old = run({"train", "--resume", "--out", out, "--max-steps", "10"});
+  CHECK(old.code == 0);
+  CHECK_THAT(old.errors, ContainsSubstring("going on from step 9") && !ContainsSubstring("parts were"));
+}
+
 TEST_CASE("translate prepare: pairs once in tokens, held-out ones as text, to train on and go on with", "[translate]") {
   const std::string prepared = files("prepared"), folder = files("of_prepared");
   const std::string pairs = training("", {})[2];

@@ -211,6 +211,28 @@ TEST_CASE("train: a process that is killed ends all within ten seconds, and the 
   CHECK(resumed.code == 0);
 }
 
+TEST_CASE("train: what one process without MPI began goes on under a launcher, by several with other parts") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path());
+  const auto out = folder.path() / "out", whole = folder.path() / "whole";
+  REQUIRE(run(training(pairs, out, {"--max-steps", "10"})).code == 0);
+  const auto one = launch(ranks(1), {"train", "--resume", "--out", out.string(), "--max-steps", "20"});
+  INFO(one.errors);
+  REQUIRE(one.code == 0);
+  REQUIRE(run(training(pairs, whole, {"--max-steps", "20"})).code == 0);
+  CHECK(same_file(out, whole, "last/model.safetensors"));
+  const auto refused = launch(ranks(2), {"train", "--resume", "--out", out.string(), "--max-steps", "30"});
+  CHECK(refused.code != 0);
+  CHECK(count(refused.errors,
+              "parts is 1, expected one or more for each of 2 ranks: give the run that is resumed more (--parts)") == 1);
+  const auto two = launch(ranks(2), {"train", "--resume", "--out", out.string(), "--max-steps", "30", "--parts", "2"});
+  INFO(two.errors);
+  REQUIRE(two.code == 0);
+  CHECK(count(two.errors, "parts were 1 and are 2 from here on") == 1);
+  REQUIRE(run({"train", "--resume", "--out", whole.string(), "--max-steps", "30", "--parts", "2"}).code == 0);
+  CHECK(same_file(out, whole, "last/model.safetensors"));
+}
+
 namespace {
 
 /// A small model, trained for a moment.

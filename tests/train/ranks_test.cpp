@@ -331,6 +331,34 @@ TEST_CASE("MemoryOfRanks: what keeps rank 0 from writing leaves the others in st
   }));
 }
 
+TEST_CASE("fit: a run that is resumed may be given other parts, and says so", "[train]") {
+  const TemporaryFolder folder;
+  auto options = full_options();
+  options.parts = automatic, options.max_steps = 5;
+  options.output = folder.path() / "begun";
+  (void)trained(0, options);  // of one part
+  options.resume = true, options.max_steps = 10;
+  options.parts = 1;
+  CHECK_THROWS_WITH(trained(2, options), Contains("parts is 1, expected one or more for each of 2 ranks: give the run"));
+  options.parts = automatic;  // 8 for ranks, which nobody has asked for
+  CHECK_THROWS_WITH(trained(1, options), Contains("parts 1 (this run: 8)"));
+  options.parts = 4;
+  std::vector<Outcome> outcomes;
+  for (const index_t ranks : {0, 2, 4}) {
+    options.output = folder.path() / std::to_string(ranks);
+    std::filesystem::copy(folder.path() / "begun", options.output, std::filesystem::copy_options::recursive);
+    outcomes.push_back(trained(ranks, options).front());
+    check_equal(outcomes.back(), outcomes.front());
+    const auto& warnings = outcomes.back().report.warnings;
+    CHECK(std::any_of(warnings.begin(), warnings.end(),
+                      [](const auto& text) { return text.starts_with("parts were 1 and are 4 from here on"); }));
+  }
+  options.max_steps = 12;  // and keeps them
+  const auto later = trained(2, options).front();
+  CHECK(std::none_of(later.report.warnings.begin(), later.report.warnings.end(),
+                     [](const auto& text) { return text.starts_with("parts were"); }));
+}
+
 TEST_CASE("FlatParameters: shares are all of it, of about the same size, with whole matrices", "[optim]") {
   auto model = toy::model();
   const optim::FlatParameters<float> parameters(nn::parameters(model), nn::hidden_matrices(model));

@@ -21,7 +21,7 @@ inline void save_settings(const CLI::App& command, const std::filesystem::path& 
   io::Json json = io::Json::object();
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0 && option->get_lnames().size() == 1) json[option->get_lnames().front()] = option->reduced_results();
-  if (parts > 1) json["parts"] = std::vector<std::string>{std::to_string(parts)};
+  json["parts"] = std::vector<std::string>{std::to_string(parts)};
   for (const char* name : {"resume", "overwrite", "out", "help"}) json.erase(name);
   for (const char* name :
        {"pairs", "source", "target", "validation-pairs", "test-pairs", "init", "teacher", "prepared", "csv", "tensorboard"})
@@ -53,7 +53,8 @@ inline void restore_settings(CLI::App& command, const std::filesystem::path& out
     if (option->get_lnames().size() != 1) continue;
     const std::string& name = option->get_lnames().front();
     if (option->count() == 0 && replaced(command, name)) continue;
-    const auto then = settings.get<std::vector<std::string>>(name, {});
+    auto then = settings.get<std::vector<std::string>>(name, {});
+    if (then.empty() && name == "parts") then = {"1"};  // settings of before had them only if they were more
     if (option->count() > 0) {
       std::string now = option->reduced_results().front();
       if (name == "init") now = std::filesystem::absolute(now).string();

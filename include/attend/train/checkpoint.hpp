@@ -159,6 +159,18 @@ inline std::string differences(const RunIdentity& theirs, const RunIdentity& our
 
 }  // namespace detail
 
+/// Lets a run go on in another number of parts: where the training state has other parts than `identity`, that gets them, so that
+/// they are no difference. Returns what is to be said of it, nothing if they are the same. Throws FormatError, IoError.
+inline std::string accept_parts(const std::filesystem::path& path, RunIdentity& identity) {
+  const auto file = io::SafetensorsFile::open(path);
+  const auto found = file.metadata().find("run.parts");
+  const std::string theirs = found != file.metadata().end() ? found->second : "1";
+  const std::string ours = std::exchange(identity["parts"], theirs);
+  if (ours == theirs) return "";
+  return "parts were " + attend::detail::printable(theirs) + " and are " + ours +
+         " from here on: sums are made otherwise, so the run comes to other bits than it would have";
+}
+
 /// Writes the state of a run, with all parameters and all that the optimizer remembers in their own precision, as one
 /// safetensors file. `memory` is an `optim::OptimizerState`, or has `steps`, `skipped` and `add_to(writer)`. Throws IoError; a
 /// file that was there before is then as it was.

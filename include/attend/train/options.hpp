@@ -52,8 +52,9 @@ struct FitOptions {
   std::shared_ptr<Communicator> communicator = {};
   /// A batch is cut into so many parts, a power of two, each with random numbers of its own, and their gradients are added pair
   /// by pair: what comes out is the same for any number of ranks that divides it, and for one process alone. Automatic: 8 with a
-  /// communicator (or as many as there are ranks, if these are more), else 1. Of a small model (gradients of up to 32 MiB) whose
-  /// type says `static constexpr bool loss_by_threads = true`, as nn::Transformer's does, threads compute parts side by side.
+  /// communicator (or as many as there are ranks, if these are more), else 1. A run that is resumed may be given another number:
+  /// its sums are made otherwise from then on, and a warning says so. Of a small model (gradients of up to 32 MiB) whose type
+  /// says `static constexpr bool loss_by_threads = true`, as nn::Transformer's does, threads compute parts side by side.
   index_t parts = automatic;
   /// Each rank remembers, and moves, a share of the parameters (moments, float copies of bfloat16 weights), gets the sums of that
   /// share's gradients alone, and passes what it has moved on: 1 / ranks of the optimizer's memory and of its work, for as many
@@ -213,7 +214,8 @@ inline const FitOptions& check(const FitOptions& o) {
   check_value(power_of_two(ranks) || (o.fast_sums && !o.shard_optimizer), "fit", "there are ", ranks,
               " ranks, expected a power of two; any number with fast_sums and without shard_optimizer");
   if (o.parts != automatic) {
-    check_value(o.parts >= ranks, "fit", "parts is ", o.parts, ", expected one or more for each of ", ranks, " ranks");
+    check_value(o.parts >= ranks, "fit", "parts is ", o.parts, ", expected one or more for each of ", ranks, " ranks",
+                o.resume ? ": give the run that is resumed more (--parts), and its sums are made otherwise from here on" : "");
     check_value(o.parts % ranks == 0 && power_of_two(o.parts / ranks), "fit", "parts is ", o.parts,
                 ", expected a power of two, or that times the number of ranks, ", ranks);
   }

@@ -45,7 +45,7 @@ class Trainer {
   Trainer(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options,
           const Teacher<T, D>& teacher = {})
       : Trainer(model, (check(options), encode_pairs(corpus, tokenizer)), tokenizer, options, teacher) {
-    if (o_.warn_of_corpus) suspicions_ = text::suspicions(corpus);
+    if (o_.warn_of_corpus) warnings_ = text::suspicions(corpus);
   }
   Trainer(Model& model, EncodedPairs pairs, const Tokenizer& tokenizer, const FitOptions& options,
           const Teacher<T, D>& teacher = {})
@@ -60,6 +60,7 @@ class Trainer {
         schedule_(run_schedule(o_, extent_.total_steps())),
         folder_(o_.output, o_.save_more),
         reporter_(o_) {
+    cuts_anew_ = options.parts != automatic;
     if (o_.average_decay > 0) average_.emplace(optimizer_.parameters(), o_.average_decay);
     if (!o_.validation.empty()) validation_.emplace(o_.validation, tokenizer, batch_options(1));
     check_fits(model, tokenizer, batches_.longest());
@@ -142,7 +143,7 @@ class Trainer {
     clock_.start(state_.seconds);
     checkpoint_time_ = state_.seconds;
     reporter_.begin(state_);
-    for (const auto& suspicion : suspicions_) reporter_.warn(suspicion);
+    for (const auto& warning : warnings_) reporter_.warn(warning);
     reporter_.opening(model_, batches_, epoch_.size(), state_.step, schedule_, validation_ ? &validation_->batches() : nullptr);
     say_warmup();
     if (state_.step > 0) rate_ = schedule_.at(state_.step, extent_.done());
@@ -150,7 +151,10 @@ class Trainer {
 
   void load() {
     folder_.load_last([&](const std::filesystem::path& path) {
-      state_ = memory_.read(path, identity(), model_);
+      auto wanted = identity();
+      if (cuts_anew_)
+        if (const auto change = accept_parts(path, wanted); !change.empty()) warnings_.push_back(change);
+      state_ = memory_.read(path, wanted, model_);
       epoch_ = batches_.epoch(state_.epoch);
       if (state_.position >= epoch_.size())
         throw FormatError("resume: ", path.string(), ": position is ", state_.position, " in an epoch of ", epoch_.size(),
@@ -374,7 +378,8 @@ class Trainer {
   MemoryOfRanks<T, D> memory_{ranks_, sharded(), optimizer_, average_};
   PendingUpdates<T, D> updates_;
 
-  std::vector<std::string> suspicions_;                 // of the corpus
+  std::vector<std::string> warnings_;                   // to begin with
+  bool cuts_anew_ = false;                              // whether a run that is resumed may get another number of parts
   double rate_ = 0;                                     // of the last update
   bool warmup_said_ = false;                            // that it is cut short
   double validation_end_ = 0, validation_seconds_ = 0;  // when the last one was done, and what it took
