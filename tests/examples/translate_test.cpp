@@ -368,6 +368,15 @@ TEST_CASE("translate train: stopped and resumed is as good as not stopped, to th
   CHECK_THAT(run({"train", "--resume", "--out", parts}).errors, ContainsSubstring("going on from step 70"));
 }
 
+TEST_CASE("translate train: SIGUSR1 ends it with a checkpoint, however often it comes", "[translate]") {
+  const std::string out = files("signalled");
+  Program program(training(out, {"--max-steps", "1000000", "--overwrite"}));
+  REQUIRE(program.says("step 1"));
+  for (int times = 0; times < 50 && program.runs(); ++times) program.signal(times % 2 == 0 ? SIGUSR1 : SIGTERM);
+  CHECK(program.wait() == 130);
+  CHECK_THAT(run({"train", "--resume", "--out", out, "--max-steps", "1"}).errors, ContainsSubstring("going on from step "));
+}
+
 TEST_CASE("translate train: a run that is resumed keeps its parts, or gets others and says so", "[translate]") {
   const std::string out = files("parted");
   REQUIRE(run(training(out, {"--max-steps", "4"})).code == 0);

@@ -211,6 +211,31 @@ TEST_CASE("train: a process that is killed ends all within ten seconds, and the 
   CHECK(resumed.code == 0);
 }
 
+TEST_CASE("train: SIGUSR1 to the launcher, and to processes too, ends all with a checkpoint") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path());
+  for (const bool all : {false, true}) {
+    const auto out = folder.path() / (all ? "all" : "launcher");
+    Program program(training(pairs, out, {"--max-steps", "1000000"}), {}, ranks(2));
+    program.close_input();
+    while (!fs::exists(out / "train.json")) {  // is there from the first step on
+      INFO(program.errors());
+      REQUIRE(program.runs());
+      ::poll(nullptr, 0, 10);
+    }
+    program.signal(SIGUSR1);
+    if (all)  // as systemd does
+      for (const pid_t rank : processes(out.string())) ::kill(rank, SIGUSR1);
+    CHECK(program.wait() != 0);
+    INFO(program.errors());
+    CHECK(count(program.errors(), "train: stopped; go on with: translate train --resume") == 1);
+    CHECK(fs::exists(out / "last" / "training.safetensors"));
+    const auto resumed = launch(ranks(2), {"train", "--resume", "--out", out.string(), "--max-steps", "1"});
+    CHECK(resumed.code == 0);
+    CHECK(count(resumed.errors, "going on from step ") == 1);
+  }
+}
+
 TEST_CASE("train: what one process without MPI began goes on under a launcher, by several with other parts") {
   const TemporaryFolder folder;
   const auto pairs = write_pairs(folder.path());

@@ -376,7 +376,7 @@ TEST_CASE("StopOnInterrupt: a signal sets the flag, and the handler from before 
   struct sigaction before {
   }, after{};
   sigaction(SIGINT, nullptr, &before);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     const StopOnInterrupt interrupt;
     CHECK_FALSE(interrupt.flag());
     std::raise(signal);
@@ -393,4 +393,23 @@ TEST_CASE("StopOnInterrupt: a signal sets the flag, and the handler from before 
   CHECK(before.sa_handler == after.sa_handler);
   const StopOnInterrupt again;
   CHECK_FALSE(again.flag());
+}
+
+TEST_CASE("StopOnInterrupt: SIGTERM and SIGUSR1 may come again, also when the program is about to end", "[train]") {
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    {
+      StopOnInterrupt interrupt;
+      for (int times = 0; times < 3; ++times) std::raise(signal);
+      CHECK(interrupt.flag());
+      interrupt.ignore_afterwards();
+    }
+    std::raise(signal);
+    CHECK(std::signal(signal, SIG_DFL) == SIG_IGN);
+  }
+  struct sigaction now {};
+  const StopOnInterrupt interrupt;
+  for (const int signal : {SIGINT, SIGHUP}) {  // of which the second one has its usual effect
+    sigaction(signal, nullptr, &now);
+    CHECK((now.sa_handler == SIG_IGN || (static_cast<unsigned>(now.sa_flags) & static_cast<unsigned>(SA_RESETHAND)) != 0));
+  }
 }

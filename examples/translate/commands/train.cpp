@@ -368,6 +368,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   const auto taught_by = teacher ? train::Teacher<T, D>(teacher->model) : train::Teacher<T, D>();
   const auto report = data.prepared ? train::fit(model, data.prepared->pairs, tokenizer, options, taught_by)
                                     : train::fit(model, data.train, tokenizer, options, taught_by);
+  if (report.stopped == train::StopReason::interrupted) interrupt->ignore_afterwards();
   interrupt.reset();
   if (report.stopped == train::StopReason::interrupted) {
     std::fprintf(stderr, "train: stopped; go on with: translate train --resume --out %s\n", flags.out.c_str());
