@@ -1,5 +1,6 @@
 #include "ranks.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +39,16 @@ void be_silent() {
     if (std::freopen("/dev/null", "w", stream) == nullptr) throw IoError("ranks: /dev/null cannot be opened");
 }
 
-#if !defined(TRANSLATE_WITH_MPI)
+#if defined(TRANSLATE_WITH_MPI)
+/// Prints a line even from a process that is silent.
+mpi::LostLeader last_words() {
+  static const int errors = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+  return [](const std::string& line) {
+    const std::string text = "translate: " + line + "\n";
+    (void)!::write(errors, text.data(), text.size());
+  };
+}
+#else
 /// How many processes the launchers that are known say they have started.
 int launched_size() {
   int size = 1;
@@ -53,7 +63,7 @@ int launched_size() {
 RankList launched_ranks() {
 #if defined(TRANSLATE_WITH_MPI)
   if (!mpi::launched()) return nullptr;
-  auto ranks = mpi::world();
+  auto ranks = mpi::world(1800, last_words());
   if (!leads(ranks)) be_silent();
   const std::string ours = "version " + std::string(version) + " with the instructions " + std::string(processor().name);
   std::string first = ours;

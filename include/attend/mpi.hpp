@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -51,13 +52,17 @@ inline bool launched() {
   return false;
 }
 
+/// What a rank calls, with one line that says so, where rank 0 is lost, which otherwise says why all end.
+using LostLeader = std::function<void(const std::string& line)>;
+
 /// All processes that were started together. There is one in a process; it ends MPI at the end of the program if it began it.
 ///
 /// `timeout_seconds` is how long a rank may keep the others waiting before it counts as lost; the environment's
-/// ATTEND_RANK_SECONDS overrides it.
+/// ATTEND_RANK_SECONDS overrides it. `lost_leader` may be empty.
 class World final : public train::Communicator {
  public:
-  explicit World(double timeout_seconds = 1800) : timeout_(train::rank_seconds("mpi::world", timeout_seconds)) {
+  explicit World(double timeout_seconds = 1800, LostLeader lost_leader = {})
+      : timeout_(train::rank_seconds("mpi::world", timeout_seconds)), lost_leader_(std::move(lost_leader)) {
     int initialized = 0;
     check("MPI_Initialized", MPI_Initialized(&initialized));
     if (!initialized) {
@@ -79,7 +84,7 @@ class World final : public train::Communicator {
     rank_ = number;
     check("MPI_Comm_size", MPI_Comm_size(ranks_, &number));
     size_ = number;
-    unfinished_.reserve(2 * static_cast<std::size_t>(size_));
+    unfinished_.reserve(3 * static_cast<std::size_t>(size_) + most_under_way);
     asked_since_.resize(size_);
     find_neighbours();
   }
@@ -124,6 +129,8 @@ class World final : public train::Communicator {
     std::string why(length, ' ');
     check("MPI_Recv", MPI_Recv(why.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_failure, signals_, MPI_STATUS_IGNORE));
     broken_ = true;  // the others know
+    leader_spoke_ = status.MPI_SOURCE == 0;
+    if (rank_ == 0) tell_all(tag_alive);
     throw train::RankError("rank ", status.MPI_SOURCE, " failed: ", why);
   }
   [[nodiscard]] bool waiting(index_t other) override {
@@ -133,7 +140,7 @@ class World final : public train::Communicator {
     auto& since = nth(asked_since_, other);
     if (found) since.reset();
     else if (!since) since = Clock::now();
-    else if (seconds_since(*since) > timeout_) throw_silent(other);
+    else if (seconds_since(*since) > timeout_) waiting_since_ = since, throw_silent(other);
     return found != 0;
   }
 
@@ -158,8 +165,8 @@ class World final : public train::Communicator {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr int tag_last = 1, tag_more = 2;       // the last message of an exchange, or one before it
-  static constexpr int tag_failure = 3, tag_parted = 4;  // of signals_
+  static constexpr int tag_last = 1, tag_more = 2;                      // the last message of an exchange, or one before it
+  static constexpr int tag_failure = 3, tag_parted = 4, tag_alive = 5;  // of signals_
 
   static double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
@@ -247,13 +254,17 @@ class World final : public train::Communicator {
   }
   void poll(std::array<MPI_Request, 2>& requests, std::array<MPI_Status, 2>& statuses, index_t other) {
     const auto begin = Clock::now();
+    waiting_since_ = begin;
     for (index_t turn = 0;; ++turn) {
       int done = 0;
       if (const int code = MPI_Testall(2, requests.data(), &done, statuses.data()); code == MPI_ERR_IN_STATUS)
         for (const MPI_Status& status : statuses)
           check("MPI_Testall", status.MPI_ERROR == MPI_ERR_PENDING ? MPI_SUCCESS : status.MPI_ERROR);
       else check("MPI_Testall", code);
-      if (done) return;
+      if (done) {
+        waiting_since_.reset();
+        return;
+      }
       if (turn < 200) continue;
       if (turn % 64 == 0) look_for_failure();
       const double waited = seconds_since(begin);
@@ -276,25 +287,47 @@ class World final : public train::Communicator {
     }
   }
   /// The end of a run that has failed: launchers take away all ranks as soon as one is gone, so rank 0, which may be writing a
-  /// checkpoint, goes first.
+  /// checkpoint, goes first. It tells the others at once that it knows of the failure; if it does not, it is lost itself, and
+  /// they need not wait for it.
   void part() noexcept {
-    std::byte word{};
     if (rank_ == 0) {
-      for (index_t other = 1; other < size_; ++other) {
-        unfinished_.push_back(MPI_REQUEST_NULL);
-        if (MPI_Isend(&word, 1, MPI_BYTE, static_cast<int>(other), tag_parted, signals_, &unfinished_.back()) != MPI_SUCCESS)
-          break;
-      }
+      tell_all(tag_parted);
       progress(1);
       std::this_thread::sleep_for(std::chrono::milliseconds(200));  // for what the others still have to put away
-    } else {
+    } else if (leader_lives()) {
       for (const auto begin = Clock::now(); seconds_since(begin) < timeout_;) {
         int found = 0;
         if (MPI_Iprobe(0, tag_parted, signals_, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found) break;
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
+    } else if (lost_leader_) {
+      lost_leader_(
+          Error("rank ", rank_, ": rank 0 has been silent for ", timeout_, " seconds and counts as lost, so all end").what());
     }
     MPI_Abort(ranks_, 1);
+  }
+  /// Whether rank 0 says anything after a failure, while it still may: the seconds that it has for an answer count from when this
+  /// one began to wait. Ranks give up one after the other, so that the first speaks for all.
+  [[nodiscard]] bool leader_lives() noexcept {
+    const auto now = Clock::now();
+    const double over = waiting_since_ ? seconds_since(*waiting_since_) : 0;
+    const double left = std::max(timeout_ - over, std::min(timeout_, 1 + 0.25 * static_cast<double>(rank_)));
+    while (!leader_spoke_ && seconds_since(now) < left) {
+      int found = 0;
+      if (MPI_Iprobe(0, MPI_ANY_TAG, signals_, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      leader_spoke_ = found;
+      if (!found) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return leader_spoke_;
+  }
+  /// Rank 0's word to all others, which nobody waits for.
+  void tell_all(int tag) noexcept {
+    static constexpr std::byte word{};
+    for (index_t other = 1; other < size_; ++other) {
+      unfinished_.push_back(MPI_REQUEST_NULL);
+      if (MPI_Isend(&word, 1, MPI_BYTE, static_cast<int>(other), tag, signals_, &unfinished_.back()) != MPI_SUCCESS) break;
+    }
+    progress(0.2);
   }
 
   MPI_Comm ranks_ = MPI_COMM_NULL;    // for what is exchanged
@@ -302,17 +335,21 @@ class World final : public train::Communicator {
   std::vector<bool> neighbours_;      // who is on this host
   index_t rank_ = 0, size_ = 1;
   double timeout_;
+  LostLeader lost_leader_;
   bool ends_mpi_ = false;
-  bool broken_ = false;  // a rank has failed or is lost
+  bool broken_ = false;        // a rank has failed or is lost
+  bool leader_spoke_ = false;  // rank 0, since then
   std::array<char, 2000> why_{};
   std::vector<MPI_Request> unfinished_;
   std::vector<std::byte> reduced_;
   std::vector<std::optional<Clock::time_point>> asked_since_;  // for what a rank sends
+  std::optional<Clock::time_point> waiting_since_;             // for what is exchanged
 };
 
-/// The processes that were started together, this one alone if nothing started several. Throws RankError if MPI cannot be had.
-inline std::shared_ptr<train::Communicator> world(double timeout_seconds = 1800) {
-  static const auto all = std::make_shared<World>(timeout_seconds);
+/// The processes that were started together, this one alone if nothing started several. What the first call says counts. Throws
+/// RankError if MPI cannot be had.
+inline std::shared_ptr<train::Communicator> world(double timeout_seconds = 1800, const LostLeader& lost_leader = {}) {
+  static const auto all = std::make_shared<World>(timeout_seconds, lost_leader);
   return all;
 }
 

@@ -236,6 +236,38 @@ TEST_CASE("train: SIGUSR1 to the launcher, and to processes too, ends all with a
   }
 }
 
+TEST_CASE("train: a first process that hangs is lost after the time it has, and another one says so") {
+  const TemporaryFolder folder;
+  const auto pairs = write_pairs(folder.path());
+  const auto out = folder.path() / "out";
+  ::setenv("ATTEND_RANK_SECONDS", "8", 1);
+  Program program(training(pairs, out, {"--max-steps", "1000000"}), {}, ranks(4));
+  ::unsetenv("ATTEND_RANK_SECONDS");
+  program.close_input();
+  while (!fs::exists(out / "train.json")) {
+    INFO(program.errors());
+    REQUIRE(program.runs());
+    ::poll(nullptr, 0, 10);
+  }
+  const pid_t first = [&] {
+    for (const pid_t rank : processes(out.string())) {
+      std::ifstream file("/proc/" + std::to_string(rank) + "/environ", std::ios::binary);
+      const std::string environment{std::istreambuf_iterator<char>(file), {}};
+      for (const char* number : {"OMPI_COMM_WORLD_RANK=0", "PMI_RANK=0"})
+        if (environment.find(std::string(1, '\0') + number + '\0') != std::string::npos) return rank;
+    }
+    return pid_t{-1};
+  }();
+  REQUIRE(first > 0);
+  const auto begin = std::chrono::steady_clock::now();
+  ::kill(first, SIGSTOP);
+  CHECK(program.wait() != 0);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(15));
+  ::kill(first, SIGKILL);  // launchers do that as well
+  INFO(program.errors());
+  CHECK(count(program.errors(), "rank 0 has been silent for 8 seconds and counts as lost") == 1);
+}
+
 TEST_CASE("train: what one process without MPI began goes on under a launcher, by several with other parts") {
   const TemporaryFolder folder;
   const auto pairs = write_pairs(folder.path());
