@@ -33,13 +33,28 @@ namespace {
 namespace fs = std::filesystem;
 using namespace attend;
 
+/// How many processes the launcher of this one says it has started, and by which variable; one if there is none that is known.
+/// What the innermost launcher says counts: mpirun within a step of SLURM starts processes of its own. SLURM_NTASKS will not do,
+/// which a batch script has too.
+struct Launched {
+  int size = 1;
+  const char* variable = "";
+};
+Launched launched() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    int size = 1;
+    if (const char* text = std::getenv(name); text != nullptr && parse_number(std::string_view(text), size)) return {size, name};
+  }
+  return {};
+}
+
+#if defined(TRANSLATE_WITH_MPI)
 /// Silences this process.
 void be_silent() {
   for (std::FILE* stream : {stdout, stderr})
     if (std::freopen("/dev/null", "w", stream) == nullptr) throw IoError("ranks: /dev/null cannot be opened");
 }
 
-#if defined(TRANSLATE_WITH_MPI)
 /// Prints a line even from a process that is silent.
 mpi::LostLeader last_words() {
   static const int errors = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -48,22 +63,20 @@ mpi::LostLeader last_words() {
     (void)!::write(errors, text.data(), text.size());
   };
 }
-#else
-/// How many processes the launchers that are known say they have started.
-int launched_size() {
-  int size = 1;
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"})
-    if (const char* text = std::getenv(name)) (void)parse_number(std::string_view(text), size);
-  return size;
-}
+
 #endif
 
 }  // namespace
 
 RankList launched_ranks() {
+  const auto [size, variable] = launched();
 #if defined(TRANSLATE_WITH_MPI)
-  if (!mpi::launched()) return nullptr;
-  auto ranks = mpi::world(1800, last_words());
+  if (!mpi::launched() && size == 1) return nullptr;
+  auto ranks = mpi::launched() ? mpi::world(1800, last_words()) : nullptr;
+  if (size > 1 && (!ranks || ranks->size() == 1))
+    throw ValueError(std::to_string(size), " processes were started together (", variable, "), and ", mpi::library(),
+                     ", which this program was built with, sees one: start it by that MPI's own mpirun, or under SLURM by ",
+                     "srun --mpi=pmix");
   if (!leads(ranks)) be_silent();
   const std::string ours = "version " + std::string(version) + " with the instructions " + std::string(processor().name);
   std::string first = ours;
@@ -71,11 +84,9 @@ RankList launched_ranks() {
   train::Ranks(ranks).check("ranks differ from rank 0", ours == first ? "" : ours + ", rank 0 " + first);
   return ranks;
 #else
-  (void)&be_silent;
-  if (const int size = launched_size(); size > 1)
-    throw ValueError(std::to_string(size),
-                     " processes were started together, and this program was built without MPI: build it with ",
-                     "-D ATTEND_MPI=ON");
+  if (size > 1)
+    throw ValueError(std::to_string(size), " processes were started together (", variable,
+                     "), and this program was built without MPI: build it with -D ATTEND_MPI=ON");
   return nullptr;
 #endif
 }

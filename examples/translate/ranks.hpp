@@ -17,7 +17,8 @@ namespace translate {
 using RankList = std::shared_ptr<attend::train::Communicator>;
 
 /// The processes that were started together; null if this one was started alone. From then on only the first of them prints, and
-/// the others tell it of their errors; if the first is lost, one of them says so. Throws ValueError if several were started and the program was built without MPI.
+/// the others tell it of their errors; if the first is lost, one of them says so. Throws ValueError if several were started and the
+/// program was built without MPI or with another.
 RankList launched_ranks();
 /// Whether this is the one that prints, reads and writes files.
 inline bool leads(const RankList& ranks) { return !ranks || ranks->rank() == 0; }

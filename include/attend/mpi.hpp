@@ -52,6 +52,16 @@ inline bool launched() {
   return false;
 }
 
+/// The MPI that this program was compiled and linked with, in its own words: `Open MPI v4.1.4`.
+inline std::string library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check("MPI_Get_library_version", MPI_Get_library_version(text.data(), &length));
+  std::string name(text.data(), std::min(std::string_view(text.data()).find_first_of(",\n"), static_cast<std::size_t>(length)));
+  std::replace(name.begin(), name.end(), '\t', ' ');
+  return name;
+}
+
 /// What a rank calls, with one line that says so, where rank 0 is lost, which otherwise says why all end.
 using LostLeader = std::function<void(const std::string& line)>;
 

@@ -399,6 +399,17 @@ TEST_CASE("translate train: a run that is resumed keeps its parts, or gets other
   CHECK_THAT(old.errors, ContainsSubstring("going on from step 9") && !ContainsSubstring("parts were"));
 }
 
+TEST_CASE("translate: processes that a launcher has started and that do not see each other are refused", "[translate]") {
+  ::setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+  const auto run_together = run({"run", "--model", files("none")});
+  ::setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+  const auto alone = run({"run", "--model", files("none")});
+  ::unsetenv("SLURM_STEP_NUM_TASKS");
+  CHECK(run_together.code == 1);
+  CHECK_THAT(run_together.errors, ContainsSubstring("2 processes were started together (SLURM_STEP_NUM_TASKS), and "));
+  CHECK_THAT(alone.errors, !ContainsSubstring("started together"));
+}
+
 TEST_CASE("translate prepare: pairs once in tokens, held-out ones as text, to train on and go on with", "[translate]") {
   const std::string prepared = files("prepared"), folder = files("of_prepared");
   const std::string pairs = training("", {})[2];

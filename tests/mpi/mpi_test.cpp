@@ -393,3 +393,15 @@ TEST_CASE("run: what processes that were killed have done is not done again") {
   INFO(resumed.errors);
   CHECK(attend::io::read_file(out) == alone.output);
 }
+
+TEST_CASE("translate: processes that this MPI does not see are refused") {
+  const TemporaryFolder folder;
+  const auto model = small_model(folder.path());
+  ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);  // what another MPI's launcher says
+  const auto alone = run({"run", "--model", model}, "ana berta\n");
+  ::unsetenv("OMPI_COMM_WORLD_SIZE");
+  CHECK(alone.code == 1);
+  CHECK(alone.output.empty());
+  CHECK(count(alone.errors, "2 processes were started together (OMPI_COMM_WORLD_SIZE), and ") == 1);
+  CHECK(count(alone.errors, "which this program was built with, sees one: start it by that MPI's own mpirun") == 1);
+}
