@@ -17,6 +17,7 @@
 #include "attend/version.hpp"
 #include "commands/commands.hpp"
 #include "help.hpp"
+#include "ranks.hpp"
 
 namespace {
 
@@ -76,6 +77,14 @@ std::string command_names(const CLI::App& app) {
   return names;
 }
 
+/// Refuses several processes where they would not share the work.
+void check_processes(const CLI::App& app) {
+  for (const auto* command : app.get_subcommands()) {
+    const std::string name = command->get_name();
+    if (name != "train" && name != "run" && name != "rate" && name != "help") translate::check_one_process(name.c_str());
+  }
+}
+
 /// The first of the words that nothing knows, a flag if there is one; empty if there is none.
 std::string unknown_word(const std::vector<std::string>& words) {
   const auto flag = std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.starts_with("-"); });
@@ -125,6 +134,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", threads, "Threads to compute with (ATTEND_THREADS, else all processors)")
       ->check(CLI::Range(1, 1024));
   app.parse_complete_callback([&] {
+    check_processes(app);
     if (threads > 0) attend::set_threads(threads);
   });
   add_commands(app);

@@ -91,6 +91,11 @@ RankList launched_ranks() {
 #endif
 }
 
+void check_one_process(const char* command) {
+  const int size = launched().size;
+  check_value(size <= 1, command, "it is for one process, and ", size, " were started");
+}
+
 void share(const RankList& ranks, text::Corpus& corpus) {
   if (!ranks) return;
   std::vector<std::string> texts;

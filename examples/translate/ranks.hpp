@@ -20,6 +20,9 @@ using RankList = std::shared_ptr<attend::train::Communicator>;
 /// the others tell it of their errors; if the first is lost, one of them says so. Throws ValueError if several were started and the
 /// program was built without MPI or with another.
 RankList launched_ranks();
+/// Throws ValueError if the launcher's environment says that it has started several processes: for a command whose work they do
+/// not share, so that all would do, and write, the same. Asks no MPI.
+void check_one_process(const char* command);
 /// Whether this is the one that prints, reads and writes files.
 inline bool leads(const RankList& ranks) { return !ranks || ranks->rank() == 0; }
 

@@ -401,12 +401,14 @@ TEST_CASE("translate train: a run that is resumed keeps its parts, or gets other
 
 TEST_CASE("translate: processes that a launcher has started and that do not see each other are refused", "[translate]") {
   ::setenv("SLURM_STEP_NUM_TASKS", "2", 1);
-  const auto run_together = run({"run", "--model", files("none")});
+  const auto run_together = run({"run", "--model", files("none")}), merged = run({"quantize", "--model", "a", "--out", "b"});
   ::setenv("SLURM_STEP_NUM_TASKS", "1", 1);
   const auto alone = run({"run", "--model", files("none")});
   ::unsetenv("SLURM_STEP_NUM_TASKS");
   CHECK(run_together.code == 1);
   CHECK_THAT(run_together.errors, ContainsSubstring("2 processes were started together (SLURM_STEP_NUM_TASKS), and "));
+  CHECK(merged.code == 1);
+  CHECK_THAT(merged.errors, ContainsSubstring("quantize: it is for one process, and 2 were started"));
   CHECK_THAT(alone.errors, !ContainsSubstring("started together"));
 }
 

@@ -394,9 +394,20 @@ TEST_CASE("run: what processes that were killed have done is not done again") {
   CHECK(attend::io::read_file(out) == alone.output);
 }
 
-TEST_CASE("translate: processes that this MPI does not see are refused") {
+TEST_CASE("translate: commands that processes do not share are refused, and processes that this MPI does not see") {
   const TemporaryFolder folder;
-  const auto model = small_model(folder.path());
+  const auto model = small_model(folder.path()), out = (folder.path() / "out").string();
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"quantize", "--model", model, "--out", out},
+                                                {"average", model, "--out", out},
+                                                {"merge", model, "--out", out},
+                                                {"prepare", "--pairs", "a", "--out", out}}) {
+    const auto ended = launch(ranks(2), words);
+    INFO(ended.errors);
+    CHECK(ended.code != 0);
+    CHECK(count(ended.errors, words.front() + ": it is for one process, and 2 were started") >= 1);
+    CHECK_FALSE(fs::exists(out));
+  }
+  CHECK(launch(ranks(1), {"quantize", "--model", model, "--out", out}).code == 0);
   ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);  // what another MPI's launcher says
   const auto alone = run({"run", "--model", model}, "ana berta\n");
   ::unsetenv("OMPI_COMM_WORLD_SIZE");
