@@ -130,6 +130,7 @@ int main(int argc, char** argv) {
       "--version",
       [] { return std::string("translate ") + attend::version + " (" + std::string(attend::processor().name) + ")"; },
       "Print the version of attend, and the instructions that it computes with, and exit");
+  translate::command_line.assign(argv + 1, argv + argc);
   int threads = 0;
   app.add_option("--threads", threads, "Threads to compute with (ATTEND_THREADS, else all processors)")
       ->check(CLI::Range(1, 1024));

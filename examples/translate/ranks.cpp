@@ -13,6 +13,7 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "attend/core/error.hpp"
@@ -20,6 +21,7 @@
 #include "attend/io/file.hpp"
 
 #if defined(TRANSLATE_WITH_MPI)
+#include "attend/core/printable.hpp"
 #include "attend/cpu/targets.hpp"
 #include "attend/mpi.hpp"
 #include "attend/train/ranks.hpp"
@@ -64,6 +66,52 @@ mpi::LostLeader last_words() {
   };
 }
 
+/// The command line without what each process may have its own of.
+std::vector<std::string> shared_arguments() {
+  std::vector<std::string> shared;
+  for (std::size_t i = 0; i < command_line.size(); ++i) {
+    if (command_line[i] == "--threads") ++i;
+    else if (!command_line[i].starts_with("--threads=")) shared.push_back(command_line[i]);
+  }
+  return shared;
+}
+/// The word there, after the option whose value it may be.
+std::string quoted_argument(std::span<const std::string> words, std::size_t i) {
+  if (i >= words.size()) return "nothing more";
+  const bool is_value = i > 0 && words[i - 1].starts_with("--") && !words[i].starts_with("-");
+  return "`" + attend::detail::printable((is_value ? words[i - 1] + " " : "") + words[i]) + "`";
+}
+/// Changes with any byte of this program; empty where that cannot be known.
+std::string build() {
+  try {
+    return fingerprint("/proc/self/exe");
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+/// Throws ValueError in all ranks unless they are the same program, called with the same arguments.
+void check_alike(const RankList& ranks) {
+  std::vector<std::string> ours{"version " + std::string(version) + " with the instructions " + std::string(processor().name),
+                                build()};
+  constexpr std::size_t before = 2;
+  for (auto& word : shared_arguments()) ours.push_back(std::move(word));
+  std::string packed = train::packed_texts(ours);
+  ranks->broadcast(packed);
+  const auto first = train::unpacked_texts(packed);
+  std::string fault;
+  if (first.size() < before || ours[0] != first[0]) {
+    fault = ours[0] + ", rank 0 " + (first.empty() ? "" : first[0]);
+  } else if (ours != first) {
+    const std::span<const std::string> words = std::span(ours).subspan(before), theirs = std::span(first).subspan(before);
+    std::size_t i = 0;
+    while (i < words.size() && i < theirs.size() && words[i] == theirs[i]) ++i;
+    fault = i < words.size() || i < theirs.size()
+                ? "the command line has " + quoted_argument(words, i) + ", that of rank 0 " + quoted_argument(theirs, i)
+                : "it runs another build of the program than rank 0";
+  }
+  train::Ranks(ranks).check("ranks differ from rank 0", fault);
+}
 #endif
 
 }  // namespace
@@ -78,10 +126,7 @@ RankList launched_ranks() {
                      ", which this program was built with, sees one: start it by that MPI's own mpirun, or under SLURM by ",
                      "srun --mpi=pmix");
   if (!leads(ranks)) be_silent();
-  const std::string ours = "version " + std::string(version) + " with the instructions " + std::string(processor().name);
-  std::string first = ours;
-  ranks->broadcast(first);
-  train::Ranks(ranks).check("ranks differ from rank 0", ours == first ? "" : ours + ", rank 0 " + first);
+  check_alike(ranks);
   return ranks;
 #else
   if (size > 1)

@@ -16,9 +16,14 @@ namespace translate {
 
 using RankList = std::shared_ptr<attend::train::Communicator>;
 
+/// What this program was called with, without its name. `main` says so.
+inline std::vector<std::string> command_line;
+
 /// The processes that were started together; null if this one was started alone. From then on only the first of them prints, and
-/// the others tell it of their errors; if the first is lost, one of them says so. Throws ValueError if several were started and the
-/// program was built without MPI or with another.
+/// the others tell it of their errors; if the first is lost, one of them says so. Throws ValueError if several were started and
+/// the program was built without MPI or with another, and, in all of them, if they are not called with the same arguments (but
+/// for
+/// `--threads`) or are not the same program.
 RankList launched_ranks();
 /// Throws ValueError if the launcher's environment says that it has started several processes: for a command whose work they do
 /// not share, so that all would do, and write, the same. Asks no MPI.
@@ -45,7 +50,6 @@ class TemporaryFolder {
 void share(const RankList& ranks, const std::filesystem::path& folder);
 /// Changes with any byte and any name of the files of a folder, or of a file. Throws IoError if they cannot be read.
 std::string fingerprint(const std::filesystem::path& path);
-/// The same; empty if they cannot be read.
 
 /// Files and folders of the first process, at paths where this one can read them: those files themselves, or, if this process
 /// sees others there or none, copies, which are removed with this object.

@@ -292,6 +292,17 @@ TEST_CASE("train: what one process without MPI began goes on under a launcher, b
 
 namespace {
 
+/// A launcher's two processes, the second with a program and a command line of its own.
+Outcome launch_two(const std::vector<std::string>& first, const std::string& program, const std::vector<std::string>& second) {
+  auto words = first;
+  words.insert(words.end(), {":", ATTEND_MPIEXEC_NUMBER, "1", program});
+  words.insert(words.end(), second.begin(), second.end());
+  const auto begin = std::chrono::steady_clock::now();
+  auto ended = launch(ranks(1), words);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  return ended;
+}
+
 /// A small model, trained for a moment.
 std::string small_model(const fs::path& folder) {
   const std::string out = (folder / "model").string();
@@ -392,6 +403,36 @@ TEST_CASE("run: what processes that were killed have done is not done again") {
       launch(ranks(4), {"run", "--model", model, "--in", lines, "--out", out.string(), "--buffer", "5", "--resume"});
   INFO(resumed.errors);
   CHECK(attend::io::read_file(out) == alone.output);
+}
+
+TEST_CASE("translate: processes that were called otherwise, or are another program, say so before any work") {
+  const TemporaryFolder folder;
+  const std::string none = (folder.path() / "none").string(), other = (folder.path() / "translate").string();
+  const auto refused = [](const Outcome& ended, const std::string& why) {
+    INFO(ended.errors);
+    CHECK(ended.code != 0);
+    CHECK(ended.output.empty());
+    CHECK(count(ended.errors, "translate: ranks differ from rank 0: rank 1: " + why) == 1);
+  };
+  const std::vector<std::string> words{"run", "--model", none, "--beam", "4"};
+  refused(launch_two(words, ATTEND_TRANSLATE, {"run", "--model", none, "--beam", "1"}),
+          "the command line has `--beam 1`, that of rank 0 `--beam 4`");
+  refused(launch_two(words, ATTEND_TRANSLATE, {"run", "--model", none}),
+          "the command line has nothing more, that of rank 0 `--beam`");
+  refused(launch_two(words, ATTEND_TRANSLATE, {"rate", "--model", none}), "the command line has `rate`, that of rank 0 `run`");
+  auto trained = training(none, none, {}), changed = trained;
+  changed.insert(changed.end(), {"--seed", "7"});
+  refused(launch_two(trained, ATTEND_TRANSLATE, changed), "the command line has `--seed`, that of rank 0 nothing more");
+  fs::copy_file(ATTEND_TRANSLATE, other);
+  std::ofstream(other, std::ios::binary | std::ios::app) << "more";
+  refused(launch_two(words, other, words), "it runs another build of the program than rank 0");
+  // Threads may differ: what there is to complain about then is the model.
+  auto threads = words;
+  threads.insert(threads.end(), {"--threads", "1"});
+  const auto ended = launch_two(words, ATTEND_TRANSLATE, threads);
+  CHECK(ended.code != 0);
+  CHECK(count(ended.errors, "ranks differ") == 0);
+  CHECK(count(ended.errors, "none") >= 1);
 }
 
 TEST_CASE("translate: commands that processes do not share are refused, and processes that this MPI does not see") {
