@@ -22,8 +22,7 @@ inline std::vector<std::string> command_line;
 /// The processes that were started together; null if this one was started alone. From then on only the first of them prints, and
 /// the others tell it of their errors; if the first is lost, one of them says so. Throws ValueError if several were started and
 /// the program was built without MPI or with another, and, in all of them, if they are not called with the same arguments (but
-/// for
-/// `--threads`) or are not the same program.
+/// for `--threads`) or are not the same program.
 RankList launched_ranks();
 /// Throws ValueError if the launcher's environment says that it has started several processes: for a command whose work they do
 /// not share, so that all would do, and write, the same. Asks no MPI.

@@ -63,7 +63,7 @@ TEST_CASE("pretrained: logits are those of transformers, in a batch and alone") 
   for (const auto& name : pretrained::models()) {
     INFO(name);
     const Expected expected(name);
-    const auto m = io::load_pretrained(pretrained::data() / name);
+    const auto m = pretrained::load_model(pretrained::data() / name);
     CHECK_FALSE(nn::is_training(m.model));
     CHECK(m.config.family == expected.file().metadata().at("model_type"));
     const auto wanted = expected.numbers("logits");
@@ -87,7 +87,7 @@ TEST_CASE("pretrained: in double, logits, loss and all gradients are those of tr
   for (const auto& name : pretrained::models()) {
     INFO(name);
     const Expected expected(name);
-    const auto m = io::load_pretrained<double>(pretrained::data() / name);
+    const auto m = pretrained::load_model<double>(pretrained::data() / name);
     const auto batch = expected.batch();
     CHECK(pretrained::difference(m.model(batch).value().values(), expected.numbers("logits")) < 1e-11);
     const auto loss = m.model.loss(batch);

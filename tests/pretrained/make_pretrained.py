@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes small models of the BART and T5 families, and what the `transformers` library makes of them, for the tests beside this.
+"""Writes small models of the BART and T5 families, on request of Marian's too, and what the `transformers` library makes of them, for the tests beside this.
 
 One folder a model, as `transformers` saves it (config.json, generation_config.json, model.safetensors), without a tokenizer, and in
 it `expected.safetensors`, all numbers computed in float64:
@@ -14,11 +14,12 @@ it `expected.safetensors`, all numbers computed in float64:
                                sentences, best first, without begin and padding
   search.N.scores              of beam search
 
-Two things are computed otherwise than `transformers` does, in float64 where it has float32: the sinusoids of M2M-100, and the mean
-square in T5's norms.
+Two things are computed otherwise than `transformers` does, in float64 where it has float32: the sinusoids of M2M-100 and Marian, and
+the mean square in T5's norms. And the embedding of Marian's padding, which its targets begin with, has a gradient, which
+`transformers` leaves out.
 
-usage: make_pretrained.py OUT_DIR [COUNT]      COUNT: as many models of each family with options drawn at random, in place of the
-                                               twelve of data/ (needs what requirements.txt names)
+usage: make_pretrained.py OUT_DIR [COUNT [FAMILY ...]]    COUNT: as many models of each family, or of these, with options drawn at
+                                                          random, in place of the twelve of data/ (needs what requirements.txt names)
 """
 import importlib
 import json
@@ -41,7 +42,7 @@ warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
 
-CLASSES = {"bart": "Bart", "mbart": "MBart", "m2m_100": "M2M100", "t5": "T5", "mt5": "MT5", "umt5": "UMT5"}
+CLASSES = {"bart": "Bart", "mbart": "MBart", "m2m_100": "M2M100", "t5": "T5", "mt5": "MT5", "umt5": "UMT5", "marian": "Marian"}
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu", "swish", "gelu_pytorch_tanh", "tanh", "gelu_fast"]
 
 
@@ -66,9 +67,20 @@ def exact_sinusoids(positions):
     positions.weights = torch.nn.Buffer(table, persistent=False)
 
 
+def exact_marian_sinusoids(positions):
+    rows, width = positions.weight.shape
+    j = torch.arange(width, dtype=torch.float64)
+    angles = torch.arange(rows, dtype=torch.float64)[:, None] / 10000 ** (2 * torch.div(j, 2, rounding_mode="floor") / width)
+    table = torch.cat([torch.sin(angles[:, 0::2]), torch.cos(angles[:, 1::2])], dim=1)
+    assert (table - positions.weight).abs().max() < 5e-3
+    positions.weight = torch.nn.Parameter(table, requires_grad=False)
+
+
 def random_weights(model, generator):
     """Norms and biases start away from 1 and 0, so that all of them count."""
     for name, p in model.named_parameters():
+        if not p.requires_grad:  # Marian's sinusoids
+            continue
         draw = torch.randn(p.shape, generator=generator)
         if "norm" in name:
             p.data = (1 if name.endswith("weight") else 0) + 0.3 * draw
@@ -130,10 +142,12 @@ def make_model(out, name, family, seed, o, **options):
     o.setdefault("begin", o["pad"] if t5 else o["eos"])
     torch.manual_seed(seed)
     config = getattr(transformers, CLASSES[family] + "Config")(
-        vocab_size=o["vocabulary"], pad_token_id=o["pad"], eos_token_id=o["eos"], bos_token_id=0, decoder_start_token_id=o["begin"],
-        **({"forced_eos_token_id": o["forced_eos"]} if family in ("bart", "mbart") else {}), **options)
+        vocab_size=o["vocabulary"], pad_token_id=o["pad"], eos_token_id=o["eos"], decoder_start_token_id=o["begin"],
+        **({"forced_eos_token_id": o["forced_eos"]} if family in ("bart", "mbart", "marian") else {}),
+        **({"bos_token_id": 0} if family != "marian" else {}), **options)
     config._attn_implementation = "eager"
-    model = getattr(transformers, CLASSES[family] + "ForConditionalGeneration")(config).eval()
+    head = "MTModel" if family == "marian" else "ForConditionalGeneration"
+    model = getattr(transformers, CLASSES[family] + head)(config).eval()
     if o["head"]:  # a T5 with a head of its own: the library ties it in any case until it sees a file that differs
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     random_weights(model, torch.Generator().manual_seed(seed))
@@ -147,6 +161,11 @@ def make_model(out, name, family, seed, o, **options):
     if family == "m2m_100":
         exact_sinusoids(model.model.encoder.embed_positions)
         exact_sinusoids(model.model.decoder.embed_positions)
+    if family == "marian":
+        exact_marian_sinusoids(model.model.encoder.embed_positions)
+        exact_marian_sinusoids(model.model.decoder.embed_positions)
+        for embedding in (m for m in model.modules() if isinstance(m, torch.nn.Embedding)):
+            embedding.padding_idx = None
 
     r = random.Random(seed + 100)
     draw = lambda: [r.randrange(4, o["vocabulary"] - 2) for _ in range(r.randint(2, 7))]
@@ -237,8 +256,8 @@ def committed(out):
                feed_forward_proj="gated-silu")
 
 
-def drawn(out, count):
-    for family in CLASSES:
+def drawn(out, count, families):
+    for family in families or CLASSES:
         for i in range(count):
             seed = 1000 * list(CLASSES).index(family) + i
             r = random.Random(seed)
@@ -248,6 +267,14 @@ def drawn(out, count):
                 options = dict(**t5_sizes(r), feed_forward_proj=r.choice(["", "gated-"]) + r.choice(ACTIVATIONS[:6]),
                                tie_word_embeddings=r.choice([True, False]))
                 o["head"] = r.choice([True, False])
+            elif family == "marian":  # whose marks are the first and the last of the vocabulary
+                tied = r.choice([True, False])
+                options = dict(**bart_sizes(r), activation_function=r.choice(ACTIVATIONS), scale_embedding=r.choice([True, False]),
+                               tie_word_embeddings=tied, share_encoder_decoder_embeddings=tied and r.choice([True, False]))
+                o["eos"], o["pad"] = 0, o["vocabulary"] - 1
+                o["begin"] = o["pad"]
+                o["first"] = r.choice([None, o["vocabulary"] - 2])
+                o["forced_eos"] = r.choice([None, 0])
             else:
                 options = dict(**bart_sizes(r), activation_function=r.choice(ACTIVATIONS), scale_embedding=r.choice([True, False]),
                                tie_word_embeddings=r.choice([True, False]))
@@ -258,10 +285,10 @@ def drawn(out, count):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) < 2 or not set(sys.argv[3:]) <= CLASSES.keys():
         sys.exit(__doc__)
     os.makedirs(sys.argv[1], exist_ok=True)
     if len(sys.argv) == 2:
         committed(sys.argv[1])
     else:
-        drawn(sys.argv[1], int(sys.argv[2]))
+        drawn(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

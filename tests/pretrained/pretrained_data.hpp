@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/marian.hpp"
 #include "attend/nn/batch.hpp"
 #include "attend/pretrained.hpp"
 #include "catch.hpp"
@@ -25,6 +26,20 @@ inline std::vector<std::string> models() {
   for (const auto& entry : std::filesystem::directory_iterator(data())) names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+/// One of them, of Marian's family too, which has no tokenizer there.
+template <class T = float>
+attend::io::PretrainedModel<T> load_model(const std::filesystem::path& folder) {
+  using namespace attend;
+  const io::FolderReader reader(folder);
+  const auto path = reader.file("config.json");
+  const auto json = io::read_json(path);
+  if (io::model_type(json) != "marian") return io::load_pretrained<T>(folder);
+  const auto config = io::marian_config_from(json, path.string());
+  return {.model = io::marian_model<T, Cpu>(config, io::WeightFiles::open(reader)),
+          .config = config,
+          .search = attend::detail::marian_search(reader, config)};
 }
 
 /// What was computed by one of them.

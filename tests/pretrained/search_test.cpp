@@ -28,7 +28,7 @@ std::vector<std::vector<decode::Hypothesis>> search(const io::PretrainedModel<fl
 TEST_CASE("pretrained: greedy and beam search give the tokens and scores of transformers, in a batch and alone") {
   for (const auto& name : pretrained::models()) {
     const Expected expected(name);
-    const auto m = io::load_pretrained(pretrained::data() / name);
+    const auto m = pretrained::load_model(pretrained::data() / name);
     const auto sources = expected.sequences("source", "source_lengths");
     for (int i = 0; expected.file().metadata().contains("search." + std::to_string(i)); ++i) {
       const std::string key = "search." + std::to_string(i), options = expected.file().metadata().at(key);
