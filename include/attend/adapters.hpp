@@ -68,6 +68,7 @@ struct ModuleWay {
   const char* whose;
   bool fits;
 };
+/// All that are known, for the modules of a model.
 template <class M>
 std::vector<ModuleWay> module_ways(const M& model) {
   std::vector<ModuleWay> ways{{own_module, "this library", true}, {bart_module, "BART's families and Marian", true}};

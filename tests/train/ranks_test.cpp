@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -87,6 +88,15 @@ void check_equal(const Outcome& a, const Outcome& b) {
     CHECK(a.report.validations[i].bleu == b.report.validations[i].bleu);
     CHECK(a.report.validations[i].best == b.report.validations[i].best);
   }
+}
+
+/// What the optimizer of a run remembers, tensor by tensor.
+std::vector<std::vector<float>> remembered(const std::filesystem::path& run) {
+  const auto file = io::SafetensorsFile::open(run / "last/training.safetensors");
+  std::vector<std::vector<float>> all;
+  for (const auto& tensor : file.tensors())
+    if (tensor.name.starts_with("optimizer.")) all.push_back(file.read<float>(tensor.name));
+  return all;
 }
 
 }  // namespace
@@ -226,13 +236,7 @@ TEST_CASE("fit: an optimizer in shares has the bits of a whole one, and its chec
         CHECK(outcome.weights == expected.weights);
         CHECK(outcome.report.validations.size() == expected.report.validations.size());
       }
-      const auto state = [&](const char* name) {
-        const auto file = io::SafetensorsFile::open(folder.path() / name / "last/training.safetensors");
-        std::vector<std::vector<float>> all;
-        for (const auto& tensor : file.tensors())
-          if (tensor.name.starts_with("optimizer.")) all.push_back(file.read<float>(tensor.name));
-        return all;
-      };
+      const auto state = [&](const char* name) { return remembered(folder.path() / name); };
       REQUIRE(!state("shares").empty());
       CHECK((state("shares") == state("whole")));
     }
@@ -275,13 +279,7 @@ TEST_CASE("fit: shares of more numbers than travel at a time are saved and read 
     }));
     return weights;
   };
-  const auto state = [&](const char* name) {
-    const auto file = io::SafetensorsFile::open(folder.path() / name / "last/training.safetensors");
-    std::vector<std::vector<float>> all;
-    for (const auto& tensor : file.tensors())
-      if (tensor.name.starts_with("optimizer.")) all.push_back(file.read<float>(tensor.name));
-    return all;
-  };
+  const auto state = [&](const char* name) { return remembered(folder.path() / name); };
   (void)train(1, false, "whole", 2), (void)train(2, true, "shares", 2);
   REQUIRE(state("whole").size() == 3);  // two moments and the average
   REQUIRE(state("whole").front().size() > std::size_t{1} << 22);

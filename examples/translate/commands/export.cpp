@@ -19,6 +19,8 @@ using namespace attend;
 struct ExportCommand {
   std::string model, base, out, stored = "float32";
 
+  /// The folder that says the family and its marks.
+  [[nodiscard]] const std::string& origin() const { return base.empty() ? model : base; }
   [[nodiscard]] io::DType type() const {
     return stored == "bfloat16" ? io::DType::bf16 : stored == "float16" ? io::DType::f16 : io::DType::f32;
   }
@@ -26,9 +28,8 @@ struct ExportCommand {
 
 /// The family that a model is written as: that of the model with which its training began, or else Marian's.
 std::string family_of(const ExportCommand& flags) {
-  const std::string from = flags.base.empty() ? flags.model : flags.base;
-  const std::string family = pretrained_family(from);
-  check_value(flags.base.empty() || !family.empty(), "export", "--base ", from, " is no model of the transformers library");
+  const std::string family = pretrained_family(flags.origin());
+  check_value(flags.base.empty() || !family.empty(), "export", "--base ", flags.base, " is no model of the transformers library");
   return family.empty() ? "marian" : family;
 }
 
@@ -46,8 +47,7 @@ void export_model(const ExportCommand& flags) {
     if (is_pretrained_folder(folder) || io::FolderReader(folder).contains(io::search_file)) options.search = loaded.search;
     io::save_marian(flags.out, loaded.model, loaded.tokenizer, options);
   } else {
-    io::save_pretrained(flags.out, loaded, io::pretrained_config(flags.base.empty() ? flags.model : flags.base),
-                        {.stored = flags.type()});
+    io::save_pretrained(flags.out, loaded, io::pretrained_config(flags.origin()), {.stored = flags.type()});
   }
   std::fprintf(stderr, "export: a model of the family %s is in %s\n", family.c_str(), flags.out.c_str());
 }
