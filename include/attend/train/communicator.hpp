@@ -66,6 +66,8 @@ inline std::vector<std::string> unpacked_texts(const std::string& packed) {
 /// of that. Sums are added in an order that depends on the number of ranks alone, and not on which is first. An engine that
 /// reaches the memory of devices exchanges it, too; with others, what lies there travels by way of the host.
 class Communicator {
+  // Lambdas here name what they capture: with [&], g++ and nvcc put `this` in different places, and in a program of both the
+  // linker keeps one of the functions that take them.
  public:
   virtual ~Communicator() = default;
   Communicator() = default;
@@ -101,7 +103,7 @@ class Communicator {
   void sum(const Tensor<T, D>& x) {
     check_power_of_two("sum");
     const Shares shares = even_shares(x.size(), static_cast<index_t>(memory_alignment / sizeof(T)));
-    where_it_travels(x, [&](const auto& there) {
+    where_it_travels(x, [this, &shares](const auto& there) {
       sum_into_shares(there, shares);
       bring_shares(there, shares);
     });
@@ -112,13 +114,13 @@ class Communicator {
   template <class T, Device D>
   void sum_shares(const Tensor<T, D>& x, const Shares& shares) {
     check_shares("sum_shares", x.size(), shares);
-    where_it_travels(x, [&](const auto& there) { sum_into_shares(there, shares); });
+    where_it_travels(x, [this, &shares](const auto& there) { sum_into_shares(there, shares); });
   }
   /// x becomes, in all ranks, what each has in its share. Sends and receives and throws as `sum_shares`.
   template <class T, Device D>
   void gather_shares(const Tensor<T, D>& x, const Shares& shares) {
     check_shares("gather_shares", x.size(), shares);
-    where_it_travels(x, [&](const auto& there) { bring_shares(there, shares); });
+    where_it_travels(x, [this, &shares](const auto& there) { bring_shares(there, shares); });
   }
 
   /// The same in whatever order the engine is fastest in, for any number of ranks: the same bits only for as many ranks again,
@@ -145,7 +147,7 @@ class Communicator {
 
   /// What rank 0 has, to all.
   void broadcast(std::span<std::byte> bytes) {
-    pass_on([&](index_t other, bool sends) {
+    pass_on([this, bytes](index_t other, bool sends) {
       if (sends) exchange(other, bytes, {});
       else exchange(other, {}, bytes);
     });
@@ -163,8 +165,10 @@ class Communicator {
   }
   template <class T, Device D>
   void broadcast(const Tensor<T, D>& x) {
-    where_it_travels(x, [&](const auto& there) {
-      pass_on([&](index_t other, bool sends) { exchange_tensors(other, sends ? &there : nullptr, sends ? nullptr : &there); });
+    where_it_travels(x, [this](const auto& there) {
+      pass_on([this, &there](index_t other, bool sends) {
+        exchange_tensors(other, sends ? &there : nullptr, sends ? nullptr : &there);
+      });
     });
   }
 
@@ -201,7 +205,7 @@ class Communicator {
   }
   template <class T, Device D>
   void receive(index_t other, const Tensor<T, D>& x) {
-    where_it_travels(x, [&](const auto& there) { exchange_tensors(other, decltype(&there){nullptr}, &there); });
+    where_it_travels(x, [this, other](const auto& there) { exchange_tensors(other, decltype(&there){nullptr}, &there); });
   }
   std::string receive(index_t other) {
     std::size_t n = 0;
