@@ -260,7 +260,9 @@ void load_adapters(const std::filesystem::path& folder, M& model) {
   };
   const auto& chosen_way =
       *std::max_element(ways.begin(), ways.end(), [&](const auto& a, const auto& b) { return found(a) < found(b); });
-  if (!chosen_way.fits) detail::list_names(faults, "for another family: the adapters have module names of", {chosen_way.whose});
+  using Names = std::vector<std::string>;  // named below, because nvcc takes `{name}` for `name`
+  if (!chosen_way.fits)
+    detail::list_names(faults, "for another family: the adapters have module names of", Names{chosen_way.whose});
   const auto& way = chosen_way.names;
 
   std::vector<std::string> missing, shapes, unexpected;
@@ -289,13 +291,13 @@ void load_adapters(const std::filesystem::path& folder, M& model) {
     for (const auto& m : matrices)
       if (m.adapter && (m.adapter->a.dim(0) != o.rank || std::abs(m.adapter->scale - o.scale()) > 1e-12 * o.scale())) {
         detail::list_names(faults, "other adapters than the model's:",
-                           {"rank " + std::to_string(o.rank) + ", scale " + number_text(o.scale()) + ", expected rank " +
-                            std::to_string(m.adapter->a.dim(0)) + ", scale " + number_text(m.adapter->scale)});
+                           Names{"rank " + std::to_string(o.rank) + ", scale " + number_text(o.scale()) + ", expected rank " +
+                                 std::to_string(m.adapter->a.dim(0)) + ", scale " + number_text(m.adapter->scale)});
         break;
       }
   } else if (used.empty()) {
     detail::list_names(faults, "no module of the model has an adapter there:",
-                       {matrices.empty() ? "it has none that may" : detail::adapter_tensor(way(matrices.front().name), "A")});
+                       Names{matrices.empty() ? "it has none that may" : detail::adapter_tensor(way(matrices.front().name), "A")});
   } else if (faults.empty()) {
     faults = nn::detail::adapter_faults(model, o);
   }

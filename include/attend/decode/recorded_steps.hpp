@@ -152,7 +152,7 @@ class RecordedSteps {
     const Tensor<token_t> all({rows}, 0);
     std::copy(tokens.begin(), tokens.end(), all.data());
     room.tokens.rows(0, rows).assign(all);
-    room.work[rows].run([&] { compute(model, room, rows); });
+    room.work[rows].run([&, this] { compute(model, room, rows); });
     ++state.done;
     state.fresh = true;
     return room.result.rows(0, state.rows());

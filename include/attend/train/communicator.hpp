@@ -66,8 +66,6 @@ inline std::vector<std::string> unpacked_texts(const std::string& packed) {
 /// of that. Sums are added in an order that depends on the number of ranks alone, and not on which is first. An engine that
 /// reaches the memory of devices exchanges it, too; with others, what lies there travels by way of the host.
 class Communicator {
-  // Lambdas here name what they capture: with [&], g++ and nvcc put `this` in different places, and in a program of both the
-  // linker keeps one of the functions that take them.
  public:
   virtual ~Communicator() = default;
   Communicator() = default;

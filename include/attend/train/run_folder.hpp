@@ -120,7 +120,7 @@ class RunFolder {
   template <class Model, class Tokenizer>
   void save_best(const Model& model, const Tokenizer& tokenizer) const {
     io::write_folder_atomically(
-        best(), [&](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer, more_); });
+        best(), [&, this](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer, more_); });
   }
   /// write_state(path) writes the training state, which is all that a later run needs, beside the model. All of it is replaced
   /// as one: a crash leaves either this checkpoint or the one before.
