@@ -169,7 +169,7 @@ TEST_CASE("gemm_bf16: rounds to the nearest, halves to even; infinities and what
     }
 }
 
-#if ATTEND_DISPATCH && ATTEND_GRANTED < 2
+#if ATTEND_DISPATCH && defined(__x86_64__) && ATTEND_GRANTED < 2
 namespace {
 
 /// Whether all bits are the same; what is not a number is so in either.

@@ -1,6 +1,7 @@
 #include "attend/cpu/int8.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -25,8 +26,8 @@ std::vector<float> normal(index_t n, std::uint64_t stream) {
 template <class Device>
 void check_same_bits(Device device) {
   for (const index_t n : {1, 63, 83, 130})
-    for (const index_t k : {1, 5, 64, 301}) {
-      const index_t m = 7;
+    for (const auto& size : {std::array<index_t, 2>{7, 1}, {1, 5}, {2, 12}, {14, 64}, {17, 301}}) {
+      const index_t m = size[0], k = size[1];
       auto w = normal(n * k, 1);
       if (n > 1) std::fill_n(w.begin() + k, k, 0.0f);  // a row of nothing has the scale 0
       const auto x = normal(m * k, 2), bias = normal(n, 3);
@@ -39,7 +40,7 @@ void check_same_bits(Device device) {
       std::vector<std::int8_t> rows(static_cast<std::size_t>(n * k));
       std::vector<float> scales(static_cast<std::size_t>(n));
       quantize_rows(device, weight, rows.data(), scales.data());
-      INFO(n << " columns, " << k << " deep");
+      INFO(m << " rows, " << n << " columns, " << k << " deep");
       const auto expected = product(pack_int8<float>(device, weight.transpose()));
       CHECK(product(pack_int8(device, kernels::Int8Rows<float>{rows.data(), scales.data(), n, k})) == expected);
       CHECK(*std::min_element(rows.begin(), rows.end()) >= -127);
@@ -80,7 +81,10 @@ void check_lookup(Device device) {
 
 TEST_CASE("int8: rows in 8 bits are packed into the product that their floats are, in every instruction set") {
   check_same_bits(Cpu{});
-#if ATTEND_DISPATCH
+#if ATTEND_DISPATCH && defined(__aarch64__)
+  if (ATTEND_BYTES_GRANTED < 1 && detail::processor_has(1)) check_same_bits(neon_dot::kernels::Cpu{});
+  if (detail::processor_has(2)) check_same_bits(neon_i8mm::kernels::Cpu{});
+#elif ATTEND_DISPATCH
   if (ATTEND_GRANTED < 2 && detail::processor_has(2)) check_same_bits(avx2::kernels::Cpu{});
   if (ATTEND_GRANTED < 3 && detail::processor_has(3)) check_same_bits(avx512::kernels::Cpu{});
   if (ATTEND_GRANTED < 4 && detail::processor_has(4)) check_same_bits(avx512::vnni::kernels::Cpu{});
@@ -89,7 +93,7 @@ TEST_CASE("int8: rows in 8 bits are packed into the product that their floats ar
 
 TEST_CASE("int8: a table in 8 bits is looked up in as the floats that it stands for, in every instruction set") {
   check_lookup(Cpu{});
-#if ATTEND_DISPATCH
+#if ATTEND_DISPATCH && defined(__x86_64__)
   if (ATTEND_GRANTED < 2 && detail::processor_has(2)) check_lookup(avx2::kernels::Cpu{});
   if (ATTEND_GRANTED < 3 && detail::processor_has(3)) check_lookup(avx512::kernels::Cpu{});
 #endif

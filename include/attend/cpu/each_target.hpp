@@ -7,9 +7,10 @@
 #pragma push_macro("attend")
 #pragma push_macro("ATTEND_CPU")
 #pragma push_macro("ATTEND_LEVEL")
+#pragma push_macro("ATTEND_BYTES_LEVEL")
 #pragma push_macro("ATTEND_BY_PROVIDER")
 #pragma push_macro("ATTEND_FASTEST")
-#pragma push_macro("ATTEND_FASTEST_VNNI")
+#pragma push_macro("ATTEND_FASTEST_BYTES")
 #pragma push_macro("ATTEND_FASTEST_BF16")
 #undef ATTEND_CPU
 #define ATTEND_CPU cpu
@@ -17,13 +18,13 @@
 #define ATTEND_BY_PROVIDER(...) static_cast<void>(0)
 #undef ATTEND_FASTEST
 #define ATTEND_FASTEST(...) static_cast<void>(0)
-#undef ATTEND_FASTEST_VNNI
-#define ATTEND_FASTEST_VNNI(...) static_cast<void>(0)
+#undef ATTEND_FASTEST_BYTES
+#define ATTEND_FASTEST_BYTES(...) static_cast<void>(0)
 #undef ATTEND_FASTEST_BF16
 #define ATTEND_FASTEST_BF16(...) static_cast<void>(0)
 #define ATTEND_READING
 
-#if ATTEND_GRANTED < 2
+#if defined(__x86_64__) && ATTEND_GRANTED < 2
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 2
 #undef attend
@@ -33,7 +34,7 @@ ATTEND_BEGIN_TARGET("avx2,fma", "")
 ATTEND_END_TARGET
 #endif
 
-#if ATTEND_GRANTED < 3
+#if defined(__x86_64__) && ATTEND_GRANTED < 3
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 3
 #undef attend
@@ -43,7 +44,7 @@ ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl", ",prefer-vect
 ATTEND_END_TARGET
 #endif
 
-#if defined(ATTEND_READ_FOR_VNNI) && ATTEND_GRANTED < 4
+#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BYTES) && ATTEND_GRANTED < 4
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 4
 #undef attend
@@ -53,7 +54,7 @@ ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni", ",
 ATTEND_END_TARGET
 #endif
 
-#if defined(ATTEND_READ_FOR_BF16)
+#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BF16)
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 5
 #undef attend
@@ -63,11 +64,32 @@ ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16", ",
 ATTEND_END_TARGET
 #endif
 
+#if defined(__aarch64__) && defined(ATTEND_READ_FOR_BYTES) && ATTEND_BYTES_GRANTED < 1
+#undef ATTEND_BYTES_LEVEL
+#define ATTEND_BYTES_LEVEL 1
+#undef attend
+#define attend attend::neon_dot
+ATTEND_BEGIN_TARGET(ATTEND_FEATURES_DOT, "")
+#include ATTEND_READ_AGAIN
+ATTEND_END_TARGET
+#endif
+
+#if defined(__aarch64__) && defined(ATTEND_READ_FOR_BYTES)
+#undef ATTEND_BYTES_LEVEL
+#define ATTEND_BYTES_LEVEL 2
+#undef attend
+#define attend attend::neon_i8mm
+ATTEND_BEGIN_TARGET(ATTEND_FEATURES_I8MM, "")
+#include ATTEND_READ_AGAIN
+ATTEND_END_TARGET
+#endif
+
 #undef ATTEND_READING
 #pragma pop_macro("ATTEND_FASTEST_BF16")
-#pragma pop_macro("ATTEND_FASTEST_VNNI")
+#pragma pop_macro("ATTEND_FASTEST_BYTES")
 #pragma pop_macro("ATTEND_FASTEST")
 #pragma pop_macro("ATTEND_BY_PROVIDER")
+#pragma pop_macro("ATTEND_BYTES_LEVEL")
 #pragma pop_macro("ATTEND_LEVEL")
 #pragma pop_macro("ATTEND_CPU")
 #undef attend
@@ -75,6 +97,6 @@ ATTEND_END_TARGET
 #endif
 #ifndef ATTEND_READING
 #undef ATTEND_READ_AGAIN
-#undef ATTEND_READ_FOR_VNNI
+#undef ATTEND_READ_FOR_BYTES
 #undef ATTEND_READ_FOR_BF16
 #endif

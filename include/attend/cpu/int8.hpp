@@ -31,14 +31,18 @@ namespace detail {
 
 using Words = Vector<std::int32_t>;
 
-/// How four products of bytes are summed: by one instruction (AVX-512 with VNNI), by one that sums two (AVX2), or as 16-bit
-/// numbers in pairs, for which activations are widened once and weights whenever they are read.
-inline constexpr bool in_pairs = ATTEND_LEVEL < 2 || ATTEND_LEVEL == 3;
+/// How four products of bytes are summed: by one instruction (AVX-512 with VNNI, ARM's DotProd), by one that sums two (AVX2), or
+/// as 16-bit numbers in pairs, for which activations are widened once and weights whenever they are read.
+inline constexpr bool in_pairs = (ATTEND_LEVEL < 2 || ATTEND_LEVEL == 3) && ATTEND_BYTES_LEVEL == 0;
 /// Whether 128 is added to the bytes of activations, which the one instruction takes unsigned; 128 times the weights' sum is then
 /// taken off where the sums start.
 inline constexpr bool shifted_bytes = ATTEND_LEVEL >= 4;
 /// Of four activations. In pairs they lie as 0, 2, 1, 3: the even bytes of weights are widened together, and the odd ones.
 inline constexpr index_t group_bytes = in_pairs ? 8 : 4;
+/// Groups that are multiplied at once, two by ARM's I8MM: a multiple of as many are kept, the last ones 0.
+inline constexpr index_t groups_at_once = ATTEND_BYTES_LEVEL == 2 ? 2 : 1;
+/// The most rows of a tile. Of more, GCC 12 for ARM keeps some of the sums in memory.
+inline constexpr int int8_rows = ATTEND_BYTES_LEVEL > 0 ? 8 : tile_rows;
 
 /// sum[i] += the products of the 16-bit numbers 2i and 2i + 1 of a with those of b.
 [[gnu::always_inline]] inline Words add_pairs_16(Words sum, Words a, Words b) {
@@ -89,6 +93,8 @@ struct FourBytes {
     const auto bytes = (__m256i)x.part[0];
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes), _mm256_sign_epi8((__m256i)part[0], bytes));
     return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#elif ATTEND_BYTES_LEVEL >= 1
+    return (Words)vdotq_s32((int32x4_t)sum, (int8x16_t)part[0], (int8x16_t)x.part[0]);
 #else
     return add_pairs_16(add_pairs_16(sum, x.part[0], part[0]), x.part[1], part[1]);
 #endif
@@ -103,6 +109,42 @@ struct Int8Outcome {
   index_t ldy;
 };
 
+#if ATTEND_BYTES_LEVEL == 2
+/// Adds the products of `int8_tile` to its sums. One instruction multiplies two rows with two columns, of eight bytes each: rows
+/// 2i and 2i + 1 by columns 2h and 2h + 1 of vector v are square[i][v][h]. The last of an odd number of rows is both.
+template <int R, int V>
+[[gnu::always_inline]] inline void add_squares(Words (&sum)[R][V], index_t groups, const std::int8_t* a, index_t a_stride,
+                                               const std::int8_t* b, index_t panel_step) {
+  constexpr int S = (R + 1) / 2, W = width<std::int32_t>, row_bytes = tile_vectors * W * 4;
+  int32x4_t square[S][V][2] = {};
+  for (index_t g = 0; g < groups; g += 2, a += 2 * group_bytes, b += 2 * row_bytes) {
+    int32x4_t weights[V][2];
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) {
+      const std::int8_t* const from = b + v / tile_vectors * panel_step + v % tile_vectors * W * 4;
+      const auto first = vreinterpretq_s32_s8(vld1q_s8(from)), second = vreinterpretq_s32_s8(vld1q_s8(from + row_bytes));
+      weights[v][0] = vzip1q_s32(first, second);
+      weights[v][1] = vzip2q_s32(first, second);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < S; ++i) {
+      const int8x16_t x = vcombine_s8(vld1_s8(a + 2 * i * a_stride), vld1_s8(a + std::min(2 * i + 1, R - 1) * a_stride));
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; ++h) square[i][v][h] = vmmlaq_s32(square[i][v][h], x, vreinterpretq_s8_s32(weights[v][h]));
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) {
+      const auto lower = vreinterpretq_s64_s32(square[i / 2][v][0]), upper = vreinterpretq_s64_s32(square[i / 2][v][1]);
+      sum[i][v] += (Words)(i % 2 ? vzip2q_s64(lower, upper) : vzip1q_s64(lower, upper));
+    }
+}
+#endif
+
 /// One tile of an 8-bit product: sums [R, V vectors], from `start` on, over groups of four bytes.
 template <int R, int P>
 [[gnu::noinline]] void int8_tile(index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b, index_t panel_step,
@@ -113,17 +155,21 @@ template <int R, int P>
   for (int v = 0; v < V; ++v)
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) sum[i][v] = load<std::int32_t>(start + v * W);
-  for (index_t g = 0; g < groups; ++g, a += group_bytes, b += row_bytes) {
-    FourBytes weights[V];
+#if ATTEND_BYTES_LEVEL == 2
+  if constexpr (R > 1) add_squares<R, V>(sum, groups, a, a_stride, b, panel_step);
+  else
+#endif
+    for (index_t g = 0; g < groups; ++g, a += group_bytes, b += row_bytes) {
+      FourBytes weights[V];
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) weights[v] = FourBytes(b + v / tile_vectors * panel_step + v % tile_vectors * W * 4);
+      for (int v = 0; v < V; ++v) weights[v] = FourBytes(b + v / tile_vectors * panel_step + v % tile_vectors * W * 4);
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      const FourActivations x(a + i * a_stride);
+      for (int i = 0; i < R; ++i) {
+        const FourActivations x(a + i * a_stride);
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) sum[i][v] = weights[v].add_products(sum[i][v], x);
+        for (int v = 0; v < V; ++v) sum[i][v] = weights[v].add_products(sum[i][v], x);
+      }
     }
-  }
 #pragma GCC unroll 16
   for (int v = 0; v < V; ++v) {
     const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
@@ -217,7 +263,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
         for (index_t l = 0; l < stride; ++l) row[l] = static_cast<std::int8_t>(row[l] ^ -128);
     }
     // Bytes are read four times as fast as floats.
-    share_product(m, panels_, n_ * k_ / 4, [&](index_t begin, index_t end, index_t first, index_t last) {
+    share_product(m, panels_, n_ * k_ / 4, [&, this](index_t begin, index_t end, index_t first, index_t last) {
       multiply_part(begin, end, first, last, bytes, scales, bias, y);
     });
   }
@@ -229,7 +275,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
   Int8Matrix(index_t k, index_t n)
       : k_(k),
         n_(n),
-        groups_((k_ + 3) / 4),
+        groups_((k_ + 4 * detail::groups_at_once - 1) / (4 * detail::groups_at_once) * detail::groups_at_once),
         panels_((n_ + N - 1) / N),
         bytes_({panels_ * panel_bytes()}, std::int8_t{0}),
         start_(static_cast<std::size_t>(panels_ * N)),
@@ -251,9 +297,10 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
 
   void multiply_part(index_t begin, index_t end, index_t first, index_t last, const std::int8_t* bytes, const float* scales,
                      const float* bias, const Matrix<float>& y) const {
-    static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, tile_rows>{});
-    static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, tile_rows>{});
-    const index_t m = end - begin, tiles = (m + tile_rows - 1) / tile_rows, stride = groups_ * detail::group_bytes;
+    static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, detail::int8_rows>{});
+    static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, detail::int8_rows>{});
+    const index_t m = end - begin, tiles = (m + detail::int8_rows - 1) / detail::int8_rows,
+                  stride = groups_ * detail::group_bytes;
     const index_t together = std::max<index_t>(4, (index_t{1} << 19) / panel_bytes());  // what stays in a second-level cache
     for (index_t block = first; block < last; block += together) {
       const index_t stop = std::min(last, block + together);
@@ -286,7 +333,7 @@ namespace attend::kernels {
 /// The rows of x brought to 8 bits, with the bits that `pack_int8` gives them: q [rows, columns], scales [rows].
 template <class T>
 void quantize_rows(Cpu, const Matrix<const T>& x, std::int8_t* q, T* scales) {
-  ATTEND_FASTEST_VNNI(quantize_rows, x, q, scales);
+  ATTEND_FASTEST_BYTES(quantize_rows, x, q, scales);
   parallel_rows(x.rows, x.columns, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) scales[i] = cpu::quantize_row(x.columns, x.data + i * x.stride, q + i * x.columns);
   });
@@ -295,19 +342,19 @@ void quantize_rows(Cpu, const Matrix<const T>& x, std::int8_t* q, T* scales) {
 /// The matrix b [k, n] in 8-bit integers. Throws ValueError for a k so large that a sum might not fit into 32 bits.
 template <class T>
 std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Matrix<const T>& b, PackingObserver* observer = nullptr) {
-  ATTEND_FASTEST_VNNI(pack_int8, b, observer);
+  ATTEND_FASTEST_BYTES(pack_int8, b, observer);
   return std::make_unique<cpu::Int8Matrix>(b, observer);
 }
 /// The same from the columns of b as rows in 8 bits, [n, k]: equal bits for those of `quantize_rows`.
 template <class T>
 std::unique_ptr<PackedProduct<T>> pack_int8(Cpu, const Int8Rows<T>& columns, PackingObserver* observer = nullptr) {
-  ATTEND_FASTEST_VNNI(pack_int8, columns, observer);
+  ATTEND_FASTEST_BYTES(pack_int8, columns, observer);
   return std::make_unique<cpu::Int8Matrix>(columns, observer);
 }
 
 }  // namespace attend::kernels
 
 #define ATTEND_READ_AGAIN "attend/cpu/int8.hpp"
-#define ATTEND_READ_FOR_VNNI
+#define ATTEND_READ_FOR_BYTES
 #include "attend/cpu/each_target.hpp"
 #endif

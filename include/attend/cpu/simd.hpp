@@ -10,7 +10,7 @@
 #include "attend/core/types.hpp"
 #include "attend/cpu/targets.hpp"
 
-#if defined(__AVX__) || ATTEND_DISPATCH
+#if defined(__AVX__) || (ATTEND_DISPATCH && defined(__x86_64__))
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>

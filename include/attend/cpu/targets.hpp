@@ -5,6 +5,10 @@
 #include <string>
 #include <string_view>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #include "attend/core/error.hpp"
 #include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
@@ -18,8 +22,8 @@
 /// whose stack is not aligned for wide vectors) and in programs that are not optimised, which would only take longer to compile;
 /// define it as 0 or 1 to have it otherwise.
 
-/// What the text being read may use: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI, 5 with BF16 too. The
-/// compiler's own macros would not do: Clang does not define them under its pragma.
+/// What the text being read may use on x86-64: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI, 5 with BF16
+/// too. The compiler's own macros would not do: Clang does not define them under its pragma.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__) && defined(__AVX512BF16__)
 #define ATTEND_LEVEL 5
 #define ATTEND_GRANTED 5
@@ -40,7 +44,26 @@
 #define ATTEND_GRANTED 0
 #endif
 
-#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__CUDACC__) || defined(__MINGW32__) || ATTEND_GRANTED == 5
+/// The same on 64-bit ARM, for products of bytes alone: 0 NEON, 1 with those of four (DotProd), 2 of small matrices too (I8MM).
+#if defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
+#define ATTEND_BYTES_LEVEL 2
+#define ATTEND_BYTES_GRANTED 2
+#elif defined(__ARM_FEATURE_DOTPROD)
+#define ATTEND_BYTES_LEVEL 1
+#define ATTEND_BYTES_GRANTED 1
+#else
+#define ATTEND_BYTES_LEVEL 0
+#define ATTEND_BYTES_GRANTED 0
+#endif
+
+#if defined(__x86_64__) && ATTEND_GRANTED < 5
+#define ATTEND_CHOICE
+#elif defined(__aarch64__) && defined(__linux__) && ATTEND_BYTES_GRANTED < 2
+#if !defined(__clang__) || __clang_major__ >= 16  // before, Clang has only the functions of <arm_neon.h> that its flags grant
+#define ATTEND_CHOICE
+#endif
+#endif
+#if !defined(ATTEND_CHOICE) || !defined(__GNUC__) || defined(__CUDACC__) || defined(__MINGW32__)
 #undef ATTEND_DISPATCH
 #define ATTEND_DISPATCH 0
 #elif !defined(ATTEND_DISPATCH)
@@ -51,22 +74,11 @@
 #endif
 #endif
 
-#if ATTEND_DISPATCH && ATTEND_GRANTED < 2
-#define ATTEND_TARGET_AVX2(...) __VA_ARGS__
-#else
-#define ATTEND_TARGET_AVX2(...)
-#endif
-#if ATTEND_DISPATCH && ATTEND_GRANTED < 3
-#define ATTEND_TARGET_AVX512(...) __VA_ARGS__
-#else
-#define ATTEND_TARGET_AVX512(...)
-#endif
-
 // Files of one program may be compiled with other flags, for other vectors. So all that depends on the flags has a name of its
 // own for each: the linker must not put the one's tile of a product into the other's loop.
-#define ATTEND_PASTE_FLAGS(granted, dispatch) flags_##granted##_##dispatch
-#define ATTEND_NAME_FLAGS(granted, dispatch) ATTEND_PASTE_FLAGS(granted, dispatch)
-#define ATTEND_FLAGS ATTEND_NAME_FLAGS(ATTEND_GRANTED, ATTEND_DISPATCH)
+#define ATTEND_PASTE_FLAGS(granted, bytes, dispatch) flags_##granted##_##bytes##_##dispatch
+#define ATTEND_NAME_FLAGS(granted, bytes, dispatch) ATTEND_PASTE_FLAGS(granted, bytes, dispatch)
+#define ATTEND_FLAGS ATTEND_NAME_FLAGS(ATTEND_GRANTED, ATTEND_BYTES_GRANTED, ATTEND_DISPATCH)
 /// Within `attend`, the namespace of what kernels are made of. One says `cpu::` to it.
 #define ATTEND_CPU inline ATTEND_FLAGS::cpu
 
@@ -75,7 +87,7 @@ namespace attend {
 /// A set of instructions that this program has kernels for.
 struct InstructionSet {
   std::string_view name;  ///< as ATTEND_ISA says it
-  int level;              ///< ATTEND_LEVEL in its kernels
+  int level;              ///< ATTEND_LEVEL in its kernels, on ARM ATTEND_BYTES_LEVEL
   int vector_bytes;       ///< of a register that the kernels compute in
 };
 
@@ -83,7 +95,40 @@ namespace detail {
 
 inline namespace ATTEND_FLAGS {
 
+#if defined(__aarch64__)
+
 /// Those that were compiled, the least first.
+inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
+#if ATTEND_BYTES_GRANTED == 2
+  {"neon_i8mm", 2, 16},
+#elif ATTEND_BYTES_GRANTED == 1
+  {"neon_dot", 1, 16},
+#else
+  {"neon", 0, 16},
+#endif
+#if ATTEND_DISPATCH && ATTEND_BYTES_GRANTED < 1
+      {"neon_dot", 1, 16},
+#endif
+#if ATTEND_DISPATCH
+      {"neon_i8mm", 2, 16},
+#endif
+});
+/// What the compiler's flags grant.
+inline constexpr int granted_level = ATTEND_BYTES_GRANTED;
+
+/// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above that.
+inline bool processor_has([[maybe_unused]] int level) {
+#if ATTEND_DISPATCH
+  // The compilers' target for these is ARMv8.2, so whatever comes with that may be among the instructions.
+  constexpr unsigned long v8_2 = HWCAP_CRC32 | HWCAP_ATOMICS | HWCAP_ASIMDRDM;
+  if (level >= 1 && (~getauxval(AT_HWCAP) & (v8_2 | HWCAP_ASIMDDP)) != 0) return false;
+  if (level >= 2 && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) == 0) return false;
+#endif
+  return true;
+}
+
+#else
+
 inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
 #if ATTEND_GRANTED == 5
   {"avx512_bf16", 5, 64},
@@ -97,8 +142,6 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
   {"avx", 1, 32},
 #elif defined(__x86_64__)
   {"sse2", 0, 16},
-#elif defined(__aarch64__)
-  {"neon", 0, 16},
 #else
   {"generic", 0, 16},
 #endif
@@ -115,9 +158,8 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
       {"avx512_bf16", 5, 64},
 #endif
 });
+inline constexpr int granted_level = ATTEND_GRANTED;
 
-/// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above what the
-/// compiler's flags grant.
 inline bool processor_has([[maybe_unused]] int level) {
 #if ATTEND_DISPATCH
   __builtin_cpu_init();
@@ -131,6 +173,8 @@ inline bool processor_has([[maybe_unused]] int level) {
   return true;
 }
 
+#endif
+
 /// The last of them that this processor has, or the one that `wanted` names, unless that is null or empty. Throws ValueError if
 /// there is none of that name.
 inline const InstructionSet& choose_instruction_set(const char* wanted) {
@@ -138,7 +182,7 @@ inline const InstructionSet& choose_instruction_set(const char* wanted) {
   const InstructionSet* best = nullptr;
   std::string names;
   for (const InstructionSet& set : instruction_sets) {
-    if (set.level > ATTEND_GRANTED && !processor_has(set.level)) continue;
+    if (set.level > granted_level && !processor_has(set.level)) continue;
     best = &set;
     if (set.name == name) return set;
     names += (names.empty() ? "" : ", ") + std::string(set.name);
@@ -175,12 +219,16 @@ inline bool multiplies_bf16() { return processor().level >= 5; }
 #define ATTEND_BEGIN_TARGET(features, tuning) \
   ATTEND_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
 #define ATTEND_END_TARGET ATTEND_PRAGMA(clang attribute pop)
+#define ATTEND_FEATURES_DOT "dotprod"
+#define ATTEND_FEATURES_I8MM "dotprod,i8mm"
 #else
 // GCC at -O2 turns hardly any loop of unknown length into vectors by itself.
 #define ATTEND_BEGIN_TARGET(features, tuning) \
   ATTEND_PRAGMA(GCC push_options)             \
   ATTEND_PRAGMA(GCC target(features tuning)) ATTEND_PRAGMA(GCC optimize("vect-cost-model=dynamic"))
 #define ATTEND_END_TARGET ATTEND_PRAGMA(GCC pop_options)
+#define ATTEND_FEATURES_DOT "arch=armv8.2-a+dotprod"
+#define ATTEND_FEATURES_I8MM "arch=armv8.2-a+dotprod+i8mm"
 #endif
 
 // A target's Cpu is a tag of its own, so that its kernels call each other and never come back to those of the first reading. What
@@ -203,12 +251,29 @@ inline bool multiplies_bf16() { return processor().level >= 5; }
   using kernels::Cpu;                        \
   }
 namespace attend::ATTEND_CPU::detail {}
+#if defined(__aarch64__)
+ATTEND_DECLARE_TARGET(attend::neon_dot, ::attend)
+ATTEND_DECLARE_TARGET(attend::neon_i8mm, ::attend)
+#else
 ATTEND_DECLARE_TARGET(attend::avx2, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512::vnni, ::attend::avx512)
 ATTEND_DECLARE_TARGET(attend::avx512::bf16, ::attend::avx512)
+#endif
 #undef ATTEND_DECLARE_TARGET
+#endif
 
+#if ATTEND_DISPATCH && defined(__x86_64__)
+#if ATTEND_GRANTED < 2
+#define ATTEND_TARGET_AVX2(...) __VA_ARGS__
+#else
+#define ATTEND_TARGET_AVX2(...)
+#endif
+#if ATTEND_GRANTED < 3
+#define ATTEND_TARGET_AVX512(...) __VA_ARGS__
+#else
+#define ATTEND_TARGET_AVX512(...)
+#endif
 /// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor.
 #define ATTEND_FASTEST(kernel, ...)                                                                                \
   switch (processor().level) {                                                                                     \
@@ -218,20 +283,29 @@ ATTEND_DECLARE_TARGET(attend::avx512::bf16, ::attend::avx512)
       break;                                                                                                       \
   }                                                                                                                \
   static_cast<void>(0)
-/// The same for kernels that are read for VNNI too, which are 8-bit products alone, and for those that are read for BF16: the
-/// others would be compiled once more for nothing.
+/// The same for kernels that are read for instructions on bytes too, which are 8-bit products alone, and for those that are read
+/// for BF16: the others would be compiled once more for nothing.
 #if ATTEND_GRANTED < 4
-#define ATTEND_FASTEST_VNNI(kernel, ...)                                                          \
+#define ATTEND_FASTEST_BYTES(kernel, ...)                                                         \
   if (processor().level >= 4) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__); \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
-#define ATTEND_FASTEST_VNNI(...) static_cast<void>(0)
+#define ATTEND_FASTEST_BYTES(...) static_cast<void>(0)
 #endif
 #define ATTEND_FASTEST_BF16(kernel, ...)                                                          \
   if (processor().level >= 5) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__); \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST(...) static_cast<void>(0)
-#define ATTEND_FASTEST_VNNI(...) static_cast<void>(0)
 #define ATTEND_FASTEST_BF16(...) static_cast<void>(0)
+#if !ATTEND_DISPATCH
+#define ATTEND_FASTEST_BYTES(...) static_cast<void>(0)
+#elif ATTEND_BYTES_GRANTED < 1
+#define ATTEND_FASTEST_BYTES(kernel, ...)                                                      \
+  if (processor().level >= 2) return kernel(::attend::neon_i8mm::kernels::Cpu{}, __VA_ARGS__); \
+  if (processor().level == 1) return kernel(::attend::neon_dot::kernels::Cpu{}, __VA_ARGS__)
+#else
+#define ATTEND_FASTEST_BYTES(kernel, ...) \
+  if (processor().level >= 2) return kernel(::attend::neon_i8mm::kernels::Cpu{}, __VA_ARGS__)
+#endif
 #endif
