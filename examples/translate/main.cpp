@@ -137,6 +137,7 @@ int main(int argc, char** argv) {
   app.parse_complete_callback([&] {
     check_processes(app);
     if (threads > 0) attend::set_threads(threads);
+    (void)attend::threads();  // so that an ATTEND_THREADS that cannot be had is told before work begins
   });
   add_commands(app);
   app.footer(

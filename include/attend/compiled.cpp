@@ -4,6 +4,7 @@
 
 #define ATTEND_TEMPLATE template
 #include "attend/compiled.hpp"
+#include "attend/cpu/guard.hpp"
 #include "attend/io/averaging.hpp"
 #include "attend/io/json_text.hpp"
 #include "attend/io/pickle_machine.hpp"

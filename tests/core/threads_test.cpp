@@ -1,6 +1,10 @@
 #include "attend/core/threads.hpp"
 
+#include <sys/resource.h>
+
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -13,6 +17,25 @@
 using namespace attend;
 
 namespace {
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// While it lives, this process can have so many bytes of addresses more than now.
+class LimitedMemory {
+ public:
+  explicit LimitedMemory(rlim_t bytes) {
+    const std::string pages = detail::system_text("/proc/self/statm");
+    getrlimit(RLIMIT_AS, &before_);
+    const rlimit limit{static_cast<rlim_t>(detail::number_at(pages)) * 4096 + bytes, before_.rlim_max};
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  LimitedMemory(const LimitedMemory&) = delete;
+  LimitedMemory& operator=(const LimitedMemory&) = delete;
+  ~LimitedMemory() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+#endif
 
 /// How often each index of [0, n) was visited by a loop.
 std::vector<int> visits(index_t n, index_t grain) {
@@ -132,3 +155,32 @@ TEST_CASE("sleeping workers wake up for a loop") {
     REQUIRE(visits(1000, 1) == std::vector<int>(1000, 1));
   }
 }
+
+TEST_CASE("a caller that waits long for the last part sleeps, and wakes up when it is done") {
+  const WithThreads set(2);
+  for (const int milliseconds : {0, 1, 3, 30}) {
+    const std::clock_t begin = std::clock();
+    std::atomic<int> parts{0};
+    parallel_for(2, 1, [&](index_t, index_t) {
+      if (parts.fetch_add(1) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    });
+    CHECK(parts.load() == 2);
+    if (milliseconds == 30) CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 0.015);
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("threads that the system does not let the process have are refused, and those before go on") {
+  const WithThreads set(3);
+  {
+    const LimitedMemory limit(rlim_t{400} << 20);  // a stack has 8 MiB
+    CHECK_THROWS_WITH(set_threads(1024), Catch::Matchers::StartsWith("set_threads: the system lets this process have ") &&
+                                             Catch::Matchers::EndsWith(" of 1024 threads"));
+    CHECK(threads() == 3);
+    CHECK(visits(1000, 1) == std::vector<int>(1000, 1));
+  }
+  set_threads(40);
+  CHECK(threads() == 40);
+  CHECK(visits(1000, 1) == std::vector<int>(1000, 1));
+}
+#endif

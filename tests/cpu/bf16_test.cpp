@@ -169,6 +169,37 @@ TEST_CASE("gemm_bf16: rounds to the nearest, halves to even; infinities and what
     }
 }
 
+TEST_CASE("gemm_bf16: the bits of fused multiply-adds one after another, the second of each two numbers first") {
+#if defined(__x86_64__)
+  if (processor().level < 2) return;  // which has none
+#endif
+  for (const Size& size : sizes) {
+    const auto [m, n, k] = size;
+    if (k > 1024) continue;                                         // more are summed block by block
+    const auto spread = [&](index_t count, std::uint64_t stream) {  // exponents far apart, so that every rounding shows
+      auto x = numbers(count, stream);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], static_cast<int>(i * 7 % 41) - 20);
+      return x;
+    };
+    const auto a = spread(m * k, 6), b = spread(k * n, 7), c = product(Cpu{}, false, false, size, a, b);
+    const auto of = [&](const Numbers& x, index_t row, index_t width, index_t l, bool exists) {
+      return exists ? static_cast<float>(bfloat16(x[static_cast<std::size_t>(row * width + l)])) : 0.0f;
+    };
+    index_t others = 0;
+    for (index_t i = 0; i < m; ++i)
+      for (index_t j = 0; j < n; ++j) {
+        float sum = 0;
+        for (index_t l = 0; l < k; l += 2) {
+          sum = std::fma(of(a, i, size.k, l + 1, l + 1 < size.k), of(b, l + 1, size.n, j, l + 1 < size.k), sum);
+          sum = std::fma(of(a, i, size.k, l, true), of(b, l, size.n, j, true), sum);
+        }
+        others += std::bit_cast<std::uint32_t>(sum) != std::bit_cast<std::uint32_t>(c[static_cast<std::size_t>(i * n + j)]);
+      }
+    INFO(m << " x " << n << " x " << k);
+    CHECK(others == 0);
+  }
+}
+
 #if ATTEND_DISPATCH && defined(__x86_64__) && ATTEND_GRANTED < 2
 namespace {
 

@@ -168,6 +168,9 @@ TEST_CASE("translate: what cannot be done ends with 1 and one line that names it
   ::setenv("ATTEND_THREADS", "many", 1);
   fails_silently({"score", "--reference", reference}, "ATTEND_THREADS is 'many', expected a number from 1 to 1024", 1,
                  "uno\ndos\n");
+  fails_silently({"run", "--model", model(), "--out", files("many.txt")}, "ATTEND_THREADS is 'many'", 1, "hello\n");
+  CHECK_FALSE(fs::exists(files("many.txt")));
+  CHECK(run({"run", "--model", model(), "--threads", "2"}, "hello\n").code == 0);
   ::unsetenv("ATTEND_THREADS");
   const auto elsewhere = run({"run", "--model", model(), "--precision", "tf32"});
   CHECK(elsewhere.errors == "translate: --precision tf32 is for a GPU: add --device cuda\n");

@@ -1,5 +1,6 @@
 #include "any_translator.hpp"
 
+#include <concepts>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "attend/load.hpp"
 #include "attend/translate/shortlist.hpp"
 #include "attend/translate/translator.hpp"
+#include "model_memory.hpp"
 
 namespace translate {
 
@@ -51,6 +53,9 @@ class TranslatorOn final : public AnyTranslator {
 template <class T, Device D>
 std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags& search,
                                     const std::function<void(decode::TranslatorOptions&)>& adjust) {
+  if constexpr (std::same_as<D, Cpu>) check_memory(flags.folders, flags.place.products());
+  if (flags.place.products() == Precision::bf16 && !multiplies_bf16())
+    std::fprintf(stderr, "translate: this processor has no instructions for bf16, which takes longer here than float32\n");
   const io::LoadFor purpose(flags.place.products());
   auto first = load<T, D>(flags.folders.front());
   first.tokenizer = flags.languages.choose(first.tokenizer, flags.folders.front());

@@ -16,24 +16,12 @@
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
-
 #include "attend/core/error.hpp"
 #include "attend/core/printable.hpp"
+#include "attend/core/processors.hpp"
 #include "attend/core/types.hpp"
 
 namespace attend {
-
-/// The processors that this process may use.
-inline int available_processors() {
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-#endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 namespace detail {
 
@@ -75,14 +63,8 @@ class LoopBody {
 /// chunk never changes a result, because a chunk writes only what belongs to its own indices.
 class ThreadPool {
  public:
-  /// The pool of the process; see `set_threads`.
-  static ThreadPool& instance() {
-    static ThreadPool pool(default_threads());
-    return pool;
-  }
-
-  /// A pool of its own. `threads` counts the caller.
-  explicit ThreadPool(int threads) { start(threads); }
+  /// The pool of the process; see `threads`.
+  static ThreadPool& instance() { return instance(0); }
   ~ThreadPool() { stop(); }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -92,14 +74,24 @@ class ThreadPool {
   /// Whether this thread is at work on a part of a loop, so that a loop within it would run on this thread alone.
   [[nodiscard]] static bool within_loop() { return inside(); }
 
-  /// Sets the number of threads. Not to be called while a loop runs in another thread. Throws ValueError unless it is 1 to 1024.
-  void resize(int threads) {
+  /// Sets the number of threads of the process's pool. Not to be called while a loop runs in another thread. Throws ValueError
+  /// unless it is 1 to 1024, and Error if the system does not let this process have them; there are then as many as before, if
+  /// they can still be had.
+  static void resize(int threads) {
     if (threads < 1 || threads > detail::most_threads)
       throw ValueError("set_threads: got ", threads, ", expected 1 to ", detail::most_threads);
-    const std::lock_guard running(running_);
-    if (threads == this->threads()) return;
-    stop();
-    start(threads);
+    ThreadPool& pool = instance(1);
+    const std::lock_guard running(pool.running_);
+    const int before = pool.threads();
+    if (threads == before) return;
+    pool.stop();
+    if (pool.start(threads)) return;
+    try {
+      pool.refuse("set_threads", threads);
+    } catch (...) {
+      pool.start(before);
+      throw;
+    }
   }
 
   /// Calls body(begin, end) on consecutive parts of [0, n), each `chunk` long but for the last. All of it is one part, and runs
@@ -125,10 +117,25 @@ class ThreadPool {
   static constexpr index_t max_chunks = (index_t{1} << chunk_bits) - 2;
   static constexpr std::uint64_t mask = (std::uint64_t{1} << chunk_bits) - 1;
 
-  static int default_threads() {
+  /// The pool of the process, with `first` threads if this is what makes it; 0: as many as `threads` says.
+  static ThreadPool& instance(int first) {
+    static ThreadPool pool(first);
+    return pool;
+  }
+  explicit ThreadPool(int first) {
     const char* const text = std::getenv("ATTEND_THREADS");
-    if (text != nullptr && *text != 0) return detail::threads_from("ATTEND_THREADS", text);
-    return std::min(available_processors(), detail::most_threads);
+    if (first == 0 && text != nullptr && *text != 0) {
+      const int wanted = detail::threads_from("ATTEND_THREADS", text);
+      if (!start(wanted)) refuse("ATTEND_THREADS", wanted);
+    } else {  // nobody has asked for all of them, so fewer will do
+      start(first > 0 ? first : std::min(available_processors(), detail::most_threads));
+    }
+  }
+  /// Ends all workers and throws.
+  [[noreturn]] void refuse(const char* name, int wanted) {
+    const int possible = threads();
+    stop();
+    throw Error(name, ": the system lets this process have ", possible, " of ", wanted, " threads");
   }
 
   static bool& inside() {
@@ -154,7 +161,7 @@ class ThreadPool {
     while (take()) {
     }
     inside() = false;
-    for (int spins = 0; completed_.load(std::memory_order_acquire) < chunks; ++spins) pause(spins);
+    await(chunks);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
@@ -176,20 +183,35 @@ class ThreadPool {
           failed_.store(true, std::memory_order_relaxed);
         }
       }
-      completed_.fetch_add(1, std::memory_order_acq_rel);
+      const bool last = completed_.fetch_add(1, std::memory_order_seq_cst) + 1 == static_cast<index_t>(chunks);
+      if (last && awaited_.load(std::memory_order_seq_cst)) {
+        { const std::lock_guard lock(mutex_); }
+        done_.notify_one();
+      }
       return true;
     }
   }
 
-  static void pause(int spins) {
-    // A short wait is cheaper than a sleep; a long one gives the processor away, for the machine may be shared.
-    if (spins < 4000) {
+  // A short wait is cheaper than a sleep. A longer one gives the processor away, for the machine may be shared, and a long one
+  // sleeps.
+  static constexpr int short_wait = 4000, longer_wait = 4400;
+  static void pause() {
 #if defined(__x86_64__)
-      __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #endif
-    } else {
-      std::this_thread::yield();
+  }
+
+  /// Waits until so many chunks are done.
+  void await(index_t chunks) {
+    for (int spins = 0; spins < longer_wait; ++spins) {
+      if (completed_.load(std::memory_order_acquire) == chunks) return;
+      if (spins < short_wait) pause();
+      else std::this_thread::yield();
     }
+    std::unique_lock lock(mutex_);
+    awaited_.store(true, std::memory_order_seq_cst);
+    done_.wait(lock, [&] { return completed_.load(std::memory_order_seq_cst) == chunks; });
+    awaited_.store(false, std::memory_order_relaxed);
   }
 
   [[nodiscard]] bool work_waits() const {
@@ -203,8 +225,8 @@ class ThreadPool {
     while (!stop_.load(std::memory_order_acquire)) {
       if (take()) {
         idle = 0;
-      } else if (++idle < 4000) {
-        pause(0);
+      } else if (++idle < short_wait) {
+        pause();
       } else {
         std::unique_lock lock(mutex_);
         sleeping_.fetch_add(1, std::memory_order_seq_cst);
@@ -215,10 +237,16 @@ class ThreadPool {
     }
   }
 
-  void start(int threads) {
-    threads_.store(std::max(1, threads), std::memory_order_relaxed);
+  /// Whether the system let all of them begin; otherwise there are fewer.
+  bool start(int threads) {
     stop_.store(false, std::memory_order_relaxed);
-    for (int i = 1; i < this->threads(); ++i) workers_.emplace_back([this] { worker(); });
+    try {
+      workers_.reserve(static_cast<std::size_t>(threads));
+      while (1 + static_cast<int>(workers_.size()) < threads) workers_.emplace_back([this] { worker(); });
+    } catch (const std::exception&) {  // std::system_error, or without memory std::bad_alloc
+    }
+    threads_.store(1 + static_cast<int>(workers_.size()), std::memory_order_relaxed);
+    return this->threads() >= threads;
   }
   void stop() {
     {
@@ -233,9 +261,9 @@ class ThreadPool {
   std::atomic<int> threads_{1};
   std::vector<std::thread> workers_;
   std::mutex running_, mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, done_;
   std::atomic<int> sleeping_{0};
-  std::atomic<bool> stop_{false}, failed_{false};
+  std::atomic<bool> stop_{false}, failed_{false}, awaited_{false};
   std::exception_ptr error_;
   std::atomic<std::uint64_t> state_{0};
   std::atomic<index_t> completed_{0}, n_{0}, chunk_{0};
@@ -243,11 +271,13 @@ class ThreadPool {
   std::atomic<LoopBody::Call> call_{nullptr};
 };
 
-/// The number of threads that loops are split over: ATTEND_THREADS in the environment, otherwise the processors there are. If
-/// ATTEND_THREADS is neither empty nor a number from 1 to 1024, this throws ValueError, and so does all that computes.
+/// The number of threads that loops are split over: ATTEND_THREADS in the environment, otherwise `available_processors`, or fewer
+/// if the system does not let this process have as many. If ATTEND_THREADS is neither empty nor a number from 1 to 1024, this
+/// throws ValueError, and Error if the system does not let this process have them; so does all that computes.
 inline int threads() { return ThreadPool::instance().threads(); }
-/// Sets that number. Not to be called while another thread computes. Throws ValueError unless it is 1 to 1024.
-inline void set_threads(int n) { ThreadPool::instance().resize(n); }
+/// Sets that number, whatever ATTEND_THREADS says. Not to be called while another thread computes. Throws ValueError unless it is
+/// 1 to 1024, and Error if the system does not let this process have as many; there are then as many as before.
+inline void set_threads(int n) { ThreadPool::resize(n); }
 
 /// body(begin, end) over parts of [0, n), in parallel. A part has at least `grain` indices (but for the last); choose it so
 /// that a part is worth some ten microseconds. The parts' bounds change with the number of threads, so the body must treat

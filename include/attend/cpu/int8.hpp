@@ -58,6 +58,22 @@ inline constexpr int int8_rows = ATTEND_BYTES_LEVEL > 0 ? 8 : tile_rows;
 #endif
 }
 
+#if ATTEND_BYTES_LEVEL >= 1
+// As text, since older Clangs' <arm_neon.h> has no more functions than the flags grant.
+/// sum[i] += the products of the four bytes of word i of a with those of b.
+[[gnu::always_inline]] inline Words add_fours(Words sum, Words a, Words b) {
+  asm("sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
+  return sum;
+}
+#endif
+#if ATTEND_BYTES_LEVEL == 2
+/// sum, a matrix [2, 2], += a [2, 8] times the transpose of b [2, 8], which are of bytes.
+[[gnu::always_inline]] inline Words add_square(Words sum, Words a, Words b) {
+  asm("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
+  return sum;
+}
+#endif
+
 /// Four activations, in every word.
 struct FourActivations {
   explicit FourActivations(const std::int8_t* from) {
@@ -94,7 +110,7 @@ struct FourBytes {
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes), _mm256_sign_epi8((__m256i)part[0], bytes));
     return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #elif ATTEND_BYTES_LEVEL >= 1
-    return (Words)vdotq_s32((int32x4_t)sum, (int8x16_t)part[0], (int8x16_t)x.part[0]);
+    return add_fours(sum, part[0], x.part[0]);
 #else
     return add_pairs_16(add_pairs_16(sum, x.part[0], part[0]), x.part[1], part[1]);
 #endif
@@ -116,30 +132,30 @@ template <int R, int V>
 [[gnu::always_inline]] inline void add_squares(Words (&sum)[R][V], index_t groups, const std::int8_t* a, index_t a_stride,
                                                const std::int8_t* b, index_t panel_step) {
   constexpr int S = (R + 1) / 2, W = width<std::int32_t>, row_bytes = tile_vectors * W * 4;
-  int32x4_t square[S][V][2] = {};
+  Words square[S][V][2] = {};
   for (index_t g = 0; g < groups; g += 2, a += 2 * group_bytes, b += 2 * row_bytes) {
-    int32x4_t weights[V][2];
+    Words weights[V][2];
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) {
       const std::int8_t* const from = b + v / tile_vectors * panel_step + v % tile_vectors * W * 4;
       const auto first = vreinterpretq_s32_s8(vld1q_s8(from)), second = vreinterpretq_s32_s8(vld1q_s8(from + row_bytes));
-      weights[v][0] = vzip1q_s32(first, second);
-      weights[v][1] = vzip2q_s32(first, second);
+      weights[v][0] = (Words)vzip1q_s32(first, second);
+      weights[v][1] = (Words)vzip2q_s32(first, second);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < S; ++i) {
-      const int8x16_t x = vcombine_s8(vld1_s8(a + 2 * i * a_stride), vld1_s8(a + std::min(2 * i + 1, R - 1) * a_stride));
+      const auto x = (Words)vcombine_s8(vld1_s8(a + 2 * i * a_stride), vld1_s8(a + std::min(2 * i + 1, R - 1) * a_stride));
 #pragma GCC unroll 16
       for (int v = 0; v < V; ++v)
 #pragma GCC unroll 2
-        for (int h = 0; h < 2; ++h) square[i][v][h] = vmmlaq_s32(square[i][v][h], x, vreinterpretq_s8_s32(weights[v][h]));
+        for (int h = 0; h < 2; ++h) square[i][v][h] = add_square(square[i][v][h], x, (Words)weights[v][h]);
     }
   }
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) {
-      const auto lower = vreinterpretq_s64_s32(square[i / 2][v][0]), upper = vreinterpretq_s64_s32(square[i / 2][v][1]);
+      const auto lower = (int64x2_t)square[i / 2][v][0], upper = (int64x2_t)square[i / 2][v][1];
       sum[i][v] += (Words)(i % 2 ? vzip2q_s64(lower, upper) : vzip1q_s64(lower, upper));
     }
 }

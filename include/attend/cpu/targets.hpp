@@ -59,7 +59,8 @@
 #if defined(__x86_64__) && ATTEND_GRANTED < 5
 #define ATTEND_CHOICE
 #elif defined(__aarch64__) && defined(__linux__) && ATTEND_BYTES_GRANTED < 2
-#if !defined(__clang__) || __clang_major__ >= 16  // before, Clang has only the functions of <arm_neon.h> that its flags grant
+// A target must have all that the flags grant, which of an ARMv8.1 and above without DotProd may be much that no macro tells.
+#if ATTEND_BYTES_GRANTED == 1 || !defined(__ARM_FEATURE_ATOMICS)
 #define ATTEND_CHOICE
 #endif
 #endif
@@ -119,10 +120,11 @@ inline constexpr int granted_level = ATTEND_BYTES_GRANTED;
 /// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above that.
 inline bool processor_has([[maybe_unused]] int level) {
 #if ATTEND_DISPATCH
-  // The compilers' target for these is ARMv8.2, so whatever comes with that may be among the instructions.
-  constexpr unsigned long v8_2 = HWCAP_CRC32 | HWCAP_ATOMICS | HWCAP_ASIMDRDM;
-  if (level >= 1 && (~getauxval(AT_HWCAP) & (v8_2 | HWCAP_ASIMDDP)) != 0) return false;
-  if (level >= 2 && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) == 0) return false;
+  // HWCAP_ASIMDDP and those of ARMv8.2, which is the target (CRC32, ATOMICS, ASIMDRDM); HWCAP2_I8MM. Old systems do not name
+  // them.
+  constexpr unsigned long dot = 1ul << 20 | 1ul << 7 | 1ul << 8 | 1ul << 12, i8mm = 1ul << 13;
+  if (level >= 1 && (~getauxval(AT_HWCAP) & dot) != 0) return false;
+  if (level >= 2 && (getauxval(AT_HWCAP2) & i8mm) == 0) return false;
 #endif
   return true;
 }
@@ -227,8 +229,15 @@ inline bool multiplies_bf16() { return processor().level >= 5; }
   ATTEND_PRAGMA(GCC push_options)             \
   ATTEND_PRAGMA(GCC target(features tuning)) ATTEND_PRAGMA(GCC optimize("vect-cost-model=dynamic"))
 #define ATTEND_END_TARGET ATTEND_PRAGMA(GCC pop_options)
+#if ATTEND_BYTES_GRANTED == 1
+#define ATTEND_FEATURES_I8MM "+i8mm"
+#elif defined(__ARM_FEATURE_CRYPTO)
+#define ATTEND_FEATURES_DOT "arch=armv8.2-a+crypto+dotprod"
+#define ATTEND_FEATURES_I8MM "arch=armv8.2-a+crypto+dotprod+i8mm"
+#else
 #define ATTEND_FEATURES_DOT "arch=armv8.2-a+dotprod"
 #define ATTEND_FEATURES_I8MM "arch=armv8.2-a+dotprod+i8mm"
+#endif
 #endif
 
 // A target's Cpu is a tag of its own, so that its kernels call each other and never come back to those of the first reading. What

@@ -59,7 +59,7 @@ class Reporter {
          settings_text(o_, schedule, validation ? validation->size() : 0, validation ? validation->dropped() : 0))
       progress_.message(line);
     if (o_.precision == Precision::bf16 && !multiplies_bf16())
-      warn("products are computed in bf16, for which this processor has no instructions: training is no faster for it");
+      warn("products are computed in bf16, for which this processor has no instructions: training takes longer for it");
   }
 
   /// A step was taken, of `steps` in all (0: not known).

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
+
+#include "attend/core/control_groups.hpp"
+
+namespace attend::detail {
+
+/// Bytes that the control groups of a process leave it beside what they use already, see `for_each_group`. What they use of files
+/// that nobody has looked at lately is counted as free, because the system takes it back. `read` gives a file's text.
+template <class Read>
+std::optional<std::size_t> memory_of_groups(std::string_view groups, const Read& read) {
+  std::optional<std::size_t> least;
+  for_each_group(groups, "memory", [&](const std::string& folder, int version) {
+    const bool second = version == 2;
+    const long long limit = number_at(read(folder + (second ? "/memory.max" : "/memory.limit_in_bytes")));
+    const long long used = number_at(read(folder + (second ? "/memory.current" : "/memory.usage_in_bytes")));
+    if (limit < 0 || used < 0) return;
+    const long long files = number_after(read(folder + "/memory.stat"), second ? "inactive_file " : "total_inactive_file ");
+    const auto rest = static_cast<std::size_t>(std::max(0LL, limit - used + std::max(0LL, files)));
+    least = least ? std::min(*least, rest) : rest;
+  });
+  return least;
+}
+
+/// Bytes that this process can still have: of the system's memory and its swap, of its control group's and of its addresses
+/// (`ulimit -v`). Nothing where the system does not say.
+inline std::optional<std::size_t> free_memory() {
+#if defined(__linux__)
+  std::optional<std::size_t> least = memory_of_groups(system_text("/proc/self/cgroup"), system_text);
+  const auto allow = [&](long long bytes) {
+    const auto rest = static_cast<std::size_t>(std::max(0LL, bytes));
+    least = least ? std::min(*least, rest) : rest;
+  };
+  const std::string all = system_text("/proc/meminfo");
+  if (const long long available = number_after(all, "MemAvailable:"); available >= 0)
+    allow(1024 * (available + std::max(0LL, number_after(all, "SwapFree:"))));
+  rlimit limit{};
+  const long long pages = number_at(system_text("/proc/self/statm"));
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && pages >= 0)
+    allow(static_cast<long long>(std::min<rlim_t>(limit.rlim_cur, 1ull << 62)) - pages * ::sysconf(_SC_PAGESIZE));
+  return least;
+#else
+  return std::nullopt;
+#endif
+}
+
+}  // namespace attend::detail
