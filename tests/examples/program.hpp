@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -17,7 +18,8 @@
 #include "attend/io/file.hpp"
 #include "temporary_folder.hpp"
 
-/// The program `translate`, run as a shell would. What it writes to standard error goes to a file.
+/// The program `translate`, run as a shell would, with two threads unless ATTEND_THREADS says how many. What it writes to
+/// standard error goes to a file.
 class Program {
  public:
   /// Its input is what `write` gives it, or that file. `launcher`: the words of a command that starts it, if there is one.
@@ -26,7 +28,8 @@ class Program {
     std::array<int, 2> in{}, out{};
     if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
     std::vector<std::string> words = launcher;
-    words.insert(words.end(), {ATTEND_TRANSLATE, "--threads", "2"});
+    words.emplace_back(ATTEND_TRANSLATE);
+    if (std::getenv("ATTEND_THREADS") == nullptr) words.insert(words.end(), {"--threads", "2"});
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());

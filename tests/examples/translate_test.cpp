@@ -178,6 +178,31 @@ TEST_CASE("translate: what cannot be done ends with 1 and one line that names it
   CHECK_FALSE(fs::exists(nowhere));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take more addresses than any limit here
+TEST_CASE("translate run: a model that does not fit into memory is refused before it is read", "[translate]") {
+  const std::string folder = files("large");
+  fs::copy(model() + "/best", folder);
+  const std::string tensor = R"({"dtype":"F32","shape":[50000,10000],"data_offsets":[)";
+  std::string header = R"({"a":)" + tensor + "0,2000000000]}," + R"("b":)" + tensor + "2000000000,4000000000]}}";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  attend::io::write_file_atomically(fs::path(folder) / "model.safetensors", file + header);
+  fs::resize_file(fs::path(folder) / "model.safetensors", 8 + header.size() + 4'000'000'000);  // all but the header is a hole
+  const auto run_within = [&](const std::vector<std::string>& arguments) {
+    Program program(arguments, {}, {"/bin/sh", "-c", "ulimit -v 1500000; exec \"$@\"", "sh"});
+    program.close_input();
+    CHECK(program.rest().empty());
+    CHECK(program.wait() == 1);
+    return program.errors();
+  };
+  const std::string errors = run_within({"run", "--model", folder, "--out", files("large.txt")});
+  CHECK(errors.starts_with("translate: the model of " + folder + " takes more than 2 GB of memory, of which "));
+  CHECK(errors.ends_with(" are free; with --precision int8 it takes a quarter of what it does in float32\n"));
+  CHECK_FALSE(fs::exists(files("large.txt")));
+  CHECK_THAT(run_within({"run", "--model", folder, "--precision", "int8"}), !ContainsSubstring("GB of memory"));
+}
+#endif
+
 TEST_CASE("translate run: a file that is missing or damaged is named", "[translate]") {
   const std::string folder = files("damaged");
   for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
