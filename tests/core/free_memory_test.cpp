@@ -40,6 +40,13 @@ TEST_CASE("free memory: the least that control groups leave, files that are not 
   CHECK(left_by("0::/a\n", {{a + "memory.max", "4000\n"}, {a + "memory.current", "5000\n"}}) == 0u);
   CHECK(left_by("0::/a\n", {{a + "memory.max", "8000\n"},
                             {a + "memory.current", "5000\n"},
+                            {a + "memory.stat", "active_file 50\nslab_reclaimable 6000\n"}}) == 8000u);
+  CHECK(left_by("0::/a\n", {{a + "memory.max", "max\n"},
+                            {a + "memory.current", "5000\n"},
+                            {top + "memory.max", "9000\n"},
+                            {top + "memory.current", "8500\n"}}) == 500u);
+  CHECK(left_by("0::/a\n", {{a + "memory.max", "8000\n"},
+                            {a + "memory.current", "5000\n"},
                             {top + "memory.max", "9000\n"},
                             {top + "memory.current", "8500\n"}}) == 500u);
 }
@@ -49,4 +56,8 @@ TEST_CASE("free memory: control groups of the first version") {
   CHECK(left_by("4:cpu,cpuacct:/b\n9:memory:/a\n", {{a + "memory.limit_in_bytes", "8000\n"},
                                                     {a + "memory.usage_in_bytes", "5000\n"},
                                                     {a + "memory.stat", "inactive_file 1\ntotal_inactive_file 600\n"}}) == 3600u);
+  const std::string none = "9223372036854771712\n";
+  CHECK(left_by("9:memory:/a\n", {{a + "memory.limit_in_bytes", none},
+                                  {a + "memory.usage_in_bytes", "5000\n"},
+                                  {a + "memory.stat", "total_active_file 900000\n"}}) == 9223372036854771712u);
 }

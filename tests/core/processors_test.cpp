@@ -27,6 +27,7 @@ TEST_CASE("processors: there is one at least, and no more than threads run at th
 TEST_CASE("processors: what a control group leaves a process, rounded up") {
   const std::string group = "0::/a/b\n", cpu_max = "/sys/fs/cgroup/a/b/cpu.max";
   CHECK(left_by(group, {}) == 0);
+  CHECK(left_by("0::a\n", {{"/sys/fs/cgroup/cpu.max", "200000 100000\n"}}) == 2);  // a name without its slash
   CHECK(left_by("", {{cpu_max, "100000 100000\n"}}) == 0);
   CHECK(left_by(group, {{cpu_max, "max 100000\n"}}) == 0);
   CHECK(left_by(group, {{cpu_max, "200000 100000\n"}}) == 2);
@@ -47,7 +48,7 @@ TEST_CASE("processors: the least of a group and of those above it") {
 TEST_CASE("processors: control groups of the first version") {
   const std::string groups = "12:cpuset:/c\n5:cpu,cpuacct:/a\nno line of one\n3:cpuacct2:/b\n";
   const auto left = [&](const std::string& quota, const std::string& period) {
-    const std::string folder = "/sys/fs/cgroup/cpu,cpuacct/a/";
+    const std::string folder = "/sys/fs/cgroup/cpu/a/";
     return left_by(groups, {{folder + "cpu.cfs_quota_us", quota}, {folder + "cpu.cfs_period_us", period}});
   };
   CHECK(left("150000\n", "100000\n") == 2);

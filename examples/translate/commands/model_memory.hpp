@@ -17,20 +17,24 @@
 
 namespace translate {
 
-/// How many numbers the matrices of a model have that products are packed from: all but its largest, which may be a table that is
-/// only looked up in. 0 if something is wrong with the folder, which `load` says.
-inline double packed_numbers(const std::string& folder) {
+/// Bytes that a model's matrices take at least when they are packed for products. Left out are all that are as large as its
+/// largest tensor, or called as tables and heads are: tables are only looked up in, and a file may hold one of them several
+/// times. 0 if something is wrong with the folder, which `load` says.
+inline double packed_bytes(const std::string& folder, attend::Precision precision) {
   using namespace attend;
+  const double wanted = precision == Precision::int8 ? 1 : precision == Precision::bf16 ? 2 : 4;
   try {
     const io::FolderReader reader(is_pretrained_folder(folder) ? std::filesystem::path(folder) : train::model_folder(folder));
     const auto files = io::WeightFiles::open(reader);
-    double all = 0, largest = 0;
+    index_t largest = 0;
+    for (const auto& tensor : files.tensors()) largest = std::max(largest, tensor.shape.size());
+    double bytes = 0;
     for (const auto& tensor : files.tensors()) {
-      const auto size = static_cast<double>(tensor.shape.size());
-      all += size;
-      largest = std::max(largest, size);
+      const auto called = [&](const char* part) { return tensor.name.find(part) != std::string::npos; };
+      if (tensor.shape.size() == largest || called("embed") || called("shared") || called("head")) continue;
+      bytes += static_cast<double>(tensor.shape.size()) * (tensor.dtype == io::DType::i8 ? 1 : wanted);
     }
-    return all - largest;
+    return bytes;
   } catch (const std::exception&) {
     return 0;
   }
@@ -42,9 +46,8 @@ inline void check_memory(const std::vector<std::string>& folders, attend::Precis
   using attend::Precision;
   const auto free = attend::detail::free_memory();
   if (!free) return;
-  double numbers = 0;
-  for (const auto& folder : folders) numbers += packed_numbers(folder);
-  const double needed = numbers * (precision == Precision::int8 ? 1 : precision == Precision::bf16 ? 2 : 4);
+  double needed = 0;
+  for (const auto& folder : folders) needed += packed_bytes(folder, precision);
   if (needed <= static_cast<double>(*free)) return;
   throw attend::MemoryError(
       folders.size() == 1 ? "the model of " + folders.front() + " takes" : "the models together take",

@@ -1,10 +1,12 @@
 #include "explain_model.hpp"
 
+#include <concepts>
 #include <utility>
 
 #include "attend/decode/transformer.hpp"
 #include "attend/load.hpp"
 #include "attend/translate/translator.hpp"
+#include "commands/model_memory.hpp"
 
 namespace translate {
 
@@ -41,6 +43,7 @@ std::unique_ptr<ExplainedModel> load_explained(const std::string& folder, const 
   return place.with_types([&](auto types) -> std::unique_ptr<ExplainedModel> {
     using T = typename decltype(types)::T;
     using D = typename decltype(types)::D;
+    if constexpr (std::same_as<D, Cpu>) check_memory({folder}, place.products());
     auto loaded = load<T, D>(folder);
     loaded.tokenizer = languages.choose(loaded.tokenizer, folder);
     return std::make_unique<ExplainedModelOn<T, D>>(std::move(loaded), place.products());

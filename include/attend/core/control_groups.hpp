@@ -50,12 +50,13 @@ void for_each_group(std::string_view groups, std::string_view controller, const 
     const std::string controllers(line.substr(first + 1, second - first - 1));
     const bool is_second = controllers.empty();
     if (!is_second && ("," + controllers + ",").find("," + std::string(controller) + ",") == std::string::npos) continue;
-    const std::string top = is_second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controllers;
+    const std::string top = is_second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(controller);  // or a link of that name
     for (std::string name(line.substr(second + 1));;) {
       while (!name.empty() && name.back() == '/') name.pop_back();
       visit(top + name, is_second ? 2 : 1);
       if (name.empty()) break;
-      name.resize(std::min(name.rfind('/'), name.size()));
+      const std::size_t slash = name.rfind('/');
+      name.resize(slash == name.npos ? 0 : slash);
     }
   }
 }

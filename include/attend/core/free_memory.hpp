@@ -15,8 +15,8 @@
 
 namespace attend::detail {
 
-/// Bytes that the control groups of a process leave it beside what they use already, see `for_each_group`. What they use of files
-/// that nobody has looked at lately is counted as free, because the system takes it back. `read` gives a file's text.
+/// Bytes that the control groups of a process leave it beside what they use already, see `for_each_group`. What the system takes
+/// back when it is short of memory, files above all, is counted as free. `read` gives a file's text.
 template <class Read>
 std::optional<std::size_t> memory_of_groups(std::string_view groups, const Read& read) {
   std::optional<std::size_t> least;
@@ -25,8 +25,11 @@ std::optional<std::size_t> memory_of_groups(std::string_view groups, const Read&
     const long long limit = number_at(read(folder + (second ? "/memory.max" : "/memory.limit_in_bytes")));
     const long long used = number_at(read(folder + (second ? "/memory.current" : "/memory.usage_in_bytes")));
     if (limit < 0 || used < 0) return;
-    const long long files = number_after(read(folder + "/memory.stat"), second ? "inactive_file " : "total_inactive_file ");
-    const auto rest = static_cast<std::size_t>(std::max(0LL, limit - used + std::max(0LL, files)));
+    const std::string stat = read(folder + "/memory.stat");
+    long long taken_back = 0;
+    for (const char* name : {"inactive_file ", "active_file ", "slab_reclaimable "})
+      taken_back += std::max(0LL, number_after(stat, (second ? "" : "total_") + std::string(name)));
+    const auto rest = static_cast<std::size_t>(std::max(0LL, limit - std::max(0LL, used - taken_back)));
     least = least ? std::min(*least, rest) : rest;
   });
   return least;
@@ -36,14 +39,15 @@ std::optional<std::size_t> memory_of_groups(std::string_view groups, const Read&
 /// (`ulimit -v`). Nothing where the system does not say.
 inline std::optional<std::size_t> free_memory() {
 #if defined(__linux__)
+  const std::string all = system_text("/proc/meminfo");
+  const long long swap = 1024 * std::max(0LL, number_after(all, "SwapFree:"));
   std::optional<std::size_t> least = memory_of_groups(system_text("/proc/self/cgroup"), system_text);
+  if (least) *least += static_cast<std::size_t>(swap);  // which a group may have too, or part of it
   const auto allow = [&](long long bytes) {
     const auto rest = static_cast<std::size_t>(std::max(0LL, bytes));
     least = least ? std::min(*least, rest) : rest;
   };
-  const std::string all = system_text("/proc/meminfo");
-  if (const long long available = number_after(all, "MemAvailable:"); available >= 0)
-    allow(1024 * (available + std::max(0LL, number_after(all, "SwapFree:"))));
+  if (const long long available = number_after(all, "MemAvailable:"); available >= 0) allow(1024 * available + swap);
   rlimit limit{};
   const long long pages = number_at(system_text("/proc/self/statm"));
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && pages >= 0)

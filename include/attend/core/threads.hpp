@@ -80,7 +80,7 @@ class ThreadPool {
   static void resize(int threads) {
     if (threads < 1 || threads > detail::most_threads)
       throw ValueError("set_threads: got ", threads, ", expected 1 to ", detail::most_threads);
-    ThreadPool& pool = instance(1);
+    ThreadPool& pool = instance(threads);
     const std::lock_guard running(pool.running_);
     const int before = pool.threads();
     if (threads == before) return;
@@ -124,11 +124,16 @@ class ThreadPool {
   }
   explicit ThreadPool(int first) {
     const char* const text = std::getenv("ATTEND_THREADS");
-    if (first == 0 && text != nullptr && *text != 0) {
+    if (first > 0) {
+      if (!start(first)) refuse("set_threads", first);
+    } else if (text != nullptr && *text != 0) {
       const int wanted = detail::threads_from("ATTEND_THREADS", text);
       if (!start(wanted)) refuse("ATTEND_THREADS", wanted);
-    } else {  // nobody has asked for all of them, so fewer will do
-      start(first > 0 ? first : std::min(available_processors(), detail::most_threads));
+    } else if (!start(std::min(available_processors(), detail::most_threads))) {
+      // Nobody has asked for all of them, so fewer will do; half of what can be had, so that the program has room for its work.
+      const int half = std::max(1, threads() / 2);
+      stop();
+      start(half);
     }
   }
   /// Ends all workers and throws.

@@ -59,8 +59,11 @@
 #if defined(__x86_64__) && ATTEND_GRANTED < 5
 #define ATTEND_CHOICE
 #elif defined(__aarch64__) && defined(__linux__) && ATTEND_BYTES_GRANTED < 2
-// A target must have all that the flags grant, which of an ARMv8.1 and above without DotProd may be much that no macro tells.
-#if ATTEND_BYTES_GRANTED == 1 || !defined(__ARM_FEATURE_ATOMICS)
+// A target must have all that the flags grant. What that is without DotProd macros do not tell, but for an ARMv8.0.
+#if ATTEND_BYTES_GRANTED == 1
+#define ATTEND_CHOICE
+#elif !defined(__ARM_FEATURE_ATOMICS) && !defined(__ARM_FEATURE_FP16_SCALAR_ARITHMETIC) && !defined(__ARM_FEATURE_SVE) && \
+    (defined(__ARM_FEATURE_CRYPTO) || !(defined(__ARM_FEATURE_AES) || defined(__ARM_FEATURE_SHA2)))
 #define ATTEND_CHOICE
 #endif
 #endif
