@@ -54,8 +54,6 @@ template <class T, Device D>
 std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags& search,
                                     const std::function<void(decode::TranslatorOptions&)>& adjust) {
   if constexpr (std::same_as<D, Cpu>) check_memory(flags.folders, flags.place.products());
-  if (flags.place.products() == Precision::bf16 && !multiplies_bf16())
-    std::fprintf(stderr, "translate: this processor has no instructions for bf16, which takes longer here than float32\n");
   const io::LoadFor purpose(flags.place.products());
   auto first = load<T, D>(flags.folders.front());
   first.tokenizer = flags.languages.choose(first.tokenizer, flags.folders.front());
@@ -77,8 +75,11 @@ std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags&
         "translate: nothing says which of its %zu languages the model is to translate into: add --from and --to, such as "
         "%s\n",
         first.tokenizer.languages().size(), example_languages(first.tokenizer).c_str());
-  return std::make_unique<TranslatorOn<T, D>>(
+  auto made = std::make_unique<TranslatorOn<T, D>>(
       decode::Translator<text::AnyTokenizer, T, D>(models, std::move(first.tokenizer), options));
+  if (options.precision == Precision::bf16 && !multiplies_bf16())
+    std::fprintf(stderr, "translate: this processor has no instructions for bf16, which takes longer here than float32\n");
+  return made;
 }
 
 }  // namespace
