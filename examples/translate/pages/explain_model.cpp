@@ -1,7 +1,9 @@
 #include "explain_model.hpp"
 
 #include <concepts>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "attend/decode/transformer.hpp"
 #include "attend/load.hpp"
@@ -43,7 +45,7 @@ std::unique_ptr<ExplainedModel> load_explained(const std::string& folder, const 
   return place.with_types([&](auto types) -> std::unique_ptr<ExplainedModel> {
     using T = typename decltype(types)::T;
     using D = typename decltype(types)::D;
-    if constexpr (std::same_as<D, Cpu>) check_memory({folder}, place.products());
+    if constexpr (std::same_as<D, Cpu>) check_memory(std::vector<std::string>{folder}, place.products());
     auto loaded = load<T, D>(folder);
     loaded.tokenizer = languages.choose(loaded.tokenizer, folder);
     return std::make_unique<ExplainedModelOn<T, D>>(std::move(loaded), place.products());
