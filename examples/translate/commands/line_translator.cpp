@@ -77,7 +77,9 @@ class LineTranslator {
   void translate_each(Good lines, std::size_t before, LineResults& results) {
     if (!flags_.stream && lines.size() > 1 && fault_in([&] { results.text += translate(lines, before); }).empty()) return;
     for (std::size_t i = 0; i < lines.size(); ++i) {
-      const auto fault = fault_in([&] { results.text += translate(lines.subspan(i, 1), before + i); });
+      // Where there is no memory for a line as short as most are, there is none for the others either.
+      const bool long_line = lines[i].text.size() > 1000;
+      const auto fault = fault_in([&] { results.text += translate(lines.subspan(i, 1), before + i); }, long_line);
       if (!fault.empty()) leave_out(before + i + 1, lines[i].text, with_option(fault), results);
     }
   }
@@ -120,9 +122,9 @@ class LineTranslator {
     return flags_.alternatives == 0 && fault.ends_with("; split it") ? fault + ", as --long-input split does" : fault;
   }
   /// Calls f and returns what is wrong with the lines that it translates, empty if nothing is. Exceptions about anything else are
-  /// passed on.
+  /// passed on, as about memory unless the lines may be to blame for it.
   template <class F>
-  static std::string fault_in(F&& f) {
+  static std::string fault_in(F&& f, bool blame_for_memory = true) {
     try {
       f();
       return {};
@@ -131,8 +133,10 @@ class LineTranslator {
     } catch (const IndexError& e) {
       return e.what();
     } catch (const MemoryError& e) {
+      if (!blame_for_memory) throw;
       return e.what();
     } catch (const std::bad_alloc&) {
+      if (!blame_for_memory) throw;
       return "out of memory";
     }
   }
