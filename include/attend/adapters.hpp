@@ -296,8 +296,9 @@ void load_adapters(const std::filesystem::path& folder, M& model) {
         break;
       }
   } else if (used.empty()) {
-    detail::list_names(faults, "no module of the model has an adapter there:",
-                       Names{matrices.empty() ? "it has none that may" : detail::adapter_tensor(way(matrices.front().name), "A")});
+    detail::list_names(
+        faults, "no module of the model has an adapter there:",
+        Names{matrices.empty() ? "it has none that may" : detail::adapter_tensor(way(matrices.front().name), "A")});
   } else if (faults.empty()) {
     faults = nn::detail::adapter_faults(model, o);
   }
