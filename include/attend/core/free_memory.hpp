@@ -15,6 +15,12 @@
 
 namespace attend::detail {
 
+/// `least` becomes so many bytes if it is more, or nothing yet. Fewer than none are none.
+inline void allow(std::optional<std::size_t>& least, long long bytes) {
+  const auto rest = static_cast<std::size_t>(std::max(0LL, bytes));
+  least = least ? std::min(*least, rest) : rest;
+}
+
 /// Bytes that the control groups of a process leave it beside what they use already, see `for_each_group`. What the system takes
 /// back when it is short of memory, files above all, is counted as free. `read` gives a file's text.
 template <class Read>
@@ -29,8 +35,7 @@ std::optional<std::size_t> memory_of_groups(std::string_view groups, const Read&
     long long taken_back = 0;
     for (const char* name : {"inactive_file ", "active_file ", "slab_reclaimable "})
       taken_back += std::max(0LL, number_after(stat, (second ? "" : "total_") + std::string(name)));
-    const auto rest = static_cast<std::size_t>(std::max(0LL, limit - std::max(0LL, used - taken_back)));
-    least = least ? std::min(*least, rest) : rest;
+    allow(least, limit - std::max(0LL, used - taken_back));
   });
   return least;
 }
@@ -43,15 +48,11 @@ inline std::optional<std::size_t> free_memory() {
   const long long swap = 1024 * std::max(0LL, number_after(all, "SwapFree:"));
   std::optional<std::size_t> least = memory_of_groups(system_text("/proc/self/cgroup"), system_text);
   if (least) *least += static_cast<std::size_t>(swap);  // which a group may have too, or part of it
-  const auto allow = [&](long long bytes) {
-    const auto rest = static_cast<std::size_t>(std::max(0LL, bytes));
-    least = least ? std::min(*least, rest) : rest;
-  };
-  if (const long long available = number_after(all, "MemAvailable:"); available >= 0) allow(1024 * available + swap);
+  if (const long long available = number_after(all, "MemAvailable:"); available >= 0) allow(least, 1024 * available + swap);
   rlimit limit{};
   const long long pages = number_at(system_text("/proc/self/statm"));
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && pages >= 0)
-    allow(static_cast<long long>(std::min<rlim_t>(limit.rlim_cur, 1ull << 62)) - pages * ::sysconf(_SC_PAGESIZE));
+    allow(least, static_cast<long long>(std::min<rlim_t>(limit.rlim_cur, 1ull << 62)) - pages * ::sysconf(_SC_PAGESIZE));
   return least;
 #else
   return std::nullopt;

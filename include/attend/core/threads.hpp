@@ -86,12 +86,10 @@ class ThreadPool {
     if (threads == before) return;
     pool.stop();
     if (pool.start(threads)) return;
-    try {
-      pool.refuse("set_threads", threads);
-    } catch (...) {
-      pool.start(before);
-      throw;
-    }
+    const int possible = pool.threads();
+    pool.stop();
+    pool.start(before);
+    refuse("set_threads", possible, threads);
   }
 
   /// Calls body(begin, end) on consecutive parts of [0, n), each `chunk` long but for the last. All of it is one part, and runs
@@ -124,22 +122,15 @@ class ThreadPool {
   }
   explicit ThreadPool(int first) {
     const char* const text = std::getenv("ATTEND_THREADS");
-    if (first > 0) {
-      if (!start(first)) refuse("set_threads", first);
-    } else if (text != nullptr && *text != 0) {
-      const int wanted = detail::threads_from("ATTEND_THREADS", text);
-      if (!start(wanted)) refuse("ATTEND_THREADS", wanted);
-    } else if (!start(std::min(available_processors(), detail::most_threads))) {
-      // Nobody has asked for all of them, so fewer will do; half of what can be had, so that the program has room for its work.
-      const int half = std::max(1, threads() / 2);
-      stop();
-      start(half);
-    }
-  }
-  /// Ends all workers and throws.
-  [[noreturn]] void refuse(const char* name, int wanted) {
+    const bool by_environment = first == 0 && text != nullptr && *text != 0;
+    const int asked = by_environment ? detail::threads_from("ATTEND_THREADS", text) : first;
+    if (start(asked > 0 ? asked : std::min(available_processors(), detail::most_threads))) return;
     const int possible = threads();
     stop();
+    if (asked > 0) refuse(by_environment ? "ATTEND_THREADS" : "set_threads", possible, asked);
+    start(std::max(1, possible / 2));  // nobody has asked for all of them; half, so that the program has room for its work
+  }
+  [[noreturn]] static void refuse(const char* name, int possible, int wanted) {
     throw Error(name, ": the system lets this process have ", possible, " of ", wanted, " threads");
   }
 

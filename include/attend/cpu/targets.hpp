@@ -134,6 +134,7 @@ inline bool processor_has([[maybe_unused]] int level) {
 
 #else
 
+// The same on other processors.
 inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
 #if ATTEND_GRANTED == 5
   {"avx512_bf16", 5, 64},
