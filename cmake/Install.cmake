@@ -20,6 +20,13 @@ foreach(name IN LISTS ATTEND_LIBRARIES)
       DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/attend"
       COMPONENT dev)
   endif()
+  if(name STREQUAL "cuda")
+    install(TARGETS attend_compiled_cuda EXPORT attend-cuda)
+    install(
+      FILES ${attend_compiled_cuda_sources}
+      DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/attend"
+      COMPONENT dev)
+  endif()
   install(
     EXPORT attend-${name}
     NAMESPACE attend::

@@ -10,11 +10,12 @@
 #   attend::mpi      ranks that are processes of MPI, <attend/mpi.hpp>       + an MPI
 #   attend::nccl     ranks that exchange what lies on their GPUs, <attend/nccl.hpp>   + NCCL
 #   attend::cuda     the back end for NVIDIA GPUs, <attend/cuda.hpp>         + CUDA's runtime, cuBLAS and cuBLASLt
+#   attend::compiled_cuda   the same, and what most programs use of it is compiled in files of its own
 #   attend::eigen    tensors as Eigen's matrices, <attend/eigen.hpp>         + Eigen
 
 # Headers above the floors that come with another target than attend.
 set(attend_with_core "/attend/(core|version)\\.hpp$")
-set(attend_elsewhere "${attend_with_core}|/attend/(cuda|eigen|mpi|nccl)\\.hpp$")
+set(attend_elsewhere "${attend_with_core}|/attend/(cuda|compiled_cuda|eigen|mpi|nccl)\\.hpp$")
 
 # attend_library(<name> FLOORS <folder>... LINK <target>...)
 function(attend_library name)
@@ -57,7 +58,8 @@ add_library(attend_cuda INTERFACE)
 file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/attend/cuda/*/*.cuh")
 target_sources(
   attend_cuda INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
-                        FILES "${PROJECT_SOURCE_DIR}/include/attend/cuda.hpp" ${headers})
+                        FILES "${PROJECT_SOURCE_DIR}/include/attend/cuda.hpp" "${PROJECT_SOURCE_DIR}/include/attend/compiled_cuda.hpp"
+                              ${headers})
 # A CUDA compiler compiles these headers, which CMAKE_VERIFY_INTERFACE_HEADER_SETS knows nothing of.
 set_target_properties(attend_cuda PROPERTIES EXPORT_NAME cuda VERIFY_INTERFACE_HEADER_SETS OFF)
 target_link_libraries(attend_cuda INTERFACE attend_core CUDA::cudart CUDA::cublas CUDA::cublasLt)
@@ -69,6 +71,25 @@ if(ATTEND_CUDA)
   else() # a CMake older than the toolkit
     target_compile_options(attend_cuda INTERFACE $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>>)
   endif()
+endif()
+
+# The files become a program's own, as attend::compiled's do.
+include(GNUInstallDirs)
+set(attend_compiled_cuda_sources)
+add_library(attend_compiled_cuda INTERFACE)
+target_link_libraries(attend_compiled_cuda INTERFACE attend_cuda)
+target_compile_definitions(attend_compiled_cuda INTERFACE ATTEND_COMPILED_CUDA)
+foreach(type IN ITEMS float bfloat16)
+  set(source "${PROJECT_SOURCE_DIR}/include/attend/compiled_cuda_${type}.cu")
+  list(APPEND attend_compiled_cuda_sources "${source}")
+  target_sources(
+    attend_compiled_cuda
+    INTERFACE "$<BUILD_INTERFACE:${source}>"
+              "$<INSTALL_INTERFACE:$<INSTALL_PREFIX>/${CMAKE_INSTALL_INCLUDEDIR}/attend/compiled_cuda_${type}.cu>")
+endforeach()
+set_target_properties(attend_compiled_cuda PROPERTIES EXPORT_NAME compiled_cuda)
+if(ATTEND_CUDA)
+  add_library(attend::compiled_cuda ALIAS attend_compiled_cuda)
 endif()
 
 # Installed always too. In this tree and in projects that take it in, it is there if Eigen is.
@@ -124,7 +145,6 @@ if(ATTEND_TEXT)
   endif()
 
   # The file becomes one of the program's own, so that it has the program's flags, and no binary needs to be installed.
-  include(GNUInstallDirs)
   set(compiled_source attend/compiled.cpp)
   add_library(attend_compiled INTERFACE)
   add_library(attend::compiled ALIAS attend_compiled)

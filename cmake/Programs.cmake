@@ -52,6 +52,14 @@ function(attend_once)
   attend_own(attend_once)
 endfunction()
 
+# attend_once_cuda: what attend::compiled_cuda has, likewise.
+function(attend_once_cuda)
+  add_library(attend_once_cuda STATIC ${attend_compiled_cuda_sources})
+  target_link_libraries(attend_once_cuda PUBLIC attend::cuda)
+  target_compile_definitions(attend_once_cuda PUBLIC ATTEND_COMPILED_CUDA)
+  attend_own(attend_once_cuda)
+endfunction()
+
 # The tests and the small examples run for moments, and optimising is most of what they cost: -O2 would take half as long again to
 # compile, -O3 twice. With -fexpensive-optimizations GCC fuses a * b + c, as it does at -O3, which is what users run and what the
 # program translate is tested at.

@@ -46,4 +46,9 @@
 #include "attend/cuda/search/log_add.cuh"
 #include "attend/cuda/search/sample.cuh"
 #include "attend/cuda/search/top_k.cuh"
+
+#ifdef ATTEND_COMPILED_CUDA
+#include "attend/compiled_cuda.hpp"
+#endif
+
 #endif

@@ -5,18 +5,13 @@
 #include "attend/cuda/elements/dropout.cuh"
 #include "attend/cuda/elements/map_dropout.cuh"
 #include "attend/cuda/rows/residual.cuh"
+#include "attend/ops/elementary.hpp"
 #include "rows.hpp"
 
 using namespace attend;
 
 namespace {
 
-struct Square {
-  template <class T>
-  ATTEND_FUNCTOR T value(T x) const {
-    return x * x;
-  }
-};
 struct Twice {
   template <class T>
   ATTEND_FUNCTOR T operator()(T x) const {
