@@ -211,6 +211,10 @@ TEST_CASE("translate run: a model that does not fit into memory is refused befor
   CHECK(errors.ends_with(" are free; with --precision int8 it takes a quarter of what it does in float32\n"));
   CHECK_FALSE(fs::exists(files("large.txt")));
   CHECK_THAT(run_within({"run", "--model", folder, "--precision", "int8"}), !ContainsSubstring("GB of memory"));
+  const std::vector<std::string> train{"train", "--init", folder, "--pairs", pairs(), "--out", files("large_run")};
+  CHECK(
+      run_within(train).starts_with("translate: training the model of " + folder + " takes more than 8 GB of memory, of which "));
+  CHECK_FALSE(fs::exists(files("large_run")));
   // The same in 8-bit integers, and as tables that a file holds several times.
   write_model("I8", 1, {"table", "a", "b"});
   CHECK_THAT(run_within({"run", "--model", folder}), !ContainsSubstring("GB of memory"));

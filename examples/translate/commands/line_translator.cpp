@@ -147,7 +147,7 @@ class LineTranslator {
     if (flags_.format == "pairs") return pairs_of(source, list);
     std::string out;
     for (const auto& translation : list) {
-      if (lists_) out += std::to_string(number) + number_text("\t%.4f\t", translation.score);
+      if (lists_) out += std::to_string(number) + formatted("\t%.4f\t", translation.score);
       out += translation.text;
       if (flags_.alignments) out += '\t' + decode::to_pharaoh(translation.alignment);
       out += '\n';

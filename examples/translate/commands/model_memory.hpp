@@ -51,9 +51,20 @@ inline void check_memory(const std::vector<std::string>& folders, attend::Precis
   if (needed <= static_cast<double>(*free)) return;
   throw attend::MemoryError(
       folders.size() == 1 ? "the model of " + folders.front() + " takes" : "the models together take",
-      number_text(" more than %.3g GB of memory", needed / 1e9),
-      number_text(", of which %.3g are free", static_cast<double>(*free) / 1e9),
+      formatted(" more than %.3g GB of memory", needed / 1e9),
+      formatted(", of which %.3g are free", static_cast<double>(*free) / 1e9),
       precision == Precision::int8 ? "" : "; with --precision int8 it takes a quarter of what it does in float32");
+}
+
+/// The same for a model that is trained whole on the processor: each of its numbers has a gradient, both in float32, and whatever
+/// the optimizer keeps is not counted.
+inline void check_memory_to_train(const std::string& folder) {
+  const auto free = attend::detail::free_memory();
+  const double needed = 2 * packed_bytes(folder, attend::Precision::full);
+  if (!free || needed <= static_cast<double>(*free)) return;
+  throw attend::MemoryError("training the model of " + folder + " takes", formatted(" more than %.3g GB of memory", needed / 1e9),
+                            formatted(", of which %.3g are free", static_cast<double>(*free) / 1e9),
+                            "; --adapter-rank trains little more than what is added to it");
 }
 
 }  // namespace translate

@@ -18,7 +18,7 @@ inline void write_out(const std::string& text) {
 }
 
 /// `%.4f` and the like.
-inline std::string number_text(const char* format, double value) {
+inline std::string formatted(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;

@@ -70,7 +70,7 @@ class LineRater {
         out += json_line(before + i + 1, sources[i], {rated[i]}, *translator_, flags_.alignments);
         continue;
       }
-      out += number_text("%.4f\t", rated[i].log_probability) + std::to_string(rated[i].token_log_probabilities.size());
+      out += formatted("%.4f\t", rated[i].log_probability) + std::to_string(rated[i].token_log_probabilities.size());
       if (flags_.alignments) out += '\t' + decode::to_pharaoh(rated[i].alignment);
       out += '\n';
     }

@@ -27,6 +27,7 @@
 #include "commands.hpp"
 #include "first_model.hpp"
 #include "model_folder.hpp"
+#include "model_memory.hpp"
 #include "prepared.hpp"
 #include "train_settings.hpp"
 #include "training.hpp"
@@ -412,7 +413,10 @@ void start_rank(CLI::App& command, TrainCommand& flags, std::optional<io::Folder
 void check_training(const CLI::App& command, const TrainCommand& flags) {
   if (!flags.init.empty()) {
     check_init(command);
-    if (!flags.resume && leads(flags.ranks)) check_floats("train", flags.init);  // a run that goes on has its own model
+    if (!flags.resume && leads(flags.ranks)) {  // a run that goes on has its own model
+      check_floats("train", flags.init);
+      if (flags.place.device == "cpu" && !flags.adapters.wanted() && flags.freeze.empty()) check_memory_to_train(flags.init);
+    }
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }
