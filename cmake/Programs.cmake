@@ -43,21 +43,13 @@ function(attend_prefer program)
   endforeach()
 endfunction()
 
-# attend_once: what attend::compiled has, compiled once for all of attend's own programs, which know of it by including attend.hpp or
-# core.hpp.
-function(attend_once)
-  add_library(attend_once STATIC "${PROJECT_SOURCE_DIR}/include/attend/compiled.cpp")
-  target_link_libraries(attend_once PUBLIC attend::attend)
-  target_compile_definitions(attend_once PUBLIC ATTEND_COMPILED)
-  attend_own(attend_once)
-endfunction()
-
-# attend_once_cuda: what attend::compiled_cuda has, likewise.
-function(attend_once_cuda)
-  add_library(attend_once_cuda STATIC ${attend_compiled_cuda_sources})
-  target_link_libraries(attend_once_cuda PUBLIC attend::cuda)
-  target_compile_definitions(attend_once_cuda PUBLIC ATTEND_COMPILED_CUDA)
-  attend_own(attend_once_cuda)
+# attend_once(<name> <library> <macro> <source>...): what a program with the macro leaves to these sources, compiled once for all of
+# attend's own programs, which know of it by including the library's headers.
+function(attend_once name library macro)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PUBLIC ${library})
+  target_compile_definitions(${name} PUBLIC ${macro})
+  attend_own(${name})
 endfunction()
 
 # The tests and the small examples run for moments, and optimising is most of what they cost: -O2 would take half as long again to

@@ -1,7 +1,4 @@
 // See compiled.hpp.
 #include "cuda/compiled.hpp"
-
-#define ATTEND_TEMPLATE template
-#define ATTEND_T float
-#define ATTEND_D Cuda
-#include "attend/compiled_core.hpp"
+// After what is declared there.
+#include "attend/compiled_cuda_float.cu"

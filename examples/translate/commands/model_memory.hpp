@@ -40,31 +40,29 @@ inline double packed_bytes(const std::string& folder, attend::Precision precisio
   }
 }
 
+/// Throws MemoryError, which says `what` takes more, if `needed` bytes are more than this process can have.
+inline void check_memory_for(const std::string& what, double needed, const char* advice) {
+  const auto free = attend::detail::free_memory();
+  if (!free || needed <= static_cast<double>(*free)) return;
+  throw attend::MemoryError(what, formatted(" more than %.3g GB of memory", needed / 1e9),
+                            formatted(", of which %.3g are free", static_cast<double>(*free) / 1e9), advice);
+}
+
 /// Throws MemoryError if the models of these folders certainly do not fit into the memory that this process can have, before any
 /// of them is read: the system ends a program that takes more, without a word.
 inline void check_memory(const std::vector<std::string>& folders, attend::Precision precision) {
-  using attend::Precision;
-  const auto free = attend::detail::free_memory();
-  if (!free) return;
   double needed = 0;
   for (const auto& folder : folders) needed += packed_bytes(folder, precision);
-  if (needed <= static_cast<double>(*free)) return;
-  throw attend::MemoryError(
-      folders.size() == 1 ? "the model of " + folders.front() + " takes" : "the models together take",
-      formatted(" more than %.3g GB of memory", needed / 1e9),
-      formatted(", of which %.3g are free", static_cast<double>(*free) / 1e9),
-      precision == Precision::int8 ? "" : "; with --precision int8 it takes a quarter of what it does in float32");
+  check_memory_for(
+      folders.size() == 1 ? "the model of " + folders.front() + " takes" : "the models together take", needed,
+      precision == attend::Precision::int8 ? "" : "; with --precision int8 it takes a quarter of what it does in float32");
 }
 
 /// The same for a model that is trained whole on the processor: each of its numbers has a gradient, both in float32, and whatever
 /// the optimizer keeps is not counted.
 inline void check_memory_to_train(const std::string& folder) {
-  const auto free = attend::detail::free_memory();
-  const double needed = 2 * packed_bytes(folder, attend::Precision::full);
-  if (!free || needed <= static_cast<double>(*free)) return;
-  throw attend::MemoryError("training the model of " + folder + " takes", formatted(" more than %.3g GB of memory", needed / 1e9),
-                            formatted(", of which %.3g are free", static_cast<double>(*free) / 1e9),
-                            "; --adapter-rank trains little more than what is added to it");
+  check_memory_for("training the model of " + folder + " takes", 2 * packed_bytes(folder, attend::Precision::full),
+                   "; with --adapter-rank only small matrices beside it are trained");
 }
 
 }  // namespace translate
