@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 LINES = "I see tea.\nAna wants a cat.\n"
+INTERVAL = 2  # steps between checkpoints
 
 
 class Fault(Exception):
@@ -79,8 +81,8 @@ class Work:
 
     def training(self, out: Path) -> list:
         return ["train", "--pairs", self.pairs, "--out", out, "--d-model", 16, "--heads", 2, "--layers", 1, "--vocabulary", 60,
-                "--tokens-per-batch", 120, "--validation-size", 6, "--epochs", 0, "--max-steps", self.steps, "--validate-every", 6,
-                "--checkpoint-every", 2, "--keep-checkpoints", 3, "--learning-rate", 0.003, "--warmup", 10]
+                "--tokens-per-batch", 120, "--validation-size", 6, "--epochs", 0, "--max-steps", self.steps, "--validate-every", 3,
+                "--checkpoint-every", INTERVAL, "--keep-checkpoints", 3, "--learning-rate", 0.003, "--warmup", 10]
 
     def going_on(self, out: Path) -> list:
         """The command line that goes on with the run in that folder, or begins anew if it left no checkpoint."""
@@ -124,6 +126,28 @@ class Reference:
         for name, expected in (("last", self.last), *((("best", self.best),) if best else ())):
             if digest(folder / name / "model.safetensors") != expected:
                 raise Fault(f"{folder / name} has other bits than the run without a fault")
+
+
+class Lost:
+    """What kills cost a training: the steps it had told of and does not go on from."""
+
+    def __init__(self):
+        self.seen = self.step = self.most = 0
+
+    def check(self, folder: Path, words: list, messages: str) -> bool:
+        """Whether the run of these words and messages went on from a checkpoint. It must be no earlier one than the last went on
+        from, and no step before it may be lost but those after the last checkpoint."""
+        going_on = re.search(r"going on from step (\d+)", messages)
+        if not going_on and "--resume" in words:  # killed before it said so
+            return False
+        step = int(going_on[1]) if going_on else 0
+        if step < self.step:
+            raise Fault(f"{folder}: goes on from step {step}, after it went on from {self.step}")
+        self.most = max(self.most, self.seen - step)
+        if self.most > INTERVAL:
+            raise Fault(f"{folder}: goes on from step {step}, with a checkpoint every {INTERVAL}, though step {self.seen} was over")
+        self.step, self.seen = step, max(map(int, re.findall(r"\bstep (\d+)", messages)), default=0)
+        return going_on is not None
 
 
 def has_state(folder: Path) -> bool:
