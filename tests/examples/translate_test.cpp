@@ -212,9 +212,25 @@ TEST_CASE("translate run: a model that does not fit into memory is refused befor
   CHECK_FALSE(fs::exists(files("large.txt")));
   CHECK_THAT(run_within({"run", "--model", folder, "--precision", "int8"}), !ContainsSubstring("GB of memory"));
   const std::vector<std::string> train{"train", "--init", folder, "--pairs", pairs(), "--out", files("large_run")};
-  CHECK(
-      run_within(train).starts_with("translate: training the model of " + folder + " takes more than 8 GB of memory, of which "));
+  const std::string refusal = run_within(train);
+  CHECK(refusal.starts_with("translate: training the model of " + folder + " takes more than 8 GB of memory, of which "));
+  CHECK(refusal.ends_with(" are free; with --adapter-rank only small matrices beside it are trained\n"));
   CHECK_FALSE(fs::exists(files("large_run")));
+  // What leaves the weights as they are takes no gradients of them.
+  const auto with = [&](std::initializer_list<std::string> more) {
+    auto words = train;
+    words.insert(words.end(), more);
+    return words;
+  };
+  CHECK_THAT(run_within(with({"--adapter-rank", "2"})), !ContainsSubstring("GB of memory"));
+  CHECK_THAT(run_within(with({"--freeze", "encoder"})), !ContainsSubstring("GB of memory"));
+  const std::string adapted = files("large_adapted");
+  CHECK(run({"train", "--init", model(), "--adapter-rank", "2", "--pairs", pairs(), "--max-steps", "1", "--out", adapted}).code ==
+        0);
+  const std::string config = bytes(folder, "config.json");
+  attend::io::write_file_atomically(fs::path(folder) / "config.json", bytes(adapted, "last/config.json"));
+  CHECK_THAT(run_within(train), !ContainsSubstring("GB of memory"));
+  attend::io::write_file_atomically(fs::path(folder) / "config.json", config);
   // The same in 8-bit integers, and as tables that a file holds several times.
   write_model("I8", 1, {"table", "a", "b"});
   CHECK_THAT(run_within({"run", "--model", folder}), !ContainsSubstring("GB of memory"));

@@ -6,7 +6,8 @@ cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(settings ${SETTINGS})
 if(WAY STREQUAL "find_package")
-  consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" ${settings})
+  # Without run-time type information, which nothing in the library asks for.
+  consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" "-DCMAKE_CXX_FLAGS=-O0 -fno-rtti" ${settings})
 elseif(WAY STREQUAL "find_core")
   # Found or not elsewhere on this machine: the core has to do without them.
   consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCONSUME_CORE=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
@@ -18,7 +19,14 @@ elseif(WAY STREQUAL "find_cuda")
     return()
   endif()
   run("configuring" ${CMAKE_COMMAND} -S "${CMAKE_CURRENT_LIST_DIR}/consumer/cuda" -B "${WORK}/build" -G "${GENERATOR}"
-      "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CUDA_COMPILER=${nvcc}" "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_BUILD_TYPE=None)
+      "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CUDA_COMPILER=${nvcc}" "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_BUILD_TYPE=None
+      -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+  file(READ "${WORK}/build/compile_commands.json" commands)
+  foreach(type IN ITEMS float bfloat16)
+    if(NOT commands MATCHES "-DATTEND_COMPILED -DATTEND_COMPILED_CUDA [^\n]*/attend/compiled_cuda_${type}\\.cu")
+      message(FATAL_ERROR "attend::compiled_cuda does not compile its file for ${type}:\n${commands}")
+    endif()
+  endforeach()
   run("building" ${CMAKE_COMMAND} --build "${WORK}/build")
   run("running" "${WORK}/build/consumer")
 else()

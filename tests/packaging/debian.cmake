@@ -7,8 +7,8 @@ set(ENV{SOURCE_DATE_EPOCH} 1767225600) # 2026-01-01
 run("packing" ${CMAKE_CPACK_COMMAND} -G TGZ --config "${BUILD}/CPackConfig.cmake" -B "${WORK}")
 run("unpacking" ${CMAKE_COMMAND} -E tar xzf "${WORK}/attend-${VERSION}.tar.gz")
 foreach(file IN ITEMS include/attend/attend.hpp include/attend/cuda.hpp include/attend/compiled.cpp
-                      include/attend/compiled_cuda_float.cu share/doc/attend/LICENSE
-                      share/cmake/attend/attendConfig.cmake share/pkgconfig/attend.pc)
+                      include/attend/compiled_cuda_float.cu include/attend/compiled_cuda_bfloat16.cu
+                      share/doc/attend/LICENSE share/cmake/attend/attendConfig.cmake share/pkgconfig/attend.pc)
   if(NOT EXISTS "${WORK}/${file}")
     message(FATAL_ERROR "attend-${VERSION}.tar.gz lacks ${file}")
   endif()

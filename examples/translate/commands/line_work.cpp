@@ -26,6 +26,7 @@
 #include "line_input.hpp"
 #include "making.hpp"
 #include "model_folder.hpp"
+#include "model_memory.hpp"
 #include "output.hpp"
 
 namespace translate {
@@ -83,6 +84,8 @@ Making making(const CLI::App& command, const ModelsFlags& models) {
   all["version"] = version;
   for (const char* name : {"--in", "--out", "--buffer", "--resume", "--overwrite", "--help", "--model", "--shortlist"})
     all.erase(name);
+  // Their files are read whole here, which no model is worth that cannot be loaded.
+  if (models.place.device == "cpu") check_memory(models.folders, models.place.products());
   std::string files;
   for (const auto& folder : models.folders) files += (files.empty() ? "" : " ") + fingerprint(model_folder(folder));
   all["the files of --model"] = files;

@@ -31,6 +31,15 @@ inline void check_floats(const char* command, const std::string& folder) {
               " is of 8-bit integers, which are for translation; expected a model in floats");
 }
 
+/// Whether the model there has low-rank adapters, beside which its weights stay as they are in training.
+inline bool trains_adapters(const std::string& folder) {
+  using namespace attend;
+  const auto found = model_folder(folder);
+  if (is_pretrained_folder(found)) return false;
+  const auto config = io::FolderReader(found).file("config.json");
+  return io::model_options_from(io::read_json(config), config.string()).adapters.rank > 0;
+}
+
 /// Throws ValueError for a folder in which another model would be lost.
 inline void check_out(const char* command, const std::string& out) {
   using namespace attend;
