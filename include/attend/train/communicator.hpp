@@ -102,8 +102,8 @@ class Communicator {
     check_power_of_two("sum");
     const Shares shares = even_shares(x.size(), static_cast<index_t>(memory_alignment / sizeof(T)));
     where_it_travels(x, [this, &shares](const auto& there) {
-      sum_into_shares(there, shares);
-      bring_shares(there, shares);
+      this->sum_into_shares(there, shares);
+      this->bring_shares(there, shares);
     });
   }
   /// The same bits in a rank's share of x alone; the rest of x is then of no use. Sends and receives (size - 1) / size of x where
@@ -112,13 +112,13 @@ class Communicator {
   template <class T, Device D>
   void sum_shares(const Tensor<T, D>& x, const Shares& shares) {
     check_shares("sum_shares", x.size(), shares);
-    where_it_travels(x, [this, &shares](const auto& there) { sum_into_shares(there, shares); });
+    where_it_travels(x, [this, &shares](const auto& there) { this->sum_into_shares(there, shares); });
   }
   /// x becomes, in all ranks, what each has in its share. Sends and receives and throws as `sum_shares`.
   template <class T, Device D>
   void gather_shares(const Tensor<T, D>& x, const Shares& shares) {
     check_shares("gather_shares", x.size(), shares);
-    where_it_travels(x, [this, &shares](const auto& there) { bring_shares(there, shares); });
+    where_it_travels(x, [this, &shares](const auto& there) { this->bring_shares(there, shares); });
   }
 
   /// The same in whatever order the engine is fastest in, for any number of ranks: the same bits only for as many ranks again,
@@ -165,7 +165,7 @@ class Communicator {
   void broadcast(const Tensor<T, D>& x) {
     where_it_travels(x, [this](const auto& there) {
       pass_on([this, &there](index_t other, bool sends) {
-        exchange_tensors(other, sends ? &there : nullptr, sends ? nullptr : &there);
+        this->exchange_tensors(other, sends ? &there : nullptr, sends ? nullptr : &there);
       });
     });
   }
@@ -203,7 +203,7 @@ class Communicator {
   }
   template <class T, Device D>
   void receive(index_t other, const Tensor<T, D>& x) {
-    where_it_travels(x, [this, other](const auto& there) { exchange_tensors(other, decltype(&there){nullptr}, &there); });
+    where_it_travels(x, [this, other](const auto& there) { this->exchange_tensors(other, decltype(&there){nullptr}, &there); });
   }
   std::string receive(index_t other) {
     std::size_t n = 0;
