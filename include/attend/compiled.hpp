@@ -70,7 +70,7 @@ ATTEND_TEMPLATE text::CorpusReport text::for_each_pair(const std::filesystem::pa
                                                        detail::AppendPair&&);
 ATTEND_TEMPLATE text::CorpusReport text::for_each_pair(const std::filesystem::path&, const std::filesystem::path&,
                                                        const text::ReadOptions&, detail::AppendPair&&);
-ATTEND_TEMPLATE class train::Trainer<nn::Transformer<float>, text::AnyTokenizer>;
+ATTEND_TEMPLATE class train::Trainer<nn::Transformer<float>>;
 ATTEND_TEMPLATE train::FitReport train::fit(nn::Transformer<float>&, const text::Corpus&, const text::SentencePiece&,
                                             const train::FitOptions&, const train::Teacher<float>&);
 ATTEND_TEMPLATE void io::save(const std::filesystem::path&, const nn::Transformer<float>&, const io::SaveOptions&);
@@ -94,7 +94,7 @@ ATTEND_TEMPLATE nn::ModelOptions io::options_from_json(const io::JsonObject&);
 ATTEND_TEMPLATE decode::TranslatorOptions io::options_from_json(const io::JsonObject&);
 namespace decode::detail {
 using CompiledModel = const TransformerModel<float, Cpu>;
-using CompiledSystem = TranslationSystem<text::AnyTokenizer, float, Cpu>;
+using CompiledSystem = TranslationSystem<float, Cpu>;
 ATTEND_TEMPLATE class PartSearch<CompiledSystem>;
 ATTEND_TEMPLATE class TargetReading<CompiledSystem>;
 ATTEND_TEMPLATE CutSentences cut_sentences(const CompiledSystem&, std::span<const std::string>, std::size_t,

@@ -14,9 +14,9 @@
 
 #include "attend/core/options.hpp"
 #include "attend/core/precision.hpp"
-#include "attend/core/tokenizer.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/schedule.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/train/communicator.hpp"
 #include "attend/train/progress.hpp"
@@ -235,13 +235,13 @@ inline const FitOptions& check(const FitOptions& o) {
 
 /// Throws ValueError if the tokenizer or a sentence of `longest` tokens does not fit the model, which would otherwise be found
 /// out when the first such token or sentence comes, perhaps after an hour. The message on a sentence begins with `where`.
-template <class Model, class Tokenizer>
-void check_fits(const Model& model, const Tokenizer& tokenizer, index_t longest, const std::string& where = {}) {
+template <class Model>
+void check_fits(const Model& model, const text::AnyTokenizer& tokenizer, index_t longest, const std::string& where = {}) {
   check_value(tokenizer.bos() >= 0 && tokenizer.eos() >= 0, "fit", "the tokenizer has no token for the begin or the end");
-  check_value(!text::source_end(tokenizer).empty(), "fit", "the tokenizer ends sources with nothing");
+  check_value(!tokenizer.source_end().empty(), "fit", "the tokenizer ends sources with nothing");
   if constexpr (requires { model.options.encoder.vocabulary, model.options.decoder.max_length; })
     for (const auto* stack : {&model.options.encoder, &model.options.decoder}) {
-      const auto tokens = stack == &model.options.encoder ? count_of(tokenizer) : text::target_size(tokenizer);
+      const auto tokens = stack == &model.options.encoder ? tokenizer.size() : tokenizer.target_size();
       check_value(tokens <= stack->vocabulary, "fit", "the tokenizer has ", tokens, " tokens, the model's vocabulary ",
                   stack->vocabulary);
       check_value(longest <= stack->max_length, "fit", where, "a sentence has ", longest, " tokens, the model takes ",

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "attend/core/number_text.hpp"
-#include "attend/core/tokenizer.hpp"
 #include "attend/io/folder_lock.hpp"
 #include "attend/io/model.hpp"
 #include "attend/io/model_files.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/train/checkpoint.hpp"
 
 /// The folder of a training run: `best/` is the model of the best validation, `last/` that of the last checkpoint, both model
@@ -30,8 +30,9 @@ inline constexpr const char* state_name = "training.safetensors";
 using MoreFiles = std::function<void(const std::filesystem::path& folder)>;
 
 /// Writes the model's files, and the tokenizer's if it has any to save, into such a folder.
-template <class Model, class Tokenizer>
-void stage_model(const std::filesystem::path& staging, const Model& model, const Tokenizer& tokenizer, const MoreFiles& more) {
+template <class Model>
+void stage_model(const std::filesystem::path& staging, const Model& model, const text::AnyTokenizer& tokenizer,
+                 const MoreFiles& more) {
   const io::SaveOptions options{.stored = io::dtype_of<typename Model::value_type>()};
   if constexpr (requires { attend::detail::write_model_files(staging, model, options); }) {
     attend::detail::write_model_files(staging, model, options);
@@ -40,7 +41,7 @@ void stage_model(const std::filesystem::path& staging, const Model& model, const
     io::add_state(writer, model);
     writer.write(staging / "model.safetensors");
   }
-  text::save_files(tokenizer, staging);
+  tokenizer.save_files(staging);
   if (more) more(staging);
 }
 
@@ -117,23 +118,23 @@ class RunFolder {
   }
 
   /// Writes best/, whole or not at all. Throws IoError.
-  template <class Model, class Tokenizer>
-  void save_best(const Model& model, const Tokenizer& tokenizer) const {
+  template <class Model>
+  void save_best(const Model& model, const text::AnyTokenizer& tokenizer) const {
     io::write_folder_atomically(
         best(), [&, this](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer, more_); });
   }
   /// write_state(path) writes the training state, which is all that a later run needs, beside the model. All of it is replaced
   /// as one: a crash leaves either this checkpoint or the one before.
-  template <class Model, class Tokenizer, class F>
-  void save_last(const Model& model, const Tokenizer& tokenizer, F&& write_state) const {
+  template <class Model, class F>
+  void save_last(const Model& model, const text::AnyTokenizer& tokenizer, F&& write_state) const {
     io::write_folder_atomically(last(), [&](const std::filesystem::path& staging) {
       detail::stage_model(staging, model, tokenizer, more_);
       write_state(staging / detail::state_name);
     });
   }
   /// The model of that step in a folder of its own, of which the last `count` stay.
-  template <class Model, class Tokenizer>
-  void keep(const Model& model, const Tokenizer& tokenizer, index_t step, index_t count) const {
+  template <class Model>
+  void keep(const Model& model, const text::AnyTokenizer& tokenizer, index_t step, index_t count) const {
     io::write_folder_atomically(path_ / ("step-" + std::to_string(step)), [&](const std::filesystem::path& staging) {
       detail::stage_model(staging, model, tokenizer, more_);
     });

@@ -9,6 +9,7 @@
 
 #include "attend/core/number_text.hpp"
 #include "attend/cpu/targets.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/checkpoint.hpp"
 #include "attend/train/options.hpp"
@@ -19,11 +20,10 @@ namespace attend::train {
 
 /// All that must be the same in a run that goes on with another's state, but for what is frozen. `validation` are the pairs to
 /// validate with, none if it is null.
-template <class Tokenizer>
-RunIdentity run_identity(const FitOptions& o, const Tokenizer& tokenizer, const EncodedPairs& pairs,
-                         const EncodedPairs* validation) {
+inline RunIdentity run_identity(const FitOptions& o, const text::AnyTokenizer& tokenizer, const EncodedPairs& pairs,
+                                const EncodedPairs* validation) {
   std::string source_end;
-  for (const token_t token : text::source_end(tokenizer)) source_end += (source_end.empty() ? "" : " ") + number_text(token);
+  for (const token_t token : tokenizer.source_end()) source_end += (source_end.empty() ? "" : " ") + number_text(token);
   return {{"corpus", number_text(pairs.fingerprint())},
           {"pairs", number_text(pairs.size())},
           {"vocabulary", number_text(count_of(tokenizer))},

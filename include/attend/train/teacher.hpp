@@ -19,6 +19,7 @@
 #include "attend/nn/fields.hpp"
 #include "attend/nn/transformer_options.hpp"
 #include "attend/ops/distillation_loss.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/train/checkpoint.hpp"
 #include "attend/train/options.hpp"
 
@@ -113,8 +114,8 @@ class Teacher {
     identity["distillation_temperature"] = number_text(o.distillation_temperature);
   }
   /// Throws ValueError if it cannot teach this model with sentences of up to `longest` tokens, as far as their options say.
-  template <class Model, class Tokenizer>
-  void check(const Model& student, const Tokenizer& tokenizer, index_t longest) const {
+  template <class Model>
+  void check(const Model& student, const text::AnyTokenizer& tokenizer, index_t longest) const {
     if (!*this) return;
     check_value(GivesLogits<Model>, "fit",
                 "the model has no `linear_logits(batch)`, by which it would be compared with a teacher");

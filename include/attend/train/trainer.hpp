@@ -12,6 +12,7 @@
 #include "attend/nn/hidden_matrices.hpp"
 #include "attend/optim/any_optimizer.hpp"
 #include "attend/optim/average.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/text/suspicions.hpp"
 #include "attend/train/agreement.hpp"
 #include "attend/train/batch_gradients.hpp"
@@ -33,8 +34,9 @@
 
 namespace attend::train {
 
-/// One training run, which `fit` makes, runs and lets go.
-template <class Model, class Tokenizer>
+/// One training run, which `fit` makes, runs and lets go. All tokenizers are one type here, so that none is a reason to compile
+/// it once more.
+template <class Model>
 class Trainer {
  public:
   using T = typename Model::value_type;
@@ -42,12 +44,12 @@ class Trainer {
 
   /// Throws ValueError for options out of range, and where tokenizer, sentences or teacher do not fit the model.
   template <class Corpus>
-  Trainer(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options,
+  Trainer(Model& model, const Corpus& corpus, const text::AnyTokenizer& tokenizer, const FitOptions& options,
           const Teacher<T, D>& teacher = {})
       : Trainer(model, (check(options), encode_pairs(corpus, tokenizer)), tokenizer, options, teacher) {
     if (o_.warn_of_corpus) warnings_ = text::suspicions(corpus);
   }
-  Trainer(Model& model, EncodedPairs pairs, const Tokenizer& tokenizer, const FitOptions& options,
+  Trainer(Model& model, EncodedPairs pairs, const text::AnyTokenizer& tokenizer, const FitOptions& options,
           const Teacher<T, D>& teacher = {})
       : model_(model),
         tokenizer_(tokenizer),
@@ -116,7 +118,7 @@ class Trainer {
             .max_length = o_.max_length,
             .bucket_width = o_.bucket_width,
             .seed = o_.seed,
-            .source_end = text::source_end(tokenizer_)};
+            .source_end = tokenizer_.source_end()};
   }
 
   /// All that must be the same in a run that goes on with another's state.
@@ -360,7 +362,7 @@ class Trainer {
   }
 
   Model& model_;
-  const Tokenizer& tokenizer_;
+  const text::AnyTokenizer tokenizer_;
   const Ranks ranks_;
   const Teacher<T, D> teacher_;
   const FitOptions o_;

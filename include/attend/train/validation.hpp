@@ -12,6 +12,7 @@
 #include "attend/core/random.hpp"
 #include "attend/cpu/cross_entropy.hpp"
 #include "attend/nn/fields.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/text/bleu.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/train/batches.hpp"
@@ -31,8 +32,7 @@ struct Measured {
 class Validation {
  public:
   /// Throws ValueError if all pairs are too long for `options`.
-  template <class Tokenizer>
-  Validation(const text::Corpus& corpus, const Tokenizer& tokenizer, const BatchOptions& options)
+  Validation(const text::Corpus& corpus, const text::AnyTokenizer& tokenizer, const BatchOptions& options)
       : batches_(make_batches(corpus, tokenizer, options)), epoch_(batches_.in_order()) {
     for (const index_t i : batches_.kept()) sources_.push_back(corpus[i].source), references_.push_back(corpus[i].target);
   }
@@ -101,8 +101,7 @@ class Validation {
   }
 
  private:
-  template <class Tokenizer>
-  static Batches make_batches(const text::Corpus& corpus, const Tokenizer& tokenizer, const BatchOptions& options) {
+  static Batches make_batches(const text::Corpus& corpus, const text::AnyTokenizer& tokenizer, const BatchOptions& options) {
     try {
       return Batches(encode_pairs(corpus, tokenizer), tokenizer.bos(), tokenizer.eos(), options);
     } catch (const ValueError& e) {

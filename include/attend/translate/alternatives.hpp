@@ -20,8 +20,8 @@ namespace attend::decode::detail {
 
 /// Changes the model's log-probabilities [1, vocabulary] of what follows the beginning of `part` as a search for translations
 /// with these phrases would, except for the forced end: the question is what may follow without it.
-template <class Tokenizer, class T, Device D>
-void adjust_next(const TranslationSystem<Tokenizer, T, D>& system, const SourcePart& part, std::size_t before,
+template <class T, Device D>
+void adjust_next(const TranslationSystem<T, D>& system, const SourcePart& part, std::size_t before,
                  const std::vector<std::vector<token_t>>& required, const Tensor<Wide<T>, D>& x) {
   const SourcePart* const own = &part;
   GreedyOptions rules{.eos = system.tokenizer.eos(),
@@ -42,9 +42,9 @@ void adjust_next(const TranslationSystem<Tokenizer, T, D>& system, const SourceP
 }
 
 /// See `Translator::alternatives`. Goes step by step to the end of the prefix, and searches on from each of the next tokens.
-template <class Tokenizer, class T, Device D>
-Results<Translation> alternatives(const TranslationSystem<Tokenizer, T, D>& system, std::string_view sentence,
-                                  std::string_view prefix, index_t count, std::size_t before) {
+template <class T, Device D>
+Results<Translation> alternatives(const TranslationSystem<T, D>& system, std::string_view sentence, std::string_view prefix,
+                                  index_t count, std::size_t before) {
   check_value(count >= 1, "alternatives", "count is ", count, ", expected at least 1");
   const std::vector<std::string> sentences{std::string(sentence)}, prefixes{std::string(prefix)};
   const std::vector<SourcePart> parts = cut_sentences(system, sentences, before, prefixes).parts;

@@ -15,26 +15,28 @@
 #include "attend/decode/sample.hpp"
 #include "attend/decode/scoring.hpp"
 #include "attend/decode/transformer.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/translate/translation_parts.hpp"
 #include "attend/translate/translator_options.hpp"
 
 namespace attend::decode::detail {
 
-/// What texts are translated with (models, tokenizer and options) and what follows from these for each part of a sentence.
-template <class Tokenizer, class T, Device D>
+/// What texts are translated with (models, tokenizer and options) and what follows from these for each part of a sentence. All
+/// tokenizers are one type here, so that none is a reason to compile the searches once more.
+template <class T, Device D>
 struct TranslationSystem {
   using value_type = T;
   using device_type = D;
 
   Ensemble<TransformerModel<T, D>> model;
-  Tokenizer tokenizer;
+  text::AnyTokenizer tokenizer;
   TranslatorOptions options;
   token_t first = -1;                             // that every translation begins with; -1: none
   std::vector<token_t> suppressed = {};           // tokens and
   std::vector<std::vector<token_t>> banned = {};  // sequences that may not come
 
   /// Throws ValueError for options out of range, and if models, tokenizer and options do not go together.
-  TranslationSystem(const std::vector<nn::Transformer<T, D>>& models, Tokenizer with, const TranslatorOptions& o)
+  TranslationSystem(const std::vector<nn::Transformer<T, D>>& models, text::AnyTokenizer with, const TranslatorOptions& o)
       : model(make_model(models, o)), tokenizer(std::move(with)), options(o), first(text::forced_begin(tokenizer)) {
     if (first < 0) first = o.first;
     check_value(o.min_length <= model.longest(), "Translator", "min_length is ", o.min_length, ", the model gives at most ",

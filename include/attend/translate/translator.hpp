@@ -1,11 +1,13 @@
 #pragma once
 
+#include <concepts>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/translate/alternatives.hpp"
 #include "attend/translate/part_search.hpp"
 #include "attend/translate/target_reading.hpp"
@@ -82,11 +84,14 @@ class Translator {
 
   /// What the tokens of a translation look like.
   [[nodiscard]] std::vector<std::string> pieces(std::span<const token_t> tokens) const { return system_.pieces(tokens); }
-  [[nodiscard]] const Tokenizer& tokenizer() const { return system_.tokenizer; }
+  [[nodiscard]] const Tokenizer& tokenizer() const {
+    if constexpr (std::same_as<Tokenizer, text::AnyTokenizer>) return system_.tokenizer;
+    else return *system_.tokenizer.template as<Tokenizer>();
+  }
   [[nodiscard]] const TranslatorOptions& options() const { return system_.options; }
 
  private:
-  detail::TranslationSystem<Tokenizer, T, D> system_;
+  detail::TranslationSystem<T, D> system_;
 };
 
 // The functions that use all the rest are defined outside the class, so that a program can have them compiled once: see
@@ -102,7 +107,7 @@ Translator<Tokenizer, T, D>::Translator(const std::vector<nn::Transformer<T, D>>
 template <class Tokenizer, class T, Device D>
 TranslationLists Translator<Tokenizer, T, D>::translate(std::span<const std::string> sentences, std::size_t before,
                                                         std::span<const std::string> prefixes) const {
-  const Tokenizer& tokenizer = system_.tokenizer;
+  const text::AnyTokenizer& tokenizer = system_.tokenizer;
   detail::Streams streams(options().on_token, before, [&](std::span<const token_t> tokens) { return tokenizer.decode(tokens); });
   const auto [parts, counts] = detail::cut_sentences(system_, sentences, before, prefixes);
   auto lists = detail::PartSearch(system_).translate(parts, before, &streams);
