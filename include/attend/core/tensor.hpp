@@ -201,6 +201,7 @@ struct QuantizedRows {
   Tensor<float> scales;      // [rows]
 };
 
+/// A matrix of 8-bit rows. Throws ShapeError. Outside the class, as the two below: from here on it is known what these are.
 template <class T, Device D>
 Tensor<T, D> Tensor<T, D>::from_quantized(const QuantizedRows& rows) requires(std::same_as<T, float>&& std::same_as<D, Cpu>) {
   Tensor t;
@@ -211,11 +212,13 @@ Tensor<T, D> Tensor<T, D>::from_quantized(const QuantizedRows& rows) requires(st
   return t;
 }
 
+/// The address of the elements, or of the 8-bit rows in their place.
 template <class T, Device D>
 const void* Tensor<T, D>::place() const {
   return quantized_ ? static_cast<const void*>(quantized_->rows.data()) : data_;
 }
 
+/// Some of the 8-bit rows with their scales; shares storage.
 template <class T, Device D>
 std::shared_ptr<const QuantizedRows> Tensor<T, D>::quantized_rows(index_t first, index_t count) const {
   return std::make_shared<const QuantizedRows>(

@@ -39,21 +39,25 @@ namespace detail {
 /// Whether a type is a Var.
 template <class X>
 struct is_var : std::false_type {};
+/// A Var is one.
 template <class T, Device D>
 struct is_var<Var<T, D>> : std::true_type {};
 /// Whether it is a Rows.
 template <class X>
 struct is_rows : std::false_type {};
+/// A Rows is one.
 template <class T, Device D>
 struct is_rows<Rows<T, D>> : std::true_type {};
 /// Whether it is a std::vector.
 template <class X>
 struct is_vector : std::false_type {};
+/// A std::vector is one.
 template <class X>
 struct is_vector<std::vector<X>> : std::true_type {};
 /// Whether it is a std::optional.
 template <class X>
 struct is_optional : std::false_type {};
+/// A std::optional is one.
 template <class X>
 struct is_optional<std::optional<X>> : std::true_type {};
 

@@ -89,7 +89,7 @@ struct Transformer {
   }
 };
 
-// Outside the struct, so that a program may have it compiled once: see compiled.hpp.
+/// As declared above; outside the struct, so that a program may have it compiled once: see compiled.hpp.
 template <class T, Device D>
 Transformer<T, D>::Transformer(const ModelOptions& o) : options((check(o), resolved(o))), encoder(o.encoder), decoder(o.decoder) {
   if (o.share_embeddings) decoder.embed_tokens->weight = encoder.embed_tokens->weight;

@@ -187,23 +187,27 @@ struct Reciprocal {
   }
 };
 
-/// Number by number, broadcast as in `add` and its like.
+/// a + b number by number, broadcast as in `add` and its like.
 template <class T, Device D>
 Var<T, D> operator+(const Var<T, D>& a, const Var<T, D>& b) {
   return add(a, b);
 }
+/// a - b, likewise.
 template <class T, Device D>
 Var<T, D> operator-(const Var<T, D>& a, const Var<T, D>& b) {
   return sub(a, b);
 }
+/// a * b, likewise.
 template <class T, Device D>
 Var<T, D> operator*(const Var<T, D>& a, const Var<T, D>& b) {
   return mul(a, b);
 }
+/// a / b, likewise.
 template <class T, Device D>
 Var<T, D> operator/(const Var<T, D>& a, const Var<T, D>& b) {
   return div(a, b);
 }
+/// -x.
 template <class T, Device D>
 Var<T, D> operator-(const Var<T, D>& x) {
   return map(x, Affine{-1, 0});
@@ -213,35 +217,42 @@ Var<T, D> operator-(const Var<T, D>& x) {
 template <class N>
 concept Number = std::is_arithmetic_v<N>;
 
-/// With one number for every element.
+/// x + c, with one number for every element, and so below.
 template <class T, Device D, Number N>
 Var<T, D> operator+(const Var<T, D>& x, N c) {
   return map(x, Affine{1, static_cast<double>(c)});
 }
+/// c + x.
 template <class T, Device D, Number N>
 Var<T, D> operator+(N c, const Var<T, D>& x) {
   return x + c;
 }
+/// x - c.
 template <class T, Device D, Number N>
 Var<T, D> operator-(const Var<T, D>& x, N c) {
   return map(x, Affine{1, -static_cast<double>(c)});
 }
+/// c - x.
 template <class T, Device D, Number N>
 Var<T, D> operator-(N c, const Var<T, D>& x) {
   return map(x, Affine{-1, static_cast<double>(c)});
 }
+/// x * c.
 template <class T, Device D, Number N>
 Var<T, D> operator*(const Var<T, D>& x, N c) {
   return map(x, Affine{static_cast<double>(c), 0});
 }
+/// c * x.
 template <class T, Device D, Number N>
 Var<T, D> operator*(N c, const Var<T, D>& x) {
   return x * c;
 }
+/// x / c.
 template <class T, Device D, Number N>
 Var<T, D> operator/(const Var<T, D>& x, N c) {
   return map(x, DividedBy{static_cast<double>(c)});
 }
+/// c / x.
 template <class T, Device D, Number N>
 Var<T, D> operator/(N c, const Var<T, D>& x) {
   return map(x, Reciprocal{static_cast<double>(c)});

@@ -92,6 +92,7 @@ SoftmaxRows<W> softmax_rows(const Tensor<W, D>& rows) {
   return rows.empty() ? SoftmaxRows<W>{} : SoftmaxRows<W>{rows.data(), rows.data() + rows.dim(1)};
 }
 
+/// Where a bias [(batch, (heads,)) queries, keys] lies for a sentence, a head and a query. Throws ShapeError.
 template <class T, Device D>
 void set_bias_strides(AttentionLayout& a, const Shape& bias) {
   const index_t queries = a.queries.longest(), keys = a.keys.most_keys();
@@ -125,6 +126,7 @@ void set_distance_strides(AttentionLayout& a, const Shape& bias) {
   a.bias_origin = bias[1] / 2, a.bias_head = bias[1], a.bias_query = -1;
 }
 
+/// `attention` of projections that lie in one tensor or in several.
 template <class T, Device D>
 Var<T, D> attention(const Projections<T, D>& of, const Segments& queries, const Segments& keys,
                     const AttentionOptions<T, D>& options) {

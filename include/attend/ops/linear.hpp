@@ -12,6 +12,7 @@ namespace attend {
 
 namespace detail {
 
+/// The shape of x weight^T + bias. Throws ShapeError, which begins with `operation`, for shapes that do not go together.
 template <class T, Device D>
 Shape linear_shape(const char* operation, const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias) {
   if (weight.shape().rank() != 2)

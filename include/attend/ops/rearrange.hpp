@@ -69,6 +69,7 @@ Var<T, D> permute(const Var<T, D>& x, std::span<const index_t> axes) {
     x.accumulate_with([&](auto dx) { permute_copy(D{}, detail::permute_strides(dy.shape(), inverse), dy.data(), dx); });
   });
 }
+/// The same with axes that are written out: `permute(x, {1, 0})`.
 template <class T, Device D>
 Var<T, D> permute(const Var<T, D>& x, std::initializer_list<index_t> axes) {
   return permute(x, std::span<const index_t>(axes.begin(), axes.size()));
@@ -151,10 +152,12 @@ Var<T, D> concatenate(std::span<const Var<T, D>> parts, index_t axis) {
     }
   });
 }
+/// The same of parts that are written out: `concatenate({x, y}, 0)`.
 template <class T, Device D>
 Var<T, D> concatenate(std::initializer_list<Var<T, D>> parts, index_t axis) {
   return concatenate(std::span<const Var<T, D>>(parts.begin(), parts.size()), axis);
 }
+/// The same of a list.
 template <class T, Device D>
 Var<T, D> concatenate(const std::vector<Var<T, D>>& parts, index_t axis) {
   return concatenate(std::span<const Var<T, D>>(parts), axis);
