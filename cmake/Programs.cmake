@@ -34,6 +34,14 @@ function(attend_program name)
   attend_own(${name})
 endfunction()
 
+# attend_reads_eigen(<target>): without the false alarms of GCC 12's own header about vectors that may hold anything, its bug 105593,
+# where Eigen uses AVX-512.
+function(attend_reads_eigen target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized$<SEMICOLON>-Wno-maybe-uninitialized>)
+  endif()
+endfunction()
+
 # attend_prefer(<program> <library>...): of a function that both the program's own files and these libraries have compiled, as templates
 # often are, the program takes the libraries', which are optimised: linkers keep the one that comes first.
 function(attend_prefer program)
