@@ -3,13 +3,16 @@
 
     python3 benchmarks/threads.py --translate build/bin/translate --source train.en --target train.de --lines test.en --rounds 3
 
-One thread and as many as --threads says take turns; medians and the median of the rounds' ratios are printed. The network of the
-first preset translates, as its short training leaves it, unless --model names another.
+One thread, as many as --threads says, and as many programs side by side of one thread each take turns; medians and the medians of the
+rounds' ratios are printed. What programs that share nothing gain side by side is all that the machine has to give. The network of
+the first preset translates, as its short training leaves it, unless --model names another.
 """
 
 import argparse
+import concurrent.futures
+import csv
+import itertools
 import pathlib
-import re
 import statistics
 import subprocess
 import tempfile
@@ -17,37 +20,45 @@ import time
 
 
 def train(given, threads, preset, steps, out):
-    """Target tokens per second."""
+    """Target tokens per second, the first step and the checkpoint included."""
+    curve = pathlib.Path(f"{out}.csv")
     command = [given.translate, "--threads", threads, "train", "--source", given.source, "--target", given.target, "--out", out,
-               "--overwrite", "--preset", preset, "--vocabulary", 8000, "--validation-size", 0, "--tokens-per-batch", given.tokens,
-               "--max-steps", steps]
-    done = subprocess.run([*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    found = re.search(r"train: \d+ steps.*\(([0-9.]+)(k?) tokens/s\)", done.stderr)
-    if done.returncode or not found:
+               "--overwrite", "--csv", curve, "--preset", preset, "--vocabulary", 8000, "--validation-size", 0,
+               "--tokens-per-batch", given.tokens, "--max-steps", steps]
+    done = subprocess.run([*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8")
+    if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr[-500:]}")
-    return float(found[1]) * (1000 if found[2] else 1)
+    with curve.open() as file:
+        last = [row for row in csv.DictReader(file) if row["tokens"]][-1]
+    return float(last["tokens"]) / float(last["seconds"])
 
 
 def run(given, threads, model, lines, beam):
     """Seconds that a whole process takes."""
     command = [given.translate, "--threads", threads, "run", "--model", model, "--beam", beam, "--precision", given.precision]
     begin = time.monotonic()
-    done = subprocess.run([*map(str, command)], input="".join(lines), capture_output=True, text=True)
+    done = subprocess.run([*map(str, command)], input="".join(lines), capture_output=True, encoding="utf-8")
     if done.returncode or done.stdout.count("\n") != len(lines):
         raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr[-500:]}")
     return time.monotonic() - begin
 
 
+def side_by_side(programs, measure):
+    """The speeds of that many programs of one thread, added."""
+    with concurrent.futures.ThreadPoolExecutor(programs) as pool:
+        return sum(pool.map(lambda place: measure(1, place), range(programs)))
+
+
 def in_turn(given, what, unit, measure):
-    """`measure(threads)` is a speed. Prints a row of a table."""
-    speeds = {1: [], given.threads: []}
-    for _ in range(given.rounds):
-        for threads in speeds:
-            speeds[threads].append(measure(threads))
-    ratios = [many / one for one, many in zip(speeds[1], speeds[given.threads])]
-    one, many = (statistics.median(speeds[threads]) for threads in speeds)
-    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-    print(f"| {what} | {one:,.0f} {unit} | {many:,.0f} {unit} | {statistics.median(ratios):.2f} | {spread} |", flush=True)
+    """`measure(threads, place)` is a speed; programs that run at one time have places of their own. Prints a row of a table."""
+    ways = [lambda: measure(1, 0), lambda: measure(given.threads, 0), lambda: side_by_side(given.threads, measure)]
+    rounds = [[way() for way in ways] for _ in range(given.rounds)]
+    one, many, _ = (statistics.median(speeds) for speeds in zip(*rounds))
+    row = [what, f"{one:,.0f} {unit}", f"{many:,.0f} {unit}"]
+    for way in 1, 2:
+        ratios = [speeds[way] / speeds[0] for speeds in rounds]
+        row.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    print(f"| {' | '.join(row)} |", flush=True)
 
 
 def main():
@@ -66,19 +77,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     given.translate = given.translate.resolve()
-    lines = pathlib.Path(given.lines).read_text().splitlines(keepends=True)[:given.count]
-    print(f"| | one thread | {given.threads} threads | ratio | of the rounds |\n|---|--:|--:|--:|--:|", flush=True)
+    if not given.presets and not given.model:
+        parser.error("nothing is trained, so --model must say what translates")
+    with open(given.lines, encoding="utf-8", newline="\n") as file:
+        lines = list(itertools.islice(file, given.count))
+    print(f"| | one thread | {given.threads} threads | over one | {given.threads} programs over one |")
+    print("|---|--:|--:|--:|--:|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         model = given.model
         for preset, steps in (part.split(":") for part in given.presets.split(",") if part):
             out = pathlib.Path(folder) / preset
             in_turn(given, f"training, `{preset}`, {given.tokens} tokens", "tokens/s",
-                    lambda threads: train(given, threads, preset, steps, out))
-            model = model or out
+                    lambda threads, place: train(given, threads, preset, steps, f"{out}.{place}"))
+            model = model or f"{out}.0"
         for beam in given.beams.split(","):
-            start = run(given, 1, model, lines[:1], beam)  # what one line takes is nearly all start
+            starts = {threads: statistics.median(run(given, threads, model, lines[:1], beam) for _ in range(3))
+                      for threads in (1, given.threads)}  # what one line takes is nearly all start
             in_turn(given, f"translating {len(lines)} lines, beam {beam}, {given.precision}", "lines/s",
-                    lambda threads: (len(lines) - 1) / max(1e-9, run(given, threads, model, lines, beam) - start))
+                    lambda threads, _: (len(lines) - 1) / max(1e-9, run(given, threads, model, lines, beam) - starts[threads]))
 
 
 if __name__ == "__main__":

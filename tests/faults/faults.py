@@ -136,9 +136,11 @@ class Lost:
 
     def check(self, folder: Path, words: list, messages: str) -> bool:
         """Whether the run of these words and messages went on from a checkpoint. It must be no earlier one than the last went on
-        from, and no step before it may be lost but those after the last checkpoint."""
+        from, and no more than the steps of one interval may be lost."""
         going_on = re.search(r"going on from step (\d+)", messages)
         if not going_on and "--resume" in words:  # killed before it said so
+            if re.search(r"\bstep \d", messages):
+                raise Fault(f"{folder}: began anew, though it was to go on from step {self.step} or a later one")
             return False
         step = int(going_on[1]) if going_on else 0
         if step < self.step:

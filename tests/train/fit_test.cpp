@@ -126,6 +126,20 @@ TEST_CASE("fit: the same options give the same bits, with any number of threads,
   CHECK(one != train(1, 2));
 }
 
+TEST_CASE("fit: a tokenizer is used where it is, and need not be one that can be copied", "[train]") {
+  struct Counting : toy::Letters {
+    Counting() = default;
+    Counting(const Counting&) = delete;
+    Counting& operator=(const Counting&) = delete;
+    [[nodiscard]] std::vector<token_t> encode(const std::string& text) const { return ++encoded, toy::Letters::encode(text); }
+    mutable std::atomic<int> encoded = 0;
+  };
+  const Counting tokenizer;
+  auto model = toy::model(0);
+  fit(model, toy::corpus(10), tokenizer, toy::options(1));
+  CHECK(tokenizer.encoded >= 20);
+}
+
 TEST_CASE("fit: the caller's random numbers are left alone", "[train]") {
   auto model = toy::model(0.3);
   seed(77);

@@ -16,7 +16,7 @@ struct Letters {
   [[nodiscard]] std::vector<token_t> encode(std::string_view text) const {
     std::vector<token_t> ids;
     for (const char c : text)
-      if (c >= 'a' && c <= 'h') ids.push_back(static_cast<token_t>(4 + c - 'a'));
+      if (c >= 'a' && c <= 'h') ids.push_back(letter(c));
     return ids;
   }
   [[nodiscard]] std::string decode(std::span<const token_t> tokens) const {
@@ -25,6 +25,7 @@ struct Letters {
       if (t >= 4) text += static_cast<char>('a' + t - 4);
     return text;
   }
+  [[nodiscard]] static token_t letter(char c) { return static_cast<token_t>(4 + c - 'a'); }
   [[nodiscard]] index_t size() const { return 12; }
   [[nodiscard]] token_t pad() const { return 0; }
   [[nodiscard]] token_t bos() const { return 1; }
@@ -79,6 +80,7 @@ TEST_CASE("a translator sees what training teaches: words backwards") {
   CHECK(beam("cafe") == "efac");
 
   const decode::Translator lists(model, Letters{}, {.beam = 4, .n_best = 3});
+  CHECK(lists.tokenizer().letter('b') == 5);  // the program's own, whatever else it can do
   const auto best = lists.translate(words);
   CHECK(best[0].front().text == "cba");
   REQUIRE(best[0].size() == 3);

@@ -84,7 +84,7 @@ Making making(const CLI::App& command, const ModelsFlags& models) {
   all["version"] = version;
   for (const char* name : {"--in", "--out", "--buffer", "--resume", "--overwrite", "--help", "--model", "--shortlist"})
     all.erase(name);
-  // Their files are read whole here, which no model is worth that cannot be loaded.
+  // Before their files are read whole for the fingerprints: a model that does not fit into memory is refused at once.
   if (models.place.device == "cpu") check_memory(models.folders, models.place.products());
   std::string files;
   for (const auto& folder : models.folders) files += (files.empty() ? "" : " ") + fingerprint(model_folder(folder));

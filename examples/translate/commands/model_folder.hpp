@@ -21,23 +21,31 @@ inline attend::text::AnyTokenizer tokenizer_of(const std::filesystem::path& fold
   return attend::load_tokenizer(model_folder(folder));
 }
 
+/// The configuration of one of our own models, which has a layout of our own; nothing for one of the `transformers` library.
+struct OwnConfig {
+  explicit OwnConfig(const std::string& folder) {
+    const auto found = model_folder(folder);
+    if (attend::is_pretrained_folder(found)) return;
+    path = attend::io::FolderReader(found).file("config.json").string();
+    json = attend::io::read_json(path);
+  }
+  explicit operator bool() const { return !path.empty(); }
+
+  std::string path;
+  nlohmann::json json;
+};
+
 /// Throws ValueError, which begins with the command's name, if the model there is of 8-bit integers.
 inline void check_floats(const char* command, const std::string& folder) {
-  using namespace attend;
-  const auto found = model_folder(folder);
-  if (is_pretrained_folder(found)) return;
-  const auto config = io::FolderReader(found).file("config.json");
-  check_value(!io::says_quantized(io::read_json(config), config.string()), command, folder,
-              " is of 8-bit integers, which are for translation; expected a model in floats");
+  const OwnConfig config(folder);
+  attend::check_value(!config || !attend::io::says_quantized(config.json, config.path), command, folder,
+                      " is of 8-bit integers, which are for translation; expected a model in floats");
 }
 
 /// Whether the model there has low-rank adapters, beside which its weights stay as they are in training.
 inline bool trains_adapters(const std::string& folder) {
-  using namespace attend;
-  const auto found = model_folder(folder);
-  if (is_pretrained_folder(found)) return false;
-  const auto config = io::FolderReader(found).file("config.json");
-  return io::model_options_from(io::read_json(config), config.string()).adapters.rank > 0;
+  const OwnConfig config(folder);
+  return config && attend::io::model_options_from(config.json, config.path).adapters.rank > 0;
 }
 
 /// Throws ValueError for a folder in which another model would be lost.

@@ -415,8 +415,8 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
     check_init(command);
     if (!flags.resume && leads(flags.ranks)) {  // a run that goes on has its own model
       check_floats("train", flags.init);
-      const bool whole = !flags.adapters.wanted() && flags.freeze.empty() && !trains_adapters(flags.init);
-      if (whole && flags.place.device == "cpu") check_memory_to_train(flags.init);
+      const bool whole = !flags.adapters.wanted() && flags.freeze.empty();
+      if (flags.place.device == "cpu" && whole && !trains_adapters(flags.init)) check_memory_to_train(flags.init);
     }
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));

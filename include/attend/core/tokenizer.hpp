@@ -12,6 +12,15 @@
 #include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
 
+namespace attend::detail {
+
+[[noreturn]] inline void refuse_languages(const std::string& from, const std::string& to) {
+  throw ValueError("with_languages: the tokenizer has no languages to choose from, asked for '", printable(from), "' and '",
+                   printable(to), "'");
+}
+
+}  // namespace attend::detail
+
 namespace attend::text {
 
 /// What training and translation ask of a tokenizer; a user's own type fits as well as `SentencePiece`.
@@ -96,9 +105,7 @@ template <class T>
 template <class T>
 [[nodiscard]] T with_languages(const T& tokenizer, const std::string& from, const std::string& to) {
   if constexpr (requires { tokenizer.with_languages(from, to); }) return tokenizer.with_languages(from, to);
-  else
-    throw ValueError("with_languages: the tokenizer has no languages to choose from, asked for '", detail::printable(from),
-                     "' and '", detail::printable(to), "'");
+  else detail::refuse_languages(from, to);
 }
 
 /// The language that was chosen for sources; empty if none was.

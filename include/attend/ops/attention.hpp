@@ -92,7 +92,7 @@ SoftmaxRows<W> softmax_rows(const Tensor<W, D>& rows) {
   return rows.empty() ? SoftmaxRows<W>{} : SoftmaxRows<W>{rows.data(), rows.data() + rows.dim(1)};
 }
 
-/// Where a bias [(batch, (heads,)) queries, keys] lies for a sentence, a head and a query. Throws ShapeError.
+/// Where a bias [((sentences,) heads,) queries, keys] lies for a sentence, a head and a query. Throws ShapeError.
 template <class T, Device D>
 void set_bias_strides(AttentionLayout& a, const Shape& bias) {
   const index_t queries = a.queries.longest(), keys = a.keys.most_keys();
@@ -116,7 +116,7 @@ index_t kv_heads(const AttentionOptions<T, D>& o) {
   return o.kv_heads;
 }
 
-/// The same for a bias that goes by distance.
+/// As set_bias_strides, for a bias that goes by distance.
 template <class T, Device D>
 void set_distance_strides(AttentionLayout& a, const Shape& bias) {
   const index_t longest = std::max(a.queries.longest(), a.keys.most_keys());

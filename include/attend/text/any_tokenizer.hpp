@@ -13,15 +13,27 @@
 
 namespace attend::text {
 
-/// Any tokenizer behind one type, for programs that learn only from the folder of a model which kind of tokenizer it has. Copies
-/// share one tokenizer, which never changes.
+/// Any tokenizer behind one type: programs learn only from the folder of a model which kind of tokenizer it has, and what trains
+/// and translates is compiled once for all kinds. Copies share one tokenizer, which never changes.
 ///
 /// What the tokenizer does not have is filled in by the functions of core/tokenizer.hpp.
 class AnyTokenizer {
  public:
   template <Tokenizer X>
   requires(!std::same_as<std::remove_cvref_t<X>, AnyTokenizer>) AnyTokenizer(X tokenizer)
-      : held_(std::make_shared<const Held<X>>(std::move(tokenizer))) {}  // NOLINT: any will do
+      : held_(hold(std::make_shared<const X>(std::move(tokenizer)))) {}  // NOLINT: any will do
+
+  /// Of a tokenizer that others hold too; it need be neither copied nor moved.
+  template <Tokenizer X>
+  [[nodiscard]] static AnyTokenizer sharing(std::shared_ptr<const X> tokenizer) {
+    if constexpr (std::same_as<X, AnyTokenizer>) return *tokenizer;
+    else return AnyTokenizer(hold(std::move(tokenizer)));
+  }
+  /// Of a tokenizer that lives longer than this and all its copies.
+  template <Tokenizer X>
+  [[nodiscard]] static AnyTokenizer viewing(const X& tokenizer) {
+    return sharing(std::shared_ptr<const X>(std::shared_ptr<const void>(), &tokenizer));
+  }
 
   /// The tokens of a source sentence, without begin and end marks.
   [[nodiscard]] std::vector<token_t> encode(const std::string& text) const { return held_->encode(text); }
@@ -65,7 +77,8 @@ class AnyTokenizer {
   /// The tokenizer itself if it is an `X`, otherwise a null pointer.
   template <class X>
   [[nodiscard]] const X* as() const {
-    return held_->type() == &tag<X> ? &static_cast<const Held<X>&>(*held_).tokenizer : nullptr;
+    using Plain = std::remove_cv_t<X>;
+    return held_->type() == &tag<Plain> ? static_cast<const Held<Plain>&>(*held_).tokenizer.get() : nullptr;
   }
 
  private:
@@ -100,34 +113,41 @@ class AnyTokenizer {
 
   template <class X>
   struct Held final : Interface {
-    X tokenizer;
+    std::shared_ptr<const X> tokenizer;
 
-    explicit Held(X t) : tokenizer(std::move(t)) {}
+    explicit Held(std::shared_ptr<const X> t) : tokenizer(std::move(t)) {}
     [[nodiscard]] const void* type() const override { return &tag<X>; }
-    [[nodiscard]] std::vector<token_t> encode(const std::string& text) const override { return tokenizer.encode(text); }
+    [[nodiscard]] std::vector<token_t> encode(const std::string& text) const override { return tokenizer->encode(text); }
     [[nodiscard]] std::vector<token_t> encode_target(const std::string& text) const override {
-      return text::encode_target(tokenizer, text);
+      return text::encode_target(*tokenizer, text);
     }
-    [[nodiscard]] std::string decode(std::span<const token_t> tokens) const override { return tokenizer.decode(tokens); }
-    [[nodiscard]] index_t size() const override { return tokenizer.size(); }
-    [[nodiscard]] index_t target_size() const override { return text::target_size(tokenizer); }
-    [[nodiscard]] token_t bos() const override { return tokenizer.bos(); }
-    [[nodiscard]] token_t eos() const override { return tokenizer.eos(); }
-    [[nodiscard]] token_t pad() const override { return tokenizer.pad(); }
-    [[nodiscard]] token_t unk() const override { return unknown_token(tokenizer); }
-    [[nodiscard]] std::string piece(token_t token) const override { return text::piece(tokenizer, token); }
-    [[nodiscard]] std::string target_piece(token_t token) const override { return text::target_piece(tokenizer, token); }
-    [[nodiscard]] std::vector<token_t> source_end() const override { return text::source_end(tokenizer); }
-    [[nodiscard]] bool is_mark(token_t token) const override { return text::is_mark(tokenizer, token); }
-    [[nodiscard]] std::vector<std::string> languages() const override { return text::languages(tokenizer); }
+    [[nodiscard]] std::string decode(std::span<const token_t> tokens) const override { return tokenizer->decode(tokens); }
+    [[nodiscard]] index_t size() const override { return tokenizer->size(); }
+    [[nodiscard]] index_t target_size() const override { return text::target_size(*tokenizer); }
+    [[nodiscard]] token_t bos() const override { return tokenizer->bos(); }
+    [[nodiscard]] token_t eos() const override { return tokenizer->eos(); }
+    [[nodiscard]] token_t pad() const override { return tokenizer->pad(); }
+    [[nodiscard]] token_t unk() const override { return unknown_token(*tokenizer); }
+    [[nodiscard]] std::string piece(token_t token) const override { return text::piece(*tokenizer, token); }
+    [[nodiscard]] std::string target_piece(token_t token) const override { return text::target_piece(*tokenizer, token); }
+    [[nodiscard]] std::vector<token_t> source_end() const override { return text::source_end(*tokenizer); }
+    [[nodiscard]] bool is_mark(token_t token) const override { return text::is_mark(*tokenizer, token); }
+    [[nodiscard]] std::vector<std::string> languages() const override { return text::languages(*tokenizer); }
     [[nodiscard]] std::shared_ptr<const Interface> with_languages(const std::string& from, const std::string& to) const override {
-      return std::make_shared<const Held<X>>(text::with_languages(tokenizer, from, to));
+      if constexpr (requires { tokenizer->with_languages(from, to); })
+        return AnyTokenizer(tokenizer->with_languages(from, to)).held_;
+      else attend::detail::refuse_languages(from, to);
     }
-    [[nodiscard]] std::string source_language() const override { return text::source_language(tokenizer); }
-    [[nodiscard]] std::string target_language() const override { return text::target_language(tokenizer); }
-    [[nodiscard]] token_t forced_begin() const override { return text::forced_begin(tokenizer); }
-    void save_files(const std::filesystem::path& folder) const override { text::save_files(tokenizer, folder); }
+    [[nodiscard]] std::string source_language() const override { return text::source_language(*tokenizer); }
+    [[nodiscard]] std::string target_language() const override { return text::target_language(*tokenizer); }
+    [[nodiscard]] token_t forced_begin() const override { return text::forced_begin(*tokenizer); }
+    void save_files(const std::filesystem::path& folder) const override { text::save_files(*tokenizer, folder); }
   };
+
+  template <class X>
+  static std::shared_ptr<const Interface> hold(std::shared_ptr<const X> tokenizer) {
+    return std::make_shared<const Held<X>>(std::move(tokenizer));
+  }
 
   explicit AnyTokenizer(std::shared_ptr<const Interface> held) : held_(std::move(held)) {}
 

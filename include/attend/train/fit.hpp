@@ -1,13 +1,14 @@
 #pragma once
 
 #include "attend/core/tokenizer.hpp"
+#include "attend/text/any_tokenizer.hpp"
 #include "attend/train/options.hpp"
 #include "attend/train/trainer.hpp"
 
 namespace attend::train {
 
 /// Trains `model` on the pairs of `corpus` (a `text::Corpus`, any range of things with `source` and `target`, or pairs in the
-/// tokens of `tokenizer` already: EncodedPairs, of a file say) in the tokens of `tokenizer`, of which it makes a copy.
+/// tokens of `tokenizer` already: EncodedPairs, of a file say) in the tokens of `tokenizer`.
 ///
 /// The model is any struct with `fields` and `loss(batch, CrossEntropyOptions)`, the mean over the labels of an nn::Batch. It is
 /// in evaluation mode afterwards. Its parameters come to lie in one buffer.
@@ -33,7 +34,7 @@ template <class Model, class Corpus, text::Tokenizer Tokenizer>
 FitReport fit(Model& model, const Corpus& corpus, const Tokenizer& tokenizer, const FitOptions& options = {},
               const Teacher<typename Model::value_type, typename Model::device_type>& teacher = {}) {
   try {
-    return Trainer<Model>(model, corpus, tokenizer, options, teacher).run();
+    return Trainer<Model>(model, corpus, text::AnyTokenizer::viewing(tokenizer), options, teacher).run();
   } catch (const RankMismatch&) {
     throw;  // as all others do
   } catch (const std::exception& e) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <concepts>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,13 +84,11 @@ class Translator {
 
   /// What the tokens of a translation look like.
   [[nodiscard]] std::vector<std::string> pieces(std::span<const token_t> tokens) const { return system_.pieces(tokens); }
-  [[nodiscard]] const Tokenizer& tokenizer() const {
-    if constexpr (std::same_as<Tokenizer, text::AnyTokenizer>) return system_.tokenizer;
-    else return *system_.tokenizer.template as<Tokenizer>();
-  }
+  [[nodiscard]] const Tokenizer& tokenizer() const { return *tokenizer_; }
   [[nodiscard]] const TranslatorOptions& options() const { return system_.options; }
 
  private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
   detail::TranslationSystem<T, D> system_;
 };
 
@@ -101,7 +99,8 @@ class Translator {
 template <class Tokenizer, class T, Device D>
 Translator<Tokenizer, T, D>::Translator(const std::vector<nn::Transformer<T, D>>& models, Tokenizer tokenizer,
                                         const TranslatorOptions& options)
-    : system_(models, std::move(tokenizer), options) {}
+    : tokenizer_(std::make_shared<const Tokenizer>(std::move(tokenizer))),
+      system_(models, text::AnyTokenizer::sharing(tokenizer_), options) {}
 
 /// Cuts the sentences into parts, translates these, and joins their translations.
 template <class Tokenizer, class T, Device D>
