@@ -28,21 +28,30 @@ def train(given, threads, preset, steps, out):
     done = subprocess.run([*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8")
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr[-500:]}")
-    with curve.open() as file:
+    with curve.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["tokens"]]  # a row each ten steps
-    if len(rows) < 2:
-        raise SystemExit(f"{steps} steps of {preset} are too few, expected at least 20")
     return (float(rows[-1]["tokens"]) - float(rows[0]["tokens"])) / (float(rows[-1]["seconds"]) - float(rows[0]["seconds"]))
 
 
-def run(given, threads, model, lines, beam):
-    """Seconds that a whole process takes."""
+def seconds(given, threads, model, lines, beam):
+    """What a whole process takes."""
     command = [given.translate, "--threads", threads, "run", "--model", model, "--beam", beam, "--precision", given.precision]
     begin = time.monotonic()
-    done = subprocess.run([*map(str, command)], input="".join(lines), capture_output=True, encoding="utf-8")
-    if done.returncode or done.stdout.count("\n") != len(lines):
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr[-500:]}")
+    done = subprocess.run([*map(str, command)], input=b"".join(lines), capture_output=True)
+    found = done.stdout.count(b"\n")
+    if done.returncode or found != len(lines):
+        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode} and {found} of {len(lines)} lines: "
+                         f"{done.stderr[-500:].decode(errors='replace')}")
     return time.monotonic() - begin
+
+
+def translate(given, threads, model, lines, beam):
+    """Lines per second without the start of the program, which is nearly all that one line takes."""
+    start = seconds(given, threads, model, lines[:1], beam)
+    work = seconds(given, threads, model, lines, beam) - start
+    if work <= 0:
+        raise SystemExit(f"{len(lines)} lines take no longer than one: there is nothing to measure")
+    return (len(lines) - 1) / work
 
 
 def side_by_side(programs, measure):
@@ -79,24 +88,27 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     given.translate = given.translate.resolve()
-    if not given.presets and not given.model:
+    trainings = [(preset, int(steps)) for preset, steps in (part.split(":") for part in given.presets.split(",") if part)]
+    if any(steps < 20 for _, steps in trainings):
+        parser.error(f"--presets {given.presets}: expected at least 20 steps, since the first ten are not counted")
+    if not trainings and not given.model:
         parser.error("nothing is trained, so --model must say what translates")
-    with open(given.lines, encoding="utf-8", newline="\n") as file:
+    with open(given.lines, "rb") as file:
         lines = list(itertools.islice(file, given.count))
+    if len(lines) < 2:
+        parser.error(f"{given.lines}: {len(lines)} lines, expected at least 2")
     print(f"| | one thread | {given.threads} threads | over one | {given.threads} programs over one |")
     print("|---|--:|--:|--:|--:|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         model = given.model
-        for preset, steps in (part.split(":") for part in given.presets.split(",") if part):
+        for preset, steps in trainings:
             out = pathlib.Path(folder) / preset
             in_turn(given, f"training, `{preset}`, {given.tokens} tokens", "tokens/s",
                     lambda threads, place: train(given, threads, preset, steps, f"{out}.{place}"))
             model = model or f"{out}.0"
         for beam in given.beams.split(","):
-            starts = {threads: statistics.median(run(given, threads, model, lines[:1], beam) for _ in range(3))
-                      for threads in (1, given.threads)}  # what one line takes is nearly all start
             in_turn(given, f"translating {len(lines)} lines, beam {beam}, {given.precision}", "lines/s",
-                    lambda threads, _: (len(lines) - 1) / max(1e-9, run(given, threads, model, lines, beam) - starts[threads]))
+                    lambda threads, _: translate(given, threads, model, lines, beam))
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ function(attend_program name)
   attend_own(${name})
 endfunction()
 
-# attend_reads_eigen(<target>): without the false alarms of GCC 12's own header about vectors that may hold anything, its bug 105593,
-# where Eigen uses AVX-512.
+# attend_reads_eigen(<target>): switches off GCC's false alarms (bug 105593) about uninitialised vectors in its own AVX-512 header, which
+# Eigen uses. attend_gemm, which users have too, does the same.
 function(attend_reads_eigen target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized$<SEMICOLON>-Wno-maybe-uninitialized>)

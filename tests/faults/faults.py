@@ -139,8 +139,6 @@ class Lost:
         from, and no more than the steps of one interval may be lost."""
         going_on = re.search(r"going on from step (\d+)", messages)
         if not going_on and "--resume" in words:  # killed before it said so
-            if re.search(r"\bstep \d", messages):
-                raise Fault(f"{folder}: began anew, though it was to go on from step {self.step} or a later one")
             return False
         step = int(going_on[1]) if going_on else 0
         if step < self.step:

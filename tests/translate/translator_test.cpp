@@ -16,7 +16,7 @@ struct Letters {
   [[nodiscard]] std::vector<token_t> encode(std::string_view text) const {
     std::vector<token_t> ids;
     for (const char c : text)
-      if (c >= 'a' && c <= 'h') ids.push_back(letter(c));
+      if (c >= 'a' && c <= 'h') ids.push_back(static_cast<token_t>(4 + c - 'a'));
     return ids;
   }
   [[nodiscard]] std::string decode(std::span<const token_t> tokens) const {
@@ -25,7 +25,6 @@ struct Letters {
       if (t >= 4) text += static_cast<char>('a' + t - 4);
     return text;
   }
-  [[nodiscard]] static token_t letter(char c) { return static_cast<token_t>(4 + c - 'a'); }
   [[nodiscard]] index_t size() const { return 12; }
   [[nodiscard]] token_t pad() const { return 0; }
   [[nodiscard]] token_t bos() const { return 1; }
@@ -80,7 +79,6 @@ TEST_CASE("a translator sees what training teaches: words backwards") {
   CHECK(beam("cafe") == "efac");
 
   const decode::Translator lists(model, Letters{}, {.beam = 4, .n_best = 3});
-  CHECK(lists.tokenizer().letter('b') == 5);  // the program's own, whatever else it can do
   const auto best = lists.translate(words);
   CHECK(best[0].front().text == "cba");
   REQUIRE(best[0].size() == 3);
@@ -91,6 +89,18 @@ TEST_CASE("a translator sees what training teaches: words backwards") {
   const decode::Translator drawn(model, Letters{}, {.n_best = 2, .sample = true, .temperature = 0.1, .seed = 3});
   CHECK(drawn.translate(words)[0].size() == 2);
   CHECK(drawn("abc") == "cba");
+}
+
+TEST_CASE("a translator gives back the program's own tokenizer, from copies too") {
+  struct Named : Letters {
+    std::string name;
+  };
+  const auto model = small_model();
+  auto first = std::make_unique<decode::Translator<Named, float>>(model, Named{{}, "letters of this program"});
+  const auto copy = *first, moved = std::move(*first);
+  first.reset();
+  CHECK(copy.tokenizer().name == "letters of this program");
+  CHECK(&copy.tokenizer() == &moved.tokenizer());
 }
 
 TEST_CASE("what a translator draws goes by a sentence's number, not by how the text is cut") {

@@ -21,7 +21,7 @@ inline attend::text::AnyTokenizer tokenizer_of(const std::filesystem::path& fold
   return attend::load_tokenizer(model_folder(folder));
 }
 
-/// The configuration of one of our own models, which has a layout of our own; nothing for one of the `transformers` library.
+/// The config.json of a model in attend's own layout; empty, and false, for a folder of the `transformers` library.
 struct OwnConfig {
   explicit OwnConfig(const std::string& folder) {
     const auto found = model_folder(folder);

@@ -39,7 +39,8 @@ namespace attend::text {
 /// - `source_end()`: the tokens that a source ends with, if they are not the end mark alone;
 /// - `is_mark(token)`: whether a token that `encode` gives is a mark, such as that of a language, and no part of the text;
 /// - `languages()`, `with_languages(from, to)`, `forced_begin()`: the names of the languages that it has tokens for; the
-///   tokenizer for sources and targets in two of them; and the token that says the target's, which translations begin with;
+///   tokenizer for sources and targets in two of them, of this or another type; and the token that says the target's, which
+///   translations begin with;
 /// - `source_language()`, `target_language()`: the names of those that were chosen; empty for none.
 /// Const member functions are called from several threads at once.
 template <class T>

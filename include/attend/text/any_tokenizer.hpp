@@ -13,8 +13,8 @@
 
 namespace attend::text {
 
-/// Any tokenizer behind one type: programs learn only from the folder of a model which kind of tokenizer it has, and what trains
-/// and translates is compiled once for all kinds. Copies share one tokenizer, which never changes.
+/// Any tokenizer behind one type, so that a program can learn from the folder of a model which kind it has, and training and
+/// translation are compiled once for all kinds. Copies share one tokenizer, which must not change meanwhile.
 ///
 /// What the tokenizer does not have is filled in by the functions of core/tokenizer.hpp.
 class AnyTokenizer {
@@ -23,17 +23,22 @@ class AnyTokenizer {
   requires(!std::same_as<std::remove_cvref_t<X>, AnyTokenizer>) AnyTokenizer(X tokenizer)
       : held_(hold(std::make_shared<const X>(std::move(tokenizer)))) {}  // NOLINT: any will do
 
-  /// Of a tokenizer that others hold too; it need be neither copied nor moved.
-  template <Tokenizer X>
-  [[nodiscard]] static AnyTokenizer sharing(std::shared_ptr<const X> tokenizer) {
-    if constexpr (std::same_as<X, AnyTokenizer>) return *tokenizer;
-    else return AnyTokenizer(hold(std::move(tokenizer)));
+  /// Of a tokenizer that others hold too, which need be neither copyable nor movable. Throws ValueError for a null pointer.
+  template <class X>
+  requires Tokenizer<std::remove_cv_t<X>>
+  [[nodiscard]] static AnyTokenizer sharing(std::shared_ptr<X> tokenizer) {
+    check_value(tokenizer != nullptr, "AnyTokenizer", "got a null pointer, expected a tokenizer");
+    if constexpr (std::same_as<std::remove_cv_t<X>, AnyTokenizer>) return *tokenizer;
+    else return AnyTokenizer(hold<std::remove_cv_t<X>>(std::move(tokenizer)));
   }
   /// Of a tokenizer that lives longer than this and all its copies.
   template <Tokenizer X>
   [[nodiscard]] static AnyTokenizer viewing(const X& tokenizer) {
-    return sharing(std::shared_ptr<const X>(std::shared_ptr<const void>(), &tokenizer));
+    return sharing(std::shared_ptr<const X>(std::shared_ptr<const void>(), std::addressof(tokenizer)));
   }
+  /// None of a temporary, which does not.
+  template <class X>
+  static AnyTokenizer viewing(const X&&) = delete;
 
   /// The tokens of a source sentence, without begin and end marks.
   [[nodiscard]] std::vector<token_t> encode(const std::string& text) const { return held_->encode(text); }
@@ -134,9 +139,11 @@ class AnyTokenizer {
     [[nodiscard]] bool is_mark(token_t token) const override { return text::is_mark(*tokenizer, token); }
     [[nodiscard]] std::vector<std::string> languages() const override { return text::languages(*tokenizer); }
     [[nodiscard]] std::shared_ptr<const Interface> with_languages(const std::string& from, const std::string& to) const override {
-      if constexpr (requires { tokenizer->with_languages(from, to); })
-        return AnyTokenizer(tokenizer->with_languages(from, to)).held_;
-      else attend::detail::refuse_languages(from, to);
+      if constexpr (requires { tokenizer->with_languages(from, to); }) {
+        using Made = std::remove_cvref_t<decltype(tokenizer->with_languages(from, to))>;
+        if constexpr (std::same_as<Made, AnyTokenizer>) return tokenizer->with_languages(from, to).held_;
+        else return hold(std::shared_ptr<const Made>(new Made(tokenizer->with_languages(from, to))));  // where it stays
+      } else attend::detail::refuse_languages(from, to);
     }
     [[nodiscard]] std::string source_language() const override { return text::source_language(*tokenizer); }
     [[nodiscard]] std::string target_language() const override { return text::target_language(*tokenizer); }

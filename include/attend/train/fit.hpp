@@ -8,7 +8,7 @@
 namespace attend::train {
 
 /// Trains `model` on the pairs of `corpus` (a `text::Corpus`, any range of things with `source` and `target`, or pairs in the
-/// tokens of `tokenizer` already: EncodedPairs, of a file say) in the tokens of `tokenizer`.
+/// tokens of `tokenizer` already: EncodedPairs, of a file say) in the tokens of `tokenizer`, which must not change meanwhile.
 ///
 /// The model is any struct with `fields` and `loss(batch, CrossEntropyOptions)`, the mean over the labels of an nn::Batch. It is
 /// in evaluation mode afterwards. Its parameters come to lie in one buffer.
