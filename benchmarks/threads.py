@@ -4,8 +4,8 @@
     python3 benchmarks/threads.py --translate build/bin/translate --source train.en --target train.de --lines test.en --rounds 3
 
 One thread, as many as --threads says, and as many programs side by side of one thread each take turns; medians and the medians of
-the rounds' ratios are printed. What programs that share nothing gain side by side is all that the machine has to give. The network
-of the first preset translates, as its short training leaves it, unless --model names another.
+the rounds' ratios are printed. What programs that share nothing gain side by side is about all that the machine has to give. The
+network of the first preset translates, as its short training leaves it, unless --model names another.
 """
 
 import argparse

@@ -5,6 +5,15 @@
 include_guard(GLOBAL)
 include(CheckFunctionExists)
 
+# attend_eigen_options(<variable>): sets it to what whoever includes Eigen compiles with: without GCC's false alarms (bug 105593) about
+# uninitialised vectors in its own AVX-512 header.
+function(attend_eigen_options variable)
+  set(${variable} PARENT_SCOPE)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    set(${variable} "$<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized;-Wno-maybe-uninitialized>" PARENT_SCOPE)
+  endif()
+endfunction()
+
 function(attend_gemm target provider)
   set(options)
   if(provider STREQUAL "own")
@@ -12,10 +21,7 @@ function(attend_gemm target provider)
   elseif(provider STREQUAL "eigen")
     find_package(Eigen3 3.4 REQUIRED)
     set(libraries Eigen3::Eigen)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-      # False alarms in GCC's own header about vectors that may hold anything, bug 105593.
-      set(options "$<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
-    endif()
+    attend_eigen_options(options)
   elseif(provider STREQUAL "blas")
     find_package(BLAS REQUIRED)
     set(libraries BLAS::BLAS)

@@ -34,14 +34,6 @@ function(attend_program name)
   attend_own(${name})
 endfunction()
 
-# attend_reads_eigen(<target>): switches off GCC's false alarms (bug 105593) about uninitialised vectors in its own AVX-512 header, which
-# Eigen uses. attend_gemm, which users have too, does the same.
-function(attend_reads_eigen target)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized$<SEMICOLON>-Wno-maybe-uninitialized>)
-  endif()
-endfunction()
-
 # attend_prefer(<program> <library>...): of a function that both the program's own files and these libraries have compiled, as templates
 # often are, the program takes the libraries', which are optimised: linkers keep the one that comes first.
 function(attend_prefer program)

@@ -8,18 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "attend/core/error.hpp"
-#include "attend/core/printable.hpp"
 #include "attend/core/types.hpp"
-
-namespace attend::detail {
-
-[[noreturn]] inline void refuse_languages(const std::string& from, const std::string& to) {
-  throw ValueError("with_languages: the tokenizer has no languages to choose from, asked for '", printable(from), "' and '",
-                   printable(to), "'");
-}
-
-}  // namespace attend::detail
 
 namespace attend::text {
 
@@ -30,7 +19,7 @@ namespace attend::text {
 /// - `bos()`, `eos()`, `pad()`: the marks for begin, end and padding; -1 for one that the tokenizer does not have. A translation
 ///   model needs `eos()`.
 ///
-/// A tokenizer may have more, and the functions below use it if it is there:
+/// A tokenizer may have more, and the functions below and AnyTokenizer use it if it is there:
 /// - `encode_target(text)`, `target_size()`: if targets have other pieces or another vocabulary than sources. `encode`, `size`
 ///   and `piece` are then of the sources; `decode` and all marks but padding are of the targets;
 /// - `unk()`: the mark for what has no token;
@@ -100,13 +89,6 @@ template <class T>
 [[nodiscard]] std::vector<std::string> languages(const T& tokenizer) {
   if constexpr (requires { tokenizer.languages(); }) return tokenizer.languages();
   else return {};
-}
-
-/// The tokenizer for sources and targets in these languages. Throws ValueError for one that it does not have.
-template <class T>
-[[nodiscard]] T with_languages(const T& tokenizer, const std::string& from, const std::string& to) {
-  if constexpr (requires { tokenizer.with_languages(from, to); }) return tokenizer.with_languages(from, to);
-  else detail::refuse_languages(from, to);
 }
 
 /// The language that was chosen for sources; empty if none was.

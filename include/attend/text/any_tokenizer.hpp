@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/error.hpp"
+#include "attend/core/printable.hpp"
 #include "attend/core/tokenizer.hpp"
 
 namespace attend::text {
@@ -66,7 +68,8 @@ class AnyTokenizer {
   [[nodiscard]] bool is_mark(token_t token) const { return held_->is_mark(token); }
   /// The names of the languages that the tokenizer has tokens for; none if languages are no concern of its own.
   [[nodiscard]] std::vector<std::string> languages() const { return held_->languages(); }
-  /// The tokenizer for sources and targets in these languages. Throws ValueError for one that it does not have.
+  /// The tokenizer for sources and targets in these languages. Throws ValueError for one that it does not have, and if languages
+  /// are no concern of its own.
   [[nodiscard]] AnyTokenizer with_languages(const std::string& from, const std::string& to) const {
     return AnyTokenizer(held_->with_languages(from, to));
   }
@@ -143,7 +146,9 @@ class AnyTokenizer {
         using Made = std::remove_cvref_t<decltype(tokenizer->with_languages(from, to))>;
         if constexpr (std::same_as<Made, AnyTokenizer>) return tokenizer->with_languages(from, to).held_;
         else return hold(std::shared_ptr<const Made>(new Made(tokenizer->with_languages(from, to))));  // where it stays
-      } else attend::detail::refuse_languages(from, to);
+      } else
+        throw ValueError("with_languages: the tokenizer has no languages to choose from, asked for '", detail::printable(from),
+                         "' and '", detail::printable(to), "'");
     }
     [[nodiscard]] std::string source_language() const override { return text::source_language(*tokenizer); }
     [[nodiscard]] std::string target_language() const override { return text::target_language(*tokenizer); }
