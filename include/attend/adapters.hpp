@@ -43,6 +43,7 @@ struct SaveAdaptersOptions {
 
 namespace attend::detail {
 
+/// Files of an adapter in the layout of PEFT, and what the names of its tensors begin with.
 inline constexpr const char* adapter_config_name = "adapter_config.json";
 inline constexpr const char* adapter_weights_name = "adapter_model.safetensors";
 inline constexpr const char* older_adapter_weights_name = "adapter_model.bin";
@@ -60,6 +61,7 @@ inline ModuleNames t5_modules(const nn::ModelOptions& o) {
 }
 /// Those of BART's, and Marian's.
 inline std::string bart_module(const std::string& name) { return "model." + name; }
+/// Those of models in this library's own layout.
 inline std::string own_module(const std::string& name) { return name; }
 
 /// Somebody's names of modules, and whether a model can be one of theirs.
@@ -93,6 +95,7 @@ struct AdaptableMatrix {
   std::optional<nn::Adapter<T, D>> adapter;
 };
 
+/// The matrices of a model that an adapter may stand beside.
 template <class M>
 auto adaptable_matrices(const M& model) {
   std::vector<AdaptableMatrix<typename M::value_type, typename M::device_type>> list;

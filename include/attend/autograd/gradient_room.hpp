@@ -17,6 +17,7 @@ struct MovedBytes {
   std::size_t size = 0;
   std::byte* to = nullptr;
 };
+/// Those of this thread.
 inline MovedBytes& moved_gradients() {
   thread_local MovedBytes moved;
   return moved;

@@ -24,6 +24,7 @@ namespace detail {
 
 struct Recording;
 
+/// Whether operations of this thread are recorded.
 inline bool& grad_flag() {
   thread_local bool enabled = true;
   return enabled;

@@ -49,10 +49,12 @@ struct bfloat16 {
 static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 
 namespace detail {
+/// What `Wide` is made of.
 template <class T>
 struct WideOf {
   using type = T;
 };
+/// Of bfloat16.
 template <>
 struct WideOf<bfloat16> {
   using type = float;

@@ -41,6 +41,7 @@ class MessagePart {
   std::string_view text_;
   char number_[40];
 };
+/// The parts of a message, one after the other.
 inline std::string joined(std::initializer_list<MessagePart> parts) {
   std::string text;
   for (const auto& part : parts) text += part.text();

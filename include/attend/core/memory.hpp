@@ -228,6 +228,7 @@ namespace kernels {
 
 /// Memory for a tensor, and back; see CachingPool.
 inline MemoryPool::Block allocate(Cpu, std::size_t bytes) { return MemoryPool::instance().allocate(bytes); }
+/// Back to the pool.
 inline void deallocate(Cpu, MemoryPool::Block block) noexcept { MemoryPool::instance().deallocate(block); }
 
 /// Gives all cached memory back to the system.

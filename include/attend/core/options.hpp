@@ -98,19 +98,25 @@ struct Bounds {
     return (above ? "more than " : "at least ") + number_text(least) + " and " + end;
   }
 };
+/// From `least` on.
 constexpr Bounds at_least(double least) { return {.least = least}; }
+/// Above `least`.
 constexpr Bounds more_than(double least) { return {.least = least, .above = true}; }
+/// `least` to `most`.
 constexpr Bounds between(double least, double most) { return {.least = least, .most = most}; }
 /// 0 to 1, but for 1.
 constexpr Bounds less_than_1() { return {.least = 0, .most = 1, .below = true}; }
+/// Any number but infinities and NaN.
 constexpr Bounds finite() { return {}; }
 
 namespace detail {
 
+/// What bounds compare a value as, which is no number itself: what it converts to.
 template <class V>
 struct NumberOf {
   using type = index_t;
 };
+/// Of a number, itself.
 template <class V>
 requires std::is_arithmetic_v<V>
 struct NumberOf<V> {
@@ -124,6 +130,7 @@ template <class V>
 struct GivenOption {
   using type = V;
 };
+/// Of a `std::optional`, what it holds.
 template <class V>
 struct GivenOption<std::optional<V>> {
   using type = V;
@@ -195,13 +202,16 @@ template <class V>
 bool excepted(const V& /*value*/, const auto& /*about*/) {
   return false;
 }
+/// Whether `value` is the one that bounds do not count for.
 template <class V, class E>
 bool excepted(const V& value, const Except<E>& except) {
   return value == except.value;
 }
 
+/// Nothing to check.
 template <class V>
 void check_bounds(const char* /*operation*/, const std::string& /*name*/, const V& /*value*/, const auto& /*about*/) {}
+/// Throws ValueError for a value out of its bounds.
 template <class V>
 void check_bounds(const char* operation, const std::string& name, const V& value, const Bounds& bounds) {
   const OptionNumber<V> number = value;

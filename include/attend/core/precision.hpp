@@ -18,11 +18,13 @@ enum class Precision {
   /// the CPU.
   int8,
 };
+/// The names of its values.
 constexpr auto names_of(Precision) {
   return std::to_array<Named<Precision>>({{Precision::full, "full"}, {Precision::bf16, "bf16"}, {Precision::int8, "int8"}});
 }
 
 namespace detail {
+/// That of this thread.
 inline Precision& matmul_precision_of_thread() {
   thread_local Precision precision = Precision::full;
   return precision;

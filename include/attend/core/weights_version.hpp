@@ -6,8 +6,9 @@
 namespace attend {
 
 namespace detail {
+/// The number itself.
 inline std::atomic<std::uint64_t> weights_version{0};
-}
+}  // namespace detail
 
 /// Grows whenever the library may have changed the weights of a model: an optimizer's step, `Tensor::assign` and `fill`,
 /// `Var::set_value`, loading. What was made from weights (see PackedWeights) is made again once this has grown.

@@ -40,6 +40,7 @@ inline index_t pair_depth(index_t k) {
 
 namespace detail {
 
+/// Two numbers of bfloat16 in each 32 bits.
 using Pairs = Vector<std::uint32_t>;
 
 #if ATTEND_LEVEL < 5
@@ -50,6 +51,7 @@ using Pairs = Vector<std::uint32_t>;
   const Pairs small = (Pairs)((u & 0x7f800000u) == 0u), nan = (Pairs)((u & 0x7fffffffu) > 0x7f800000u);
   return ((up & ~(small | nan)) | (u & small & 0x80000000u) | ((u | 0x400000u) & nan)) & 0xffff0000u;
 }
+/// Neighbours of x and y, which lie one after the other, as pairs of bfloat16.
 template <int... L>
 [[gnu::always_inline]] inline Pairs rounded_neighbours(Vector<float> x, Vector<float> y, std::integer_sequence<int, L...>) {
   return (rounded(pick<float, 2 * L...>(x, y)) >> 16) | rounded(pick<float, (2 * L + 1)...>(x, y));
@@ -134,11 +136,14 @@ template <int R, int P, bool ByRows>
 /// up to four rows want sixteen sums between them.
 constexpr int pair_panels_of(int rows) { return vector_registers == 32 && rows > 2 && rows <= 4 ? 2 : panels_of(rows); }
 
+/// A `pair_tile` of so many rows.
 using PairTile = void (*)(index_t, const std::uint32_t*, const std::uint32_t*, index_t, Outcome<float>, index_t);
+/// Those of 1, 2, ... rows.
 template <bool Wide, bool ByRows, int... R>
 constexpr auto pair_tiles(std::integer_sequence<int, R...>) {
   return std::array<PairTile, sizeof...(R)>{&pair_tile < R + 1, Wide ? pair_panels_of(R + 1) : 1, ByRows > ...};
 }
+/// Those of 1 to tile_rows rows.
 template <bool Wide, bool ByRows>
 inline constexpr auto all_pair_tiles = pair_tiles<Wide, ByRows>(std::make_integer_sequence<int, tile_rows>{});
 

@@ -148,16 +148,19 @@ template <class T, int R, int V, bool APacked>
   finish_tile<T, R, V, APacked || (V > tile_vectors)>(sum, outcome, columns);
 }
 
+/// A `tile` of so many rows.
 template <class T>
 using Tile = void (*)(index_t, MatrixView<T>, const T*, index_t, index_t, Outcome<T>, index_t);
 
 /// Panels that a tile of R rows takes at once: with few rows, more columns keep the multipliers busy.
 constexpr int panels_of(int rows) { return rows <= 1 ? (vector_registers == 32 ? 4 : 3) : rows <= 2 ? 2 : 1; }
 
+/// Those of 1, 2, ... rows, which read a where it lies.
 template <class T, int... R>
 constexpr auto direct_tiles(std::integer_sequence<int, R...>) {
   return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, panels_of(R + 1) * tile_vectors, false>...};
 }
+/// Those of 1, 2, ... rows and V vectors.
 template <class T, int V, bool APacked, int... R>
 constexpr auto narrow_tiles(std::integer_sequence<int, R...>) {
   return std::array<Tile<T>, sizeof...(R)>{&tile<T, R + 1, V, APacked>...};

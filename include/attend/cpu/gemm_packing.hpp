@@ -21,6 +21,7 @@ using kernels::ProductOptions;
 
 /// Rows of a tile, and vectors in each: what fills the registers, with room for a row of b and a number of a.
 inline constexpr int tile_rows = vector_registers == 32 ? 14 : 6;
+/// Vectors in each row of a tile.
 inline constexpr int tile_vectors = 2;
 /// Columns of a tile, and of a panel of b.
 template <class T>

@@ -29,6 +29,7 @@ namespace attend::ATTEND_CPU {
 
 namespace detail {
 
+/// Sums of products of bytes.
 using Words = Vector<std::int32_t>;
 
 /// How four products of bytes are summed: by one instruction (AVX-512 with VNNI, ARM's DotProd), by one that sums two (AVX2), or
@@ -203,8 +204,10 @@ template <int R, int P>
   }
 }
 
+/// An `int8_tile` of so many rows.
 using Int8Tile = void (*)(index_t, const std::int8_t*, index_t, const std::int8_t*, index_t, const std::int32_t*, Int8Outcome,
                           index_t);
+/// Those of 1, 2, ... rows.
 template <bool Wide, int... R>
 constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
   return std::array<Int8Tile, sizeof...(R)>{&int8_tile < R + 1, Wide ? panels_of(R + 1) : 1 > ...};

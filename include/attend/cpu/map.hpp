@@ -13,11 +13,13 @@ namespace attend::ATTEND_CPU {
 
 // "flatten" puts the functor into the loop, which only then turns into vector instructions.
 
+/// y = f(x).
 template <class T, class F>
 [[gnu::flatten]] void map_range(index_t n, const F& f, const T* x, T* y) {
   for (index_t i = 0; i < n; ++i) y[i] = f.value(x[i]);
 }
 
+/// dx = dy * slope, where a slope follows from the input or the output `at` that place.
 template <class T, class Slope>
 [[gnu::flatten]] void map_range_backward(index_t n, const Slope& slope, const T* dy, const T* at, kernels::Gradient<T> into) {
   T* const dx = into.data;

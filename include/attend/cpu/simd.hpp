@@ -35,14 +35,17 @@ inline constexpr int vector_bytes = 16, vector_registers = 16;
 #endif
 
 namespace detail {
+/// What `Vector` is made of.
 template <class T>
 struct VectorOf {
   typedef T type __attribute__((vector_size(vector_bytes)));  // `using` would not take the attribute of a dependent type
 };
 }  // namespace detail
 
+/// As many numbers as a vector register holds.
 template <class T>
 using Vector = typename detail::VectorOf<T>::type;
+/// How many these are.
 template <class T>
 inline constexpr int width = vector_bytes / static_cast<int>(sizeof(T));
 
@@ -53,6 +56,7 @@ template <class T>
   std::memcpy(&v, p, sizeof(v));
   return v;
 }
+/// To any address.
 template <class T>
 [[gnu::always_inline]] inline void store(T* p, Vector<T> v) {
   std::memcpy(p, &v, sizeof(v));
@@ -81,6 +85,7 @@ template <class T>
   return v;
 #endif
 }
+/// The first `count` alone.
 template <class T>
 [[gnu::always_inline]] inline void store_part(T* p, Vector<T> v, int count) {
 #if ATTEND_LEVEL >= 3

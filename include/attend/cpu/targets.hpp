@@ -118,6 +118,7 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
 #endif
 });
 /// What the compiler's flags grant.
+/// The level that the whole program was compiled for.
 inline constexpr int granted_level = ATTEND_BYTES_GRANTED;
 
 /// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above that.
@@ -164,8 +165,10 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
       {"avx512_bf16", 5, 64},
 #endif
 });
+/// The level that the whole program was compiled for.
 inline constexpr int granted_level = ATTEND_GRANTED;
 
+/// Whether this processor has the instructions of a level.
 inline bool processor_has([[maybe_unused]] int level) {
 #if ATTEND_DISPATCH
   __builtin_cpu_init();

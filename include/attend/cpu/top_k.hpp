@@ -52,10 +52,12 @@ BitsOf<T> order_bits(T x) {
   return bits ^ ((bits >> (8 * sizeof(T) - 1)) & std::numeric_limits<BitsOf<T>>::max());
 }
 
+/// The largest order and the largest magnitude of some numbers.
 template <class T>
 struct BlockMaximum {
   BitsOf<T> order, magnitude;
 };
+/// Those of n numbers.
 template <class T>
 BlockMaximum<T> block_maximum(const T* x, index_t n) {
   BlockMaximum<T> most{std::numeric_limits<BitsOf<T>>::min(), 0};

@@ -141,6 +141,7 @@ enum class LengthNormalization {
   google,  ///< ((5 + n) / 6)^alpha. Source: Wu et al. 2016, "Google's neural machine translation system", eq. 14
   marian,  ///< n^alpha, as in Marian, fairseq and transformers
 };
+/// The names of its values.
 constexpr auto names_of(LengthNormalization) {
   return std::to_array<Named<LengthNormalization>>(
       {{LengthNormalization::google, "google"}, {LengthNormalization::marian, "marian"}});
@@ -163,6 +164,7 @@ enum class Stop {
   /// As soon as `beam` hypotheses have finished (`early_stopping = True` of transformers).
   first,
 };
+/// The names of its values.
 constexpr auto names_of(Stop) {
   return std::to_array<Named<Stop>>({{Stop::exact, "exact"}, {Stop::present_length, "present"}, {Stop::first, "first"}});
 }

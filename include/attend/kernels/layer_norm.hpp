@@ -13,6 +13,7 @@ enum class NormKind {
   layer,  ///< xhat = (x - mean) / deviation. Source: Ba et al. 2016, eq. 3
   rms     ///< xhat = x / sqrt(mean(x^2) + eps). Source: Zhang and Sennrich 2019, "Root mean square layer normalization", eq. 4
 };
+/// The names of its values.
 constexpr auto names_of(NormKind) { return std::to_array<Named<NormKind>>({{NormKind::layer, "layer"}, {NormKind::rms, "rms"}}); }
 
 /// A norm of rows of `width`; gamma and beta hold as many values, or one if `scalar_affine`.

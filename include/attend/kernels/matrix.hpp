@@ -66,6 +66,7 @@ Matrices(Matrix<T>, Rest...) -> Matrices<T>;
 /// Matrices that a kernel reads. Its T follows from those that it writes.
 template <class T>
 using ConstMatrix = std::type_identity_t<Matrix<const T>>;
+/// The same of several.
 template <class T>
 using ConstMatrices = std::type_identity_t<Matrices<const T>>;
 

@@ -38,6 +38,7 @@ enum class Initialisation {
   deepnorm
 };
 
+/// The names of its values.
 constexpr auto names_of(Initialisation) {
   using enum Initialisation;
   return std::to_array<Named<Initialisation>>({{residual_scaled, "residual_scaled"},

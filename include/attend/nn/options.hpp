@@ -14,6 +14,7 @@ namespace attend::nn {
 
 /// post: norm(x + f(x)), as in the paper. pre: x + f(norm(x)).
 enum class NormOrder { post, pre };
+/// The names of its values.
 constexpr auto names_of(NormOrder) {
   return std::to_array<Named<NormOrder>>({{NormOrder::post, "post"}, {NormOrder::pre, "pre"}});
 }
@@ -113,6 +114,7 @@ struct StackOptions {
 
 /// What the head of a model gives.
 enum class Output { logits, log_probabilities, probabilities };
+/// The names of its values.
 constexpr auto names_of(Output) {
   using enum Output;
   return std::to_array<Named<Output>>(

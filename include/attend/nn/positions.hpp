@@ -33,8 +33,11 @@ constexpr bool is_added(PositionKind kind) {
   using enum PositionKind;
   return kind == sinusoidal || kind == sinusoidal_halves || kind == learned;
 }
+/// Whether queries and keys are turned by their positions.
 constexpr bool is_rotary(PositionKind kind) { return kind == PositionKind::rotary || kind == PositionKind::rotary_interleaved; }
+/// Whether scores have a bias by distance.
 constexpr bool is_relative(PositionKind kind) { return kind == PositionKind::relative || kind == PositionKind::relative_each; }
+/// The names of its values.
 constexpr auto names_of(PositionKind) {
   using enum PositionKind;
   return std::to_array<Named<PositionKind>>({{sinusoidal, "sinusoidal"},

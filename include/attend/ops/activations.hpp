@@ -122,6 +122,7 @@ Var<T, D> sigmoid(const Var<T, D>& x) {
 
 /// The activations that a model's options choose from.
 enum class Activation { relu, gelu, gelu_tanh, silu, tanh, identity };
+/// The names of its values.
 constexpr auto names_of(Activation) {
   return std::to_array<Named<Activation>>({{Activation::relu, "relu"},
                                            {Activation::gelu, "gelu"},

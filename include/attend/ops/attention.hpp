@@ -209,6 +209,7 @@ Var<T, D> attention(const Projections<T, D>& of, const Segments& queries, const 
   });
 }
 
+/// Columns of a head. Throws ValueError for heads out of range and ShapeError for a width that they do not divide.
 inline index_t head_width(const char* name, index_t width, index_t heads) {
   check_value(heads > 0, "attention", "heads is ", heads);
   if (width % heads != 0) throw ShapeError("attention: ", name, " has ", width, " columns, not a multiple of ", heads, " heads");

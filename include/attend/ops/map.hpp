@@ -34,6 +34,7 @@ struct Slope {
     return f.slope(x);
   }
 };
+/// The slope of a function by what it gave, as a function.
 template <class F>
 struct SlopeFromValue {
   F f;

@@ -27,6 +27,7 @@ Shape reduced_shape(const char* operation, const Var<T, D>& x, index_t axis) {
   return shape.with(axis, 1);
 }
 
+/// The shape without that dimension.
 inline Shape without_axis(const Shape& shape, index_t axis) {
   std::vector<index_t> dims(shape.begin(), shape.end());
   dims.erase(dims.begin() + shape.axis(axis));

@@ -17,6 +17,7 @@ using OptimizerOptions = std::variant<AdamOptions, AdamWOptions, SgdOptions, Muo
 
 /// Which optimizer alone, in the order of `OptimizerOptions`.
 enum class OptimizerKind { adam, adamw, sgd, muon };
+/// The names of its values.
 constexpr auto names_of(OptimizerKind) {
   using enum OptimizerKind;
   return std::to_array<Named<OptimizerKind>>({{adam, "adam"}, {adamw, "adamw"}, {sgd, "sgd"}, {muon, "muon"}});

@@ -17,6 +17,7 @@ namespace attend::optim {
 
 /// How the rate goes on after the warm-up: see the table at Schedule.
 enum class ScheduleKind { constant, linear, cosine, inverse_sqrt, noam };
+/// The names of its values.
 constexpr auto names_of(ScheduleKind) {
   using enum ScheduleKind;
   return std::to_array<Named<ScheduleKind>>(

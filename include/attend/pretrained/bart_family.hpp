@@ -25,6 +25,7 @@ struct BartFamily {
   const char* activation;
   double attention_dropout;
 };
+/// All of them.
 inline constexpr std::array<BartFamily, 3> bart_families{{{"bart", "Bart", false, false, false, true, "gelu", 0},
                                                           {"mbart", "MBart", true, false, false, true, "gelu", 0},
                                                           {"m2m_100", "M2M100", true, true, true, false, "relu", 0.1}}};

@@ -74,6 +74,7 @@ inline std::vector<std::vector<token_t>> bad_words(const io::JsonObject& json, t
   return lists;
 }
 
+/// When a search ends, by `early_stopping`. Throws FormatError for a value that is not known.
 inline decode::Stop stop_of(const io::JsonObject& json) {
   if (!json.contains("early_stopping")) return decode::Stop::present_length;
   const io::Json& value = json.json().at("early_stopping");

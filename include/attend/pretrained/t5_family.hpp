@@ -17,6 +17,7 @@ namespace attend::detail {
 /// The longest sentence. These models have no limit of their own; far longer ones are of no use to them.
 inline constexpr index_t t5_longest = 1 << 14;
 
+/// Whether a `model_type` is T5 or one of its descendants.
 inline bool is_t5_family(const std::string& name) { return name == "t5" || name == "mt5" || name == "umt5"; }
 /// What the names of its classes begin with.
 inline std::string t5_classes(const std::string& family) { return family == "t5" ? "T5" : family == "mt5" ? "MT5" : "UMT5"; }

@@ -106,6 +106,7 @@ inline std::pair<std::string, std::string> merge_of(std::string_view line, const
   return {std::string(line.substr(0, space)), std::string(line.substr(space + 1))};
 }
 
+/// A model of type BPE. Throws FormatError for what is damaged or not supported.
 inline text::BytePairModel byte_pair_model(const io::JsonObject& json) {
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (!json.get<std::string>(key, "").empty())
@@ -131,6 +132,7 @@ inline text::BytePairModel byte_pair_model(const io::JsonObject& json) {
   return {std::move(pieces), merges, unknown, json.get<bool>("ignore_merges", false), json.name()};
 }
 
+/// A model of type Unigram. Throws FormatError for what is damaged or not supported.
 inline text::UnigramModel unigram_model(const io::JsonObject& json) {
   const auto list = json.json().find("vocab");
   if (list == json.json().end() || !list->is_array() || list->empty())

@@ -83,6 +83,7 @@ inline void finish_bleu(text::BleuScore& result) {
   result.score = result.brevity_penalty * std::exp(log_sum / 4);
 }
 
+/// BLEU of a corpus with any number of references; see text::bleu.
 inline text::BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::span<const std::string>> references,
                             const text::BleuOptions& options) {
   check_score_input("bleu", hypotheses, references);

@@ -90,6 +90,7 @@ struct ChrfSentence {
   }
 };
 
+/// chrF of a corpus with any number of references; see text::chrf.
 inline text::ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::span<const std::string>> references,
                             const text::ChrfOptions& options) {
   check_score_input("chrf", hypotheses, references);

@@ -21,6 +21,7 @@ struct LowercaseRun {
   std::int32_t delta;
 };
 
+/// All of them, in order.
 inline constexpr LowercaseRun lowercase_runs[] = {
     {0x41, 0x5A, 1, 32},         {0xC0, 0xD6, 1, 32},         {0xD8, 0xDE, 1, 32},         {0x100, 0x12E, 2, 1},
     {0x132, 0x136, 2, 1},        {0x139, 0x147, 2, 1},        {0x14A, 0x176, 2, 1},        {0x178, 0x178, 1, -121},

@@ -30,9 +30,11 @@ inline bool is_closing(char32_t c) {
 inline bool is_opening(char32_t c) {
   return is_one_of(c, U"\"'([{\u2018\u201C\u201E\u201A\u00AB\u2039\u00BF\u00A1-\u2013\u2014\u2015*\u2022");
 }
+/// Characters that end a line.
 inline bool is_line_end(char32_t c) { return is_one_of(c, U"\n\r\u0085\u2028\u2029"); }
 /// Marks after which a long sentence is best cut: those that white space must follow, and those that it need not.
 inline bool is_clause_mark(char32_t c) { return is_one_of(c, U",;:\u2014\u2013\u060C\u061B.!?\u2026"); }
+/// The same in scripts that put no space after them.
 inline bool is_wide_clause_mark(char32_t c) { return is_one_of(c, U"\u3001\uFF0C\uFF1B\uFF1A\u3002\uFF01\uFF1F"); }
 
 /// Han, Japanese syllables and their full-width signs, which are written without spaces.
@@ -42,6 +44,7 @@ inline bool is_spaceless(char32_t c) {
          (c >= 0xFF01 && c <= 0xFF9F) || (c >= 0x20000 && c <= 0x3FFFF);
 }
 
+/// 0 to 9.
 inline bool is_ascii_digit(char32_t c) { return c >= '0' && c <= '9'; }
 /// A letter for all that matters here: no space, digit, or ASCII mark.
 inline bool is_word_character(char32_t c) {

@@ -8,7 +8,9 @@
 
 namespace attend::detail {
 
+/// 0 to 9.
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/// Marks that belong to numbers too.
 inline bool is_period_or_comma(char c) { return c == '.' || c == ','; }
 /// ASCII punctuation and symbols, but for `'`, `-`, period and comma.
 inline bool is_mark_of_13a(char c) {

@@ -216,6 +216,7 @@ inline constexpr std::array<CharacterRange, 334> joining = {
      {0x1E5EE, 0x1E5EF}, {0x1E6E3, 0x1E6E3}, {0x1E6E6, 0x1E6E6}, {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}, {0x1E8D0, 0x1E8D6},
      {0x1E944, 0x1E94A}, {0x1F3FB, 0x1F3FF}, {0xE0020, 0xE007F}, {0xE0100, 0xE01EF}}};
 
+/// Whether one of the ranges, which are in order, holds `c`.
 template <std::size_t n>
 constexpr bool is_within(const std::array<CharacterRange, n>& ranges, char32_t c) {
   const auto after = std::upper_bound(ranges.begin(), ranges.end(), c,

@@ -58,6 +58,7 @@ using RunIdentity = std::map<std::string, std::string>;
 
 namespace detail {
 
+/// Calls number(key, value) for each number of a state, to write it and to read it.
 template <class State, class F>
 void for_numbers(State& s, F&& number) {
   number("step", s.step), number("epoch", s.epoch), number("position", s.position), number("tokens", s.tokens);
@@ -72,8 +73,10 @@ void for_numbers(State& s, F&& number) {
 /// In a value of a RunIdentity, what stands before digits that are not meant for people.
 inline constexpr const char* fingerprint_mark = ", fingerprint ";
 
+/// Numbers of a point of the curve, and of a validation.
 inline constexpr index_t curve_columns = 7, validation_columns = 5;
 
+/// The curve as a table of numbers, a row for each point.
 inline std::vector<double> curve_table(const std::vector<CurvePoint>& curve) {
   std::vector<double> table;
   for (const CurvePoint& p : curve)
@@ -85,18 +88,21 @@ inline std::vector<double> curve_table(const std::vector<CurvePoint>& curve) {
 /// A count that was stored as a double; 0 for what is not one, in a file that somebody has changed.
 inline index_t count_from(double x) { return x >= 0 && x < 0x1p53 ? static_cast<index_t>(x) : 0; }
 
+/// And back.
 inline std::vector<CurvePoint> curve_from(std::span<const double> table) {
   std::vector<CurvePoint> curve;
   for (; !table.empty(); table = table.subspan(curve_columns))
     curve.push_back({count_from(table[0]), table[1], table[2], count_from(table[3]), table[4], table[5], table[6]});
   return curve;
 }
+/// The same of validations.
 inline std::vector<double> validation_table(const std::vector<ValidationPoint>& points) {
   std::vector<double> table;
   for (const ValidationPoint& p : points)
     for (const double x : {static_cast<double>(p.step), p.seconds, p.loss, p.bleu, p.best ? 1.0 : 0.0}) table.push_back(x);
   return table;
 }
+/// And back.
 inline std::vector<ValidationPoint> validations_from(std::span<const double> table) {
   std::vector<ValidationPoint> points;
   for (; !table.empty(); table = table.subspan(validation_columns))
@@ -111,6 +117,7 @@ inline const std::string& metadata(const io::SafetensorsFile& file, const std::s
     throw FormatError("resume: ", file.path().string(), " has no `", key, "`, expected a training state");
   return found->second;
 }
+/// A number of the metadata. Throws FormatError.
 template <class N>
 void read_number(const io::SafetensorsFile& file, const std::string& key, N& value) {
   const std::string& text = metadata(file, key);
@@ -118,6 +125,7 @@ void read_number(const io::SafetensorsFile& file, const std::string& key, N& val
     throw FormatError("resume: ", file.path().string(), ": ", key, " is `", attend::detail::printable(text),
                       "`, expected a number");
 }
+/// A table of so many columns. Throws FormatError.
 inline std::vector<double> read_table(const io::SafetensorsFile& file, const char* name, index_t columns) {
   const Shape shape = file.info(name).shape;
   if (shape.rank() != 2 || shape[1] != columns)

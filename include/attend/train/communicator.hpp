@@ -46,6 +46,7 @@ inline std::string packed_texts(std::span<const std::string> texts) {
   }
   return packed;
 }
+/// And back.
 inline std::vector<std::string> unpacked_texts(const std::string& packed) {
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < packed.size();) {

@@ -17,6 +17,7 @@ enum class Metric {
   loss,  ///< lower is better
   bleu,  ///< higher is better
 };
+/// The names of its values.
 constexpr auto names_of(Metric) { return std::to_array<Named<Metric>>({{Metric::bleu, "bleu"}, {Metric::loss, "loss"}}); }
 
 /// Why training ended.

@@ -24,6 +24,7 @@ namespace attend::train {
 
 namespace detail {
 
+/// The file of a checkpoint that a run goes on from.
 inline constexpr const char* state_name = "training.safetensors";
 
 /// Writes what else is to be there into a folder that is being staged; null: nothing.

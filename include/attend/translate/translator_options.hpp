@@ -24,6 +24,7 @@ enum class Unknown {
   replace,   ///< it comes, and the text has in its place the source word that it attends to most (as it stands there, less the
              ///< marks around it); see TranslatorOptions::alignment_layer
 };
+/// The names of its values.
 constexpr auto names_of(Unknown) {
   return std::to_array<Named<Unknown>>(
       {{Unknown::suppress, "suppress"}, {Unknown::allow, "allow"}, {Unknown::replace, "replace"}});
@@ -34,6 +35,7 @@ enum class LongInput {
   refuse,  ///< ValueError
   split,   ///< its parts are translated: text::split_sentences, and of a sentence that is still too long text::split_to_fit
 };
+/// The names of its values.
 constexpr auto names_of(LongInput) {
   return std::to_array<Named<LongInput>>({{LongInput::refuse, "refuse"}, {LongInput::split, "split"}});
 }

@@ -107,6 +107,7 @@ __device__ void multiply_columns(const bfloat16* p, int first, const bfloat16* y
 /// Elements of v's tile, which is also that of the weights, and bytes of shared memory of `attention_backward_short`.
 template <int width, int warps>
 inline constexpr int attention_backward_room = (16 * warps) * tile_pitch<(width > 16 * warps ? width : 16 * warps)>;
+/// Bytes of shared memory of `attention_backward_short`.
 template <int width, int warps>
 inline constexpr int attention_backward_shared = 2 * (3 * 16 * warps * tile_pitch<width> + attention_backward_room<width, warps> +
                                                       16 * warps * tile_pitch<16 * warps>);

@@ -46,6 +46,7 @@ template <class W>
 unsigned attention_blocks(const AttentionLayout& a, const AttentionSizes<W>& sizes, index_t heads) {
   return static_cast<unsigned>(a.queries.count() * heads * sizes.tiles);
 }
+/// The same for all heads of queries.
 template <class W>
 unsigned attention_blocks(const AttentionLayout& a, const AttentionSizes<W>& sizes) {
   return attention_blocks(a, sizes, a.heads);

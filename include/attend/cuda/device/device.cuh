@@ -14,6 +14,7 @@ namespace attend::cuda {
 
 /// Threads of a warp, and a mask of all of them.
 inline constexpr int warp_threads = 32;
+/// A mask of all lanes.
 inline constexpr unsigned all_lanes = 0xffffffffu;
 
 /// Plus infinity.
@@ -37,9 +38,11 @@ __device__ T* dynamic_shared() {
 
 /// This thread among all of a one-dimensional grid, and how many there are: for loops that stride over an array.
 __device__ inline index_t grid_thread() { return static_cast<index_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+/// Threads of the grid.
 __device__ inline index_t grid_threads() { return static_cast<index_t>(gridDim.x) * blockDim.x; }
 /// This thread in its warp, and its warp in the block.
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_threads; }
+/// This warp in its block.
 __device__ inline int warp() { return static_cast<int>(threadIdx.x) / warp_threads; }
 
 /// The sum of all lanes' values, in every lane, added up in a fixed order.
@@ -112,6 +115,7 @@ template <class E>
 __device__ void put(E* p, const E& value) {
   *p = value;
 }
+/// The same of a pack, at once.
 template <class T>
 __device__ void put(Pack<T>* p, const Pack<T>& value) {
   store_pack(reinterpret_cast<T*>(p), load_pack(value.x));  // at once: nvcc fetches a pack behind a reference byte by byte

@@ -14,6 +14,7 @@ namespace attend {
 namespace cuda {
 
 namespace detail {
+/// Whether steps may be captured.
 inline std::atomic<bool>& graphs_flag() {
   static std::atomic<bool> enabled{true};
   return enabled;

@@ -72,6 +72,7 @@ inline DevicePool*& selected_pool() {
 }
 }  // namespace detail
 
+/// Gives back what the pools keep for later tensors; while a graph is captured, nothing.
 template <class Pool>
 void DeviceMemory::make_room(Pool& pool) {
   const auto held = Context::instance().lock();

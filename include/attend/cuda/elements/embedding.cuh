@@ -17,6 +17,7 @@ inline constexpr int embedding_warps = block_threads / warp_threads;
 
 /// This warp among all of the grid, and how many there are.
 __device__ inline index_t grid_warp() { return static_cast<index_t>(blockIdx.x) * embedding_warps + warp(); }
+/// Warps of the grid.
 __device__ inline index_t grid_warps() { return static_cast<index_t>(gridDim.x) * embedding_warps; }
 
 /// y[i] = scale * table[tokens[i]], a warp a row, `count` columns a lane at a time.

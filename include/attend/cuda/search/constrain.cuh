@@ -32,6 +32,7 @@ template <class T>
 __global__ void set_entries_kernel(index_t count, index_t width, const Entry* entries, T value, T* x) {
   for (index_t i = grid_thread(); i < count; i += grid_threads()) x[entries[i].row * width + entries[i].column] = value;
 }
+/// x at each entry: times the factor if negative, otherwise divided by it.
 template <class T>
 __global__ void scale_entries_kernel(index_t count, index_t width, const Entry* entries, Wide<T> factor, T* x) {
   for (index_t i = grid_thread(); i < count; i += grid_threads()) {
@@ -40,6 +41,7 @@ __global__ void scale_entries_kernel(index_t count, index_t width, const Entry* 
     place = static_cast<T>(value < Wide<T>(0) ? value * factor : value / factor);
   }
 }
+/// Adds a number to one column.
 template <class T>
 __global__ void add_to_column_kernel(index_t rows, index_t width, token_t column, Wide<T> value, T* x) {
   for (index_t r = grid_thread(); r < rows; r += grid_threads())
@@ -144,6 +146,7 @@ void keep_entries(Cuda, const Entries& at, index_t width, const T* values, T* x)
 
 namespace attend::cuda {
 
+/// Leaves each row its list of columns. With `given`, the logarithm of the sum over them is taken off what is left.
 template <bool given, class T>
 void restrict_rows(const char* name, const kernels::ColumnLists& lists, index_t width, T* x) {
   if (lists.count == 0) return;

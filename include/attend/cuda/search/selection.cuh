@@ -11,16 +11,19 @@ namespace attend::cuda {
 /// Whole numbers that order as the numbers of a type do.
 template <class W>
 struct OrderOf;
+/// Of float.
 template <>
 struct OrderOf<float> {
   using type = std::uint32_t;
   static constexpr type lowest = 0x007fffff, highest = 0xff800000;  ///< of the two infinities
 };
+/// Of double.
 template <>
 struct OrderOf<double> {
   using type = std::uint64_t;
   static constexpr type lowest = 0x000fffffffffffff, highest = 0xfff0000000000000;
 };
+/// Their type.
 template <class W>
 using Order = typename OrderOf<W>::type;
 
@@ -29,6 +32,7 @@ __device__ inline std::uint32_t order_of(float x) {
   const std::uint32_t bits = __float_as_uint(x + 0.0f);
   return bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
 }
+/// The same of double.
 __device__ inline std::uint64_t order_of(double x) {
   const auto bits = static_cast<std::uint64_t>(__double_as_longlong(x + 0.0));
   return bits ^ ((bits >> 63) != 0 ? ~std::uint64_t{0} : std::uint64_t{1} << 63);
@@ -38,6 +42,7 @@ __device__ inline std::uint64_t order_of(double x) {
 __device__ inline float value_of(std::uint32_t order) {
   return __uint_as_float(order ^ ((order >> 31) != 0 ? 0x80000000u : 0xffffffffu));
 }
+/// The same of double.
 __device__ inline double value_of(std::uint64_t order) {
   return __longlong_as_double(static_cast<long long>(order ^ ((order >> 63) != 0 ? std::uint64_t{1} << 63 : ~std::uint64_t{0})));
 }
