@@ -147,9 +147,8 @@ TEST_CASE("cuda: products take along activations that they compute exactly enoug
   if (!device::present()) return;
   const auto taken = [&]<class T>(T, bool gelu) {
     const Tensor<T, Cuda> x({8, 16}, T(1)), weight({32, 16}, T(0.5f)), bias({32}, T(-2)), y({8, 32});
-    const Tensor<std::uint8_t, Cuda> aux({activation_bytes<T>(Cuda{}, 8, 32, gelu)});
-    void* const kept = aux.data();
-    const bool done = linear_activation_forward(Cuda{}, as_rows(x), as_rows(weight), bias.data(), gelu, as_rows(y), kept);
+    const Tensor<T, Cuda> kept({activation_inputs(Cuda{}, 8, 32, gelu)});
+    const bool done = linear_activation_forward(Cuda{}, as_rows(x), as_rows(weight), bias.data(), gelu, as_rows(y), kept.data());
     if (done) CHECK(static_cast<float>(y.values()[5]) == Approx(6).epsilon(1e-2));
     return done;
   };
@@ -200,10 +199,9 @@ TEMPLATE_TEST_CASE("gradients over many rows, biases' on the way, have the same 
     REQUIRE(repeats("db", db));
     for (const bool gelu : {false, true}) {
       const std::string name = gelu ? "gelu" : "relu";
-      const Tensor<std::uint8_t, Cuda> aux({activation_bytes<T>(Cuda{}, rows, out, gelu)});
-      void* const kept = aux.data();
-      if (!linear_activation_forward(Cuda{}, as_rows(x), as_rows(w1), b1.data(), gelu, as_rows(h), kept)) continue;
-      linear_backward_input_activation(Cuda{}, as_rows(dx), as_rows(w2), {gelu, h.data(), kept}, as_rows(dh), db1.data());
+      const Tensor<T, Cuda> kept({activation_inputs(Cuda{}, rows, out, gelu)});
+      if (!linear_activation_forward(Cuda{}, as_rows(x), as_rows(w1), b1.data(), gelu, as_rows(h), kept.data())) continue;
+      linear_backward_input_activation(Cuda{}, as_rows(dx), as_rows(w2), {gelu, h.data(), kept.data()}, as_rows(dh), db1.data());
       REQUIRE(repeats(name + " db", db1));
       if (round % 10 > 1) continue;
       REQUIRE(repeats(name, h));

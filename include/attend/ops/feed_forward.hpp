@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <concepts>
-#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -15,10 +14,10 @@ namespace attend {
 
 namespace detail {
 
-/// True if the device's products apply an activation on the way, and its gradient on the way back.
+/// True if the device's products apply an activation on the way.
 template <class T, class D>
-concept ActivatingProducts = requires(kernels::Matrix<T> matrix, const T* bias, bool gelu, void* aux) {
-  { linear_activation_forward(D{}, matrix, matrix, bias, gelu, matrix, aux) } -> std::same_as<bool>;
+concept ActivatingProducts = requires(kernels::Matrix<T> matrix, const T* bias, bool gelu, T* inputs) {
+  { linear_activation_forward(D{}, matrix, matrix, bias, gelu, matrix, inputs) } -> std::same_as<bool>;
 };
 
 /// feed_forward by products that take the activation along; nothing if the device's do not after all.
@@ -32,15 +31,16 @@ std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>&
   const bool need =
       grad_enabled() && std::any_of(std::begin(inputs), std::end(inputs), [](const auto& v) { return v.requires_grad(); });
   Tensor<T, D> h(shape), y(shape.with(-1, out));
-  Tensor<std::uint8_t, D> aux;  // what the activation's gradient needs
+  Tensor<T, D> inputs_of_gelu;
   const index_t rows = rows_and_width(shape).rows;
-  if (need) aux = Tensor<std::uint8_t, D>({activation_bytes<T>(D{}, rows, hidden, gelu)});
-  if (!linear_activation_forward(D{}, as_rows(x.value()), as_rows(w1.value()), b1.data(), gelu, as_rows(h), aux.data()))
+  if (need && gelu) inputs_of_gelu = Tensor<T, D>({activation_inputs(D{}, rows, hidden, gelu)});
+  if (!linear_activation_forward(D{}, as_rows(x.value()), as_rows(w1.value()), b1.data(), gelu, as_rows(h),
+                                 inputs_of_gelu.data()))
     return {};
   linear_forward(D{}, as_rows(h), as_rows(w2.value()), b2.data(), as_rows(y));
   return record(std::move(y), {x, w1, b1, w2, b2}, [=](const Tensor<T, D>& dy) {
     Tensor<T, D> dh(h.shape()), db1({hidden});
-    linear_backward_input_activation(D{}, as_rows(dy), as_rows(w2.value()), {gelu, h.data(), aux.data()}, as_rows(dh),
+    linear_backward_input_activation(D{}, as_rows(dy), as_rows(w2.value()), {gelu, h.data(), inputs_of_gelu.data()}, as_rows(dh),
                                      db1.data());
     accumulate_parameters(products, dy, h, w2, &b2, 0);
     w1.accumulate_with([&](auto g) {
@@ -55,8 +55,8 @@ std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>&
 
 }  // namespace detail
 
-/// y = activation(x W1^T + b1) W2^T + b2. On a device whose products take a bias, an activation and their gradients along, ReLU
-/// and the approximate GELU (on a GPU in bfloat16) cost no pass of their own; elsewhere this is linear, activate, linear. Shapes:
+/// y = activation(x W1^T + b1) W2^T + b2. On a device whose products take a bias and an activation along, ReLU and the
+/// approximate GELU (on a GPU in bfloat16) cost no pass of their own; elsewhere this is linear, activate, linear. Shapes:
 /// x [..., in], w1 [hidden, in], b1 [hidden], w2 [out, hidden], b2 [out], y [..., out]. Throws ShapeError. Source: Vaswani et al.
 /// 2017, eq. 2.
 template <class T, Device D>

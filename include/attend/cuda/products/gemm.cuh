@@ -21,16 +21,12 @@ inline void check(cublasStatus_t status, const char* operation) {
   if (status != CUBLAS_STATUS_SUCCESS) throw CudaError(operation, ": cuBLASLt says ", cublasLtGetStatusString(status));
 }
 
-/// What a product does besides: to each row of its result it adds a bias, applies an activation or an activation's gradient, or
-/// sums up a bias's gradient on the way.
+/// What a product does besides, to each row of its result.
 enum class Epilogue : std::uint8_t {
   none,
-  bias,                ///< c + bias
-  relu_bias,           ///< max(c + bias, 0); `aux`, if not null, keeps the signs
-  gelu_bias,           ///< gelu_tanh(c + bias); `aux`, if not null, keeps c + bias
-  relu_gradient_bias,  ///< c where `aux` marks the output as positive, otherwise 0; `bias` receives the column sums of that
-  gelu_gradient_bias,  ///< c * slope(aux); `bias` receives the column sums of that
-  bias_gradient,       ///< of c = a^T b: `bias` receives the column sums of a
+  bias,       ///< c + bias
+  relu_bias,  ///< max(c + bias, 0)
+  gelu_bias,  ///< gelu_tanh(c + bias); `aux`, if not null, keeps c + bias
 };
 
 /// What a product is, but for the places of its matrices: c [m, n] = alpha * a * b + beta * c; see `gemm`.
@@ -39,9 +35,9 @@ struct Product {
   index_t m, n, k, lda, ldb, ldc;
   index_t batch = 1, a_step = 0, b_step = 0, c_step = 0;
   Epilogue epilogue = Epilogue::none;
-  void* bias = nullptr;    // [n], or [m] for bias_gradient
-  void* aux = nullptr;     // see `aux_stride`
-  index_t aux_stride = 0;  // elements (bits for relu) from row to row
+  void* bias = nullptr;    // [n]
+  void* aux = nullptr;     // see `activation_input_stride`
+  index_t aux_stride = 0;  // elements from row to row
 
   template <class T>
   Product(const kernels::Matrix<const T>& a, const kernels::Matrix<const T>& b, const kernels::Matrix<T>& c)
@@ -55,8 +51,8 @@ struct Product {
         ldc(c.stride) {}
 };
 
-/// Elements (bits for ReLU) of `aux` from one row to the next, as cuBLASLt wants them aligned.
-inline index_t aux_stride(bool relu, index_t n) { return relu ? (n + 127) / 128 * 128 : (n + 7) / 8 * 8; }
+/// Elements of `aux` from one row to the next, as cuBLASLt wants them aligned.
+inline index_t activation_input_stride(index_t n) { return (n + 7) / 8 * 8; }
 
 /// cuBLASLt's choice of a kernel for a shape is made once and kept as a plan, as long as the shape is among those that were used
 /// last: batches keep having new numbers of rows. The choice follows from shape, types and device alone, so it does not show
@@ -223,15 +219,9 @@ class Products {
         case Epilogue::bias:
           return CUBLASLT_EPILOGUE_BIAS;
         case Epilogue::relu_bias:
-          return with_aux ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_BIAS;
+          return CUBLASLT_EPILOGUE_RELU_BIAS;
         case Epilogue::gelu_bias:
           return with_aux ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
-        case Epilogue::relu_gradient_bias:
-          return CUBLASLT_EPILOGUE_DRELU_BGRAD;
-        case Epilogue::gelu_gradient_bias:
-          return CUBLASLT_EPILOGUE_DGELU_BGRAD;
-        case Epilogue::bias_gradient:
-          return CUBLASLT_EPILOGUE_BGRADB;
         case Epilogue::none:
           break;
       }

@@ -91,11 +91,6 @@ template <class T>
 T gelu(T x) {
   return T(0.5) * x * (T(1) + coarse_tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
 }
-template <class T>
-T gelu_slope(T x) {
-  const T t = coarse_tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x));
-  return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * T(0.7978845608028654) * (T(1) + T(3 * 0.044715) * x * x);
-}
 
 /// What becomes of `x` = α Σ + β C in row i of column j.
 template <class T>
@@ -106,30 +101,10 @@ T epilogue(const Product& f, T x, std::size_t batch, std::size_t i, std::size_t 
   const std::int32_t aux_type = f.desc.aux_type < 0 ? f.layout_d.type : f.desc.aux_type;
   auto* const aux = static_cast<unsigned char*>(f.desc.aux);
   if ((mode & 4U) != 0) x += load<T>(static_cast<const unsigned char*>(f.desc.bias), bias_at, f.layout_d.type);
-  if ((mode & 2U) != 0) {
-    const bool positive = x > T(0);
-    if ((mode & 128U) != 0) {
-      const auto bit = static_cast<unsigned char>(1U << aux_at % 8);
-      aux[aux_at / 8] = static_cast<unsigned char>(positive ? aux[aux_at / 8] | bit : aux[aux_at / 8] & ~bit);
-    }
-    x = positive ? x : T(0);
-  } else if ((mode & 32U) != 0) {
-    if ((mode & 128U) != 0) store(aux, aux_at, aux_type, x);
-    x = gelu(x);
-  } else if ((mode & 8U) != 0) {
-    x = (aux[aux_at / 8] >> aux_at % 8 & 1) != 0 ? x : T(0);
-  } else if ((mode & 64U) != 0) {
-    x *= gelu_slope(load<T>(aux, aux_at, aux_type));
-  }
-  return x;
-}
-
-/// Sums to the bias' gradient: of the results' rows, of op(A)'s rows or of op(B)'s columns.
-template <class T>
-void store_gradient(const Product& f, std::size_t batch, const std::vector<T>& sums) {
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    store(static_cast<unsigned char*>(f.desc.bias), batch * static_cast<std::size_t>(f.desc.bias_stride) + i, f.layout_d.type,
-          sums[i]);
+  if ((mode & 2U) != 0) return x > T(0) ? x : T(0);
+  if ((mode & 32U) == 0) return x;
+  if ((mode & 128U) != 0) store(aux, aux_at, aux_type, x);
+  return gelu(x);
 }
 
 template <class T>
@@ -159,7 +134,6 @@ void multiply(const Product& f, std::size_t batch) {
       if constexpr (sizeof(T) == 4) x = cut(x, f.desc.compute);
       packed_b[j * f.k + p] = x;
     }
-  std::vector<T> gradient((f.desc.epilogue & 16U) != 0 ? f.m : 0);
   T sums[4 * tile_rows];
   const auto sum_tile = [&](std::size_t i0, std::size_t j0) {
     const T* const first_a = packed_a.data() + i0;
@@ -184,23 +158,9 @@ void multiply(const Product& f, std::size_t batch) {
           T x = static_cast<T>(f.alpha) * sums[(j - j0) * tile_rows + i - i0];
           if (f.beta != 0) x += static_cast<T>(f.beta) * load<T>(c, place_in(f.layout_c, i, j), f.layout_c.type);
           x = epilogue(f, x, batch, i, j);
-          if (!gradient.empty()) gradient[i] += x;
           store(d, place_in(f.layout_d, i, j), f.layout_d.type, x);
         }
     }
-  if (!gradient.empty()) store_gradient(f, batch, gradient);
-  if (f.desc.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
-    gradient.assign(f.m, T(0));
-    for (std::size_t p = 0; p < f.k; ++p)
-      for (std::size_t i = 0; i < f.m; ++i) gradient[i] += packed_a[p * rows + i];
-    store_gradient(f, batch, gradient);
-  }
-  if (f.desc.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
-    gradient.assign(f.n, T(0));
-    for (std::size_t j = 0; j < f.n; ++j)
-      for (std::size_t p = 0; p < f.k; ++p) gradient[j] += packed_b[j * f.k + p];
-    store_gradient(f, batch, gradient);
-  }
 }
 
 inline void multiply_all(const Product& f) {

@@ -76,41 +76,31 @@ inline cublasStatus_t check_epilogue(const Product& f) {
     case CUBLASLT_EPILOGUE_DEFAULT:
       return CUBLAS_STATUS_SUCCESS;
     case CUBLASLT_EPILOGUE_RELU:
-    case CUBLASLT_EPILOGUE_RELU_AUX:
     case CUBLASLT_EPILOGUE_BIAS:
     case CUBLASLT_EPILOGUE_RELU_BIAS:
-    case CUBLASLT_EPILOGUE_RELU_AUX_BIAS:
-    case CUBLASLT_EPILOGUE_DRELU:
-    case CUBLASLT_EPILOGUE_DRELU_BGRAD:
     case CUBLASLT_EPILOGUE_GELU:
     case CUBLASLT_EPILOGUE_GELU_AUX:
     case CUBLASLT_EPILOGUE_GELU_BIAS:
     case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
-    case CUBLASLT_EPILOGUE_DGELU:
-    case CUBLASLT_EPILOGUE_DGELU_BGRAD:
-    case CUBLASLT_EPILOGUE_BGRADA:
-    case CUBLASLT_EPILOGUE_BGRADB:
       break;
     default:
       return refuse(CUBLAS_STATUS_INVALID_VALUE, "no such epilogue");
   }
-  const bool bias = (mode & (4U | 16U | 256U | 512U)) != 0, aux = (mode & 128U) != 0, mask = (mode & (2U | 8U)) != 0;
+  const bool bias = (mode & 4U) != 0, aux = (mode & 128U) != 0;
   if (f.layout_d.order == CUBLASLT_ORDER_ROW && mode != CUBLASLT_EPILOGUE_BIAS && mode != CUBLASLT_EPILOGUE_RELU)
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "this epilogue needs D in column order");
-  if (f.layout_d.batches > 1 && (mode & (16U | 256U | 512U)) != 0)
-    return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "a bias' gradient of a batch");
   if (bias && f.desc.bias == nullptr) return refuse(CUBLAS_STATUS_INVALID_VALUE, "the epilogue needs a bias pointer");
   if (bias && f.desc.bias_type >= 0 && f.desc.bias_type != f.layout_d.type)
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "the bias must be of D's type");
   if (!aux) return CUBLAS_STATUS_SUCCESS;
   if (f.desc.aux == nullptr) return refuse(CUBLAS_STATUS_INVALID_VALUE, "the epilogue needs an auxiliary pointer");
-  const std::int64_t step = mask ? 128 : 8;
+  const std::int64_t step = 8;
   if (f.desc.aux_ld % step != 0 || f.desc.aux_ld < static_cast<std::int64_t>(f.m) || f.desc.aux_stride % step != 0)
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "the auxiliary leading dimension and batch stride must be multiples of " +
                                                    std::to_string(step) + ", and no less than D's rows");
   if (f.layout_d.batches > 1 && f.desc.aux_stride == 0)
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "a batch needs an auxiliary batch stride");
-  if (!mask && f.desc.aux_type >= 0 && f.desc.aux_type != f.layout_d.type)
+  if (f.desc.aux_type >= 0 && f.desc.aux_type != f.layout_d.type)
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "the auxiliary matrix must be of D's type");
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -145,17 +135,13 @@ inline cublasStatus_t check_pointers(const Product& f) {
   const Memory& memory = Memory::instance();
   const unsigned mode = f.desc.epilogue;
   const std::size_t size = bytes_of(f.layout_d.type);
-  if ((mode & (4U | 16U | 256U | 512U)) != 0 &&
-      !memory.is_device(f.desc.bias, (mode == CUBLASLT_EPILOGUE_BGRADB ? f.n : f.m) * size))
+  if ((mode & 4U) != 0 && !memory.is_device(f.desc.bias, f.m * size))
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "the bias does not lie within device memory");
   const std::size_t aux_elements = f.n * static_cast<std::size_t>(f.desc.aux_ld) +
                                    static_cast<std::size_t>(f.layout_d.batches - 1) * static_cast<std::size_t>(f.desc.aux_stride);
-  if ((mode & 128U) != 0) {
-    const bool mask = (mode & (2U | 8U)) != 0;
-    if (!memory.is_device(f.desc.aux, mask ? aux_elements / 8 : aux_elements * size) ||
-        reinterpret_cast<std::uintptr_t>(f.desc.aux) % 16 != 0)
-      return refuse(CUBLAS_STATUS_INVALID_VALUE, "the auxiliary buffer does not lie within device memory, at a multiple of 16");
-  }
+  if ((mode & 128U) != 0 &&
+      (!memory.is_device(f.desc.aux, aux_elements * size) || reinterpret_cast<std::uintptr_t>(f.desc.aux) % 16 != 0))
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, "the auxiliary buffer does not lie within device memory, at a multiple of 16");
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -199,8 +185,7 @@ inline cublasStatus_t check_algo(const Product& f, const cublasLtMatmulAlgo_t& a
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "a matrix is aligned less than the preference said when the algorithm was chosen");
   const std::uint64_t now = alignment_of(f.desc), then = algo.data[3];
   const unsigned mode = f.desc.epilogue;
-  if (((mode & (4U | 16U | 256U | 512U)) != 0 && (now & 0xffffffffU) < (then & 0xffffffffU)) ||
-      ((mode & 128U) != 0 && now >> 32 < then >> 32))
+  if (((mode & 4U) != 0 && (now & 0xffffffffU) < (then & 0xffffffffU)) || ((mode & 128U) != 0 && now >> 32 < then >> 32))
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "bias or auxiliary buffer are aligned less than when the algorithm was chosen");
   return CUBLAS_STATUS_SUCCESS;
 }
