@@ -17,7 +17,7 @@ void attention_step_rows(index_t rows, const StepSizes<T>& sizes, const Keys& ke
   const auto run = [&](auto kernel) { launch("attention_step", kernel, grid, step_threads, 0, sizes, keys); };
   const int widest = std::max(sizes.d_k, sizes.d_v);
   packs = packs && sizes.d_k % V == 0 && sizes.d_v % V == 0 && sizes.q_stride % V == 0 && sizes.k_offset % V == 0 &&
-          sizes.v_offset % V == 0 && aligned(sizes.q);
+          sizes.v_offset % V == 0 && sizes.out_stride % V == 0 && aligned(sizes.q, sizes.out);
   if (packs && widest <= 4 * V) run(attention_step_kernel<T, 4, Keys>);
   else if (packs && widest <= 8 * V) run(attention_step_kernel<T, 8, Keys>);
   else if (packs && widest <= 16 * V) run(attention_step_kernel<T, 16, Keys>);

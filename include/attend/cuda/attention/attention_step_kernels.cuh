@@ -85,16 +85,18 @@ struct Weighted {
   }
 };
 
-/// A block for a head of a row. Each `members` neighbouring lanes share a key, 16 bytes of it each, and take every
-/// so-and-so-many-th key; d_k and d_v are at most what they hold. All vectors begin on multiples of 16 bytes.
-template <class T, int members, class Keys>
-__global__ void __launch_bounds__(step_threads) attention_step_kernel(StepSizes<T> sizes, Keys keys) {
+/// The most keys that a warp attends to alone. With more, a whole block does: which of the two follows from the row itself.
+inline constexpr int step_alone = 64;
+
+/// What this lane's warp has of the attention of a row's head to its n keys, of which this lane's group takes every
+/// `groups`-th: joined, and the same in all groups of the warp. Each `members` neighbouring lanes are a group: they share a key,
+/// 16 bytes of it each.
+template <int members, class T, class Keys>
+__device__ Weighted<Wide<T>, Pack<T>::count> attend_to(const StepSizes<T>& sizes, const Keys& keys, index_t row, int head, int n,
+                                                       int group, int groups) {
   using W = Wide<T>;
-  constexpr int V = Pack<T>::count, groups = step_threads / members, warps = step_threads / warp_threads, at_once = 4;
-  static __shared__ W tops[warps], sums[warps], values[warps][members * V];
-  const index_t row = blockIdx.x / sizes.heads;
-  const int head = static_cast<int>(blockIdx.x % sizes.heads), n = keys.count(row);
-  const int column = lane() % members * V, group = static_cast<int>(threadIdx.x) / members;
+  constexpr int V = Pack<T>::count, at_once = 4;
+  const int column = lane() % members * V;
   const bool in_k = column < sizes.d_k, in_v = column < sizes.d_v;
   const index_t k_begin = sizes.k_offset + head / sizes.group * sizes.d_k + column,
                 v_begin = sizes.v_offset + head / sizes.group * sizes.d_v + column;
@@ -137,9 +139,37 @@ __global__ void __launch_bounds__(step_threads) attention_step_kernel(StepSizes<
         for (int i = 0; i < V; ++i) own.a[i] += weight * v[u][i];
     }
   }
-
 #pragma unroll
   for (int step = members; step < warp_threads; step *= 2) own.join(step);
+  return own;
+}
+
+/// As many blocks as all rows have heads, numbered through. A block's warps do a head each of those that have few keys, from
+/// warps * blockIdx.x on, and together the one of number blockIdx.x if it has many. d_k and d_v are at most what `members` lanes
+/// hold. All vectors begin on multiples of 16 bytes, those of the result, too.
+template <class T, int members, class Keys>
+__global__ void __launch_bounds__(step_threads) attention_step_kernel(StepSizes<T> sizes, Keys keys) {
+  using W = Wide<T>;
+  constexpr int V = Pack<T>::count, in_warp = warp_threads / members, warps = step_threads / warp_threads;
+  static __shared__ W tops[warps], sums[warps], values[warps][members * V];
+  const index_t pairs = gridDim.x, pair = static_cast<index_t>(blockIdx.x) * warps + warp();
+  const int column = lane() % members * V;
+  if (pair < pairs) {
+    const index_t row = pair / sizes.heads;
+    const int head = static_cast<int>(pair % sizes.heads);
+    if (const int n = keys.count(row); n <= step_alone) {
+      auto own = attend_to<members>(sizes, keys, row, head, n, lane() / members, in_warp);
+      const W inverse = own.sum == W(0) ? W(0) : W(1) / own.sum;
+#pragma unroll
+      for (int i = 0; i < V; ++i) own.a[i] *= inverse;
+      if (lane() < members && column < sizes.d_v)
+        store_narrow<V>(sizes.out + row * sizes.out_stride + head * sizes.d_v + column, own.a);
+    }
+  }
+  const index_t row = blockIdx.x / sizes.heads;
+  const int head = static_cast<int>(blockIdx.x % sizes.heads), n = keys.count(row);
+  if (n <= step_alone) return;  // all threads or none
+  const auto own = attend_to<members>(sizes, keys, row, head, n, static_cast<int>(threadIdx.x) / members, warps * in_warp);
   if (lane() < members) {
     if (lane() == 0) tops[warp()] = own.top, sums[warp()] = own.sum;
 #pragma unroll
