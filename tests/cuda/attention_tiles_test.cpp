@@ -24,6 +24,10 @@ TEST_CASE("cuda: attention of bfloat16 on tensor cores, sentences of one tile") 
   if (!device::present()) return;
   const Segments little = Segments::ragged({3, 0, 16, 17, 32, 31}), few = Segments::ragged({32, 4, 0, 15, 18, 1});
   const Segments one = Segments::ragged({64, 33, 0, 47}), another = Segments::ragged({20, 64, 49, 0});
+  const Segments least = Segments::ragged({3, 0, 16, 1, 9}), fewest = Segments::ragged({16, 5, 2, 0, 15});
+  compare_variants(packs(least, least, 2, 16, 16));
+  compare_variants(packs(least, fewest, 1, 64, 64));
+  compare_variants(packs(fewest, least, 1, 32, 128));
   compare_variants(packs(little, little, 2, 16, 16));
   compare_variants(packs(little, few, 1, 64, 64));
   compare_variants(packs(few, little, 1, 32, 128));

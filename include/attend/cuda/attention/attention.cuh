@@ -92,7 +92,8 @@ inline void attention_backward_on_tensor_cores(const AttentionLayout& a, const A
       launch("attention", attention_backward_short<width, warps>, attention_blocks(a, sizes), warps * warp_threads,
              attention_backward_shared<width, warps>, sizes, in, dq, dk, dv);
     };
-    if (longest <= 32) run_short(std::integral_constant<int, 2>{});
+    if (longest <= 16) run_short(std::integral_constant<int, 1>{});
+    else if (longest <= 32) run_short(std::integral_constant<int, 2>{});
     else run_short(std::integral_constant<int, long_warps>{});
     if (longest <= long_tile) return;
     Buffer<float> deltas;
@@ -123,7 +124,9 @@ void attention_forward(Cuda, const AttentionLayout& a, const AttentionInputs<T>&
   if (a.queries.longest() == 0 || a.heads == 0) return;
   if constexpr (std::is_same_v<T, bfloat16>)
     if (!weights && cuda::fits_tiles(a, q, k, v, out)) {
-      if (a.queries.longest() <= 32) cuda::attention_forward_on_tensor_cores<2>(a, inputs, rows, out);
+      const index_t longest = std::max(a.queries.longest(), a.keys.most_keys());
+      if (longest <= 16) cuda::attention_forward_on_tensor_cores<1>(a, inputs, rows, out);
+      else if (a.queries.longest() <= 32) cuda::attention_forward_on_tensor_cores<2>(a, inputs, rows, out);
       else cuda::attention_forward_on_tensor_cores<4>(a, inputs, rows, out);
       return;
     }
