@@ -48,7 +48,25 @@ __device__ W current(const W& own, const T& rounded) {
   return static_cast<W>(static_cast<T>(own)) == static_cast<W>(rounded) ? own : static_cast<W>(rounded);
 }
 
-/// An update by a rule, 16 bytes of gradients a thread at a time.
+/// Packs that follow each other.
+template <class W, int parts>
+struct Packs {
+  Pack<W> part[parts];
+};
+template <int parts, class W>
+__device__ Packs<W, parts> load_packs(const W* p) {
+  Packs<W, parts> packs;
+#pragma unroll
+  for (int i = 0; i < parts; ++i) packs.part[i] = load_pack(p + i * Pack<W>::count);
+  return packs;
+}
+template <class W, int parts>
+__device__ void store_packs(W* p, const Packs<W, parts>& packs) {
+#pragma unroll
+  for (int i = 0; i < parts; ++i) store_pack(p + i * Pack<W>::count, packs.part[i]);
+}
+
+/// An update by a rule, 16 bytes of gradients a thread at a time. All that is read of them is on its way before any is written.
 template <class T, class W, class Rule, class... Memory>
 __global__ void rule_kernel(index_t n, Rule rule, const UpdateRecord* record, const T* gradient, W* value, T* rounded,
                             Memory*... memory) {
@@ -57,25 +75,25 @@ __global__ void rule_kernel(index_t n, Rule rule, const UpdateRecord* record, co
   if (threadIdx.x == 0) shared = rule.template prepare<W>(*record);
   __syncthreads();
   const auto update = shared;
-  constexpr int count = Pack<T>::count, wide = Pack<W>::count;  // the buffers are made of whole cache lines
+  constexpr int count = Pack<T>::count, wide = Pack<W>::count, parts = count / wide;  // the buffers are made of whole cache lines
   for (index_t i = count * grid_thread(); i < n; i += count * grid_threads()) {
     const Pack<T> g = load_pack(gradient + i);
     Pack<T> r{};
     if (rounded) r = load_pack(rounded + i);
+    const auto move = [&](Packs<W, parts> values, auto... remembered) {
 #pragma unroll
-    for (int part = 0; part < count; part += wide) {
-      const auto move = [&](Pack<W> p, auto... remembered) {
+      for (int part = 0; part < parts; ++part)
 #pragma unroll
         for (int k = 0; k < wide; ++k) {
-          if (rounded) p.x[k] = current(p.x[k], r.x[part + k]);
-          update(static_cast<W>(g.x[part + k]), p.x[k], remembered.x[k]...);
-          if (rounded) r.x[part + k] = static_cast<T>(p.x[k]);
+          W& p = values.part[part].x[k];
+          if (rounded) p = current(p, r.x[part * wide + k]);
+          update(static_cast<W>(g.x[part * wide + k]), p, remembered.part[part].x[k]...);
+          if (rounded) r.x[part * wide + k] = static_cast<T>(p);
         }
-        (store_pack(memory + i + part, remembered), ...);
-        store_pack(value + i + part, p);
-      };
-      move(load_pack(value + i + part), load_pack(memory + i + part)...);
-    }
+      (store_packs(memory + i, remembered), ...);
+      store_packs(value + i, values);
+    };
+    move(load_packs<parts>(value + i), load_packs<parts>(memory + i)...);
     if (rounded) store_pack(rounded + i, r);
   }
 }
