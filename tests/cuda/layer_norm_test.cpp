@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "attend/cuda.hpp"
 #include "attend/ops/residual.hpp"
 #include "rows.hpp"
@@ -57,6 +59,16 @@ constexpr double statistics = device::tolerance<Wide<T>>;
 // Sums over rows, of numbers of either sign.
 template <class T>
 constexpr double sums = device::tolerance<T> * 4;
+
+/// The size of what cancels in dx: all of it where a row is one number, and a device that rounds a product and a difference once
+/// leaves the product's rounding.
+template <class W>
+double cancelling(const NormLayout& norm, const Tensor<W>& rstd) {
+  if (norm.width != 1) return 0;
+  double largest = 0;
+  for (const W x : rstd.span()) largest = std::max(largest, static_cast<double>(x));
+  return largest;
+}
 
 }  // namespace
 
@@ -121,7 +133,7 @@ TEMPLATE_TEST_CASE("cuda: layer_norm_backward is the processor's", "[cuda]", flo
                  got_dbeta = device::before<T>(old, add);
       layer_norm_backward(Cuda{}, on_device, device_dy.data(), device_x.data(), device_kept,
                           {{got_dx.data(), add}, {got_dgamma.data(), !add}, {got_dbeta.data(), add}});
-      REQUIRE(device::difference(got_dx, dx) == "");
+      REQUIRE(device::difference(got_dx, dx, device::tolerance<T>, cancelling(norm, rstd)) == "");
       REQUIRE(device::difference(got_dgamma, dgamma, sums<T> * (norm.scalar_affine ? 16 : 1)) == "");
       REQUIRE(device::difference(got_dbeta, dbeta, sums<T>) == "");
 
@@ -176,8 +188,8 @@ TEMPLATE_TEST_CASE("cuda: add_dropout_norm is the processor's", "[cuda]", float,
         add_dropout_norm_backward(Cuda{}, on_device, device_dy.data(), got_sum.data(), kept, {gradients, mask, dbranch_or_null});
       };
       backward({{got_dsum.data()}, {got_dgamma.data(), true}, {got_dbeta.data()}}, got_dbranch.data());
-      REQUIRE(device::difference(got_dsum, dsum) == "");
-      REQUIRE(device::difference(got_dbranch, dbranch) == "");
+      REQUIRE(device::difference(got_dsum, dsum, device::tolerance<T>, cancelling(norm, rstd)) == "");
+      REQUIRE(device::difference(got_dbranch, dbranch, device::tolerance<T>, cancelling(norm, rstd)) == "");
       REQUIRE(device::difference(got_dgamma, dgamma, sums<T> * (norm.scalar_affine ? 16 : 1)) == "");
       REQUIRE(device::difference(got_dbeta, dbeta, sums<T>) == "");
 
