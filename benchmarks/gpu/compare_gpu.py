@@ -79,12 +79,25 @@ class Comparison:
 
     def measure(self, name: str, words: list[str], modes: list[str]) -> Measured | None:
         """Both sides in turn; `modes`: PyTorch's. A side that fails is left out, and said so."""
+        return self.measure_each([(name, words, modes)])[0]
+
+    def measure_each(self, tasks: list[tuple[str, list[str], list[str]]]) -> list[Measured | None]:
+        """The same for several, whose workers all get ready at once, before anything is timed."""
         if self.given.prepare:
-            return self.prepare(words, [mode for mode in modes if "compile" in mode])
+            for _, words, modes in tasks:
+                self.prepare(words, [mode for mode in modes if "compile" in mode])
+            return [None] * len(tasks)
         if self.left() <= 0:
-            self.table.notes.append(f"{name}: left out, the time was up")
-            return None
-        workers = self.warm(name, words, modes)
+            self.table.notes += [f"{name}: left out, the time was up" for name, _, _ in tasks]
+            return [None] * len(tasks)
+        with ThreadPoolExecutor() as pool:
+            warmed = list(pool.map(lambda task: self.warm(*task), tasks))
+            measured = [self.rounds(name, workers) for (name, _, _), workers in zip(tasks, warmed)]
+            list(pool.map(Worker.close, [worker for workers in warmed for worker in workers.values()]))
+        return measured
+
+    def rounds(self, name: str, workers: dict[str, Worker]) -> Measured:
+        """What these workers answer, each asked in turn. One that fails is closed and taken out."""
         measured = Measured({side: worker.ready for side, worker in workers.items()})
         self.table.notes += [f"{name}: {note}" for note in measured.ready.get("PyTorch", {}).get("notes", [])]
         for _ in range(self.given.rounds):
@@ -97,8 +110,6 @@ class Comparison:
                         self.failed(name, f"{side} {mode}", e)
                         workers.pop(side).close()
                         break
-        for worker in workers.values():
-            worker.close()
         return measured
 
     def warm(self, name: str, words: list[str], modes: list[str]) -> dict[str, Worker]:
@@ -167,34 +178,42 @@ class Comparison:
 
     def step(self) -> None:
         for network in ("small",) if self.given.small else ("base", "big"):
+            tasks = []
             for corpus, pairs in list(CORPORA.items())[: 1 if self.given.prepare else None]:  # compiled alike
                 tokens, count = (60, 2) if self.given.small else (TOKENS, 4)
                 file = self.file(f"{corpus}.step", batches.training(self.sample(corpus), pairs, tokens, count))
-                name = f"training step, {network}, {corpus}"
                 words = ["step", network, str(file), str(self.given.seconds)]
-                if measured := self.measure(name, words, ["eager", "compile"]):
-                    self.table.steps(name, measured)
-                    self.write()
+                tasks.append((f"training step, {network}, {corpus}", words, ["eager", "compile"]))
+            # Two big ones of PyTorch would not find room beside each other.
+            for group in [[task] for task in tasks] if network == "big" else [tasks]:
+                for (name, _, _), measured in zip(group, self.measure_each(group)):
+                    if measured:
+                        self.table.steps(name, measured)
+                        self.write()
 
     def notebooks(self) -> None:
+        tasks = []
         for network, shape in NOTEBOOKS.items():
             if self.given.small and network != "notebook2":
                 continue
             # The begin and the end token are added to each.
             file = self.file(network, [[(shape[1] - 1, shape[2] - 1)] * shape[0]] if shape else [])
-            name = f"training step, {network}"
             words = ["step", network, str(file), str(self.given.seconds)]
-            if measured := self.measure(name, words, ["eager", "graph", "compile+graph"]):
+            tasks.append((f"training step, {network}", words, ["eager", "graph", "compile+graph"]))
+        for (name, _, _), measured in zip(tasks, self.measure_each(tasks)):
+            if measured:
                 self.table.steps(name, measured)
                 self.write()
 
     def decode(self) -> None:
         network, sentences, size, length = ("small", 6, 3, 4) if self.given.small else ("base", SENTENCES, BATCH, LENGTH)
         file = self.file("decode", batches.decoding(self.sample("multi30k"), sentences, size))
+        tasks = []
         for beam, search in ((1, "greedy"), (4, "beam of 4")):
-            name = f"{search}, {network}, {sentences} sentences of {length} tokens"
             words = ["decode", network, str(file), str(length), str(beam)]
-            if measured := self.measure(name, words, ["eager", "graph", "compile+graph"]):
+            tasks.append((f"{search}, {network}, {sentences} sentences of {length} tokens", words, ["eager", "graph", "compile+graph"]))
+        for (name, _, _), measured in zip(tasks, self.measure_each(tasks)):
+            if measured:
                 self.table.decoding(name, measured)
                 self.write()
 
