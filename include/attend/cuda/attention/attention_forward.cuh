@@ -10,7 +10,10 @@ inline constexpr int attention_forward_shared = 2 * (3 * 16 * warps) * tile_pitc
 
 /// Blocks that a multiprocessor is to hold at a time. Those of one warp have few scores, and registers to spare.
 template <int width, int warps>
-inline constexpr int attention_forward_blocks = (width > 64 ? 12 : warps == 1 ? 24 : 16) / warps;
+inline constexpr int attention_forward_blocks = (width > 64   ? 12
+                                                 : warps == 1 ? 24
+                                                              : 16) /
+                                                warps;
 
 /// The forward of attention on tensor cores. A block: 16 * warps queries of one head. While the scores of a tile of keys are
 /// made, its values are on their way, and while they are summed up, the next keys.
