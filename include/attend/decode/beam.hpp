@@ -179,7 +179,9 @@ class BeamSearch {
       const bool ends = (end || cut) && counts && length <= last, lacks = cut && !offer_.has_all(rank);
       const bool chosen = !end && (length < last || cut) && offer_.may_live(rank), lives = chosen && length < last;
       if (chosen) offer_.choose(token);  // the last token of a hypothesis that is cut off here, too
-      const double total = score(c.total, length + 1) + (ends || lacks ? coverage_.penalty(c.row) : 0);
+      // Most candidates neither end nor are told of, and a score takes a power.
+      const double total =
+          !ends && !lacks && !options_.trace ? 0 : score(c.total, length + 1) + (ends || lacks ? coverage_.penalty(c.row) : 0);
       if (ends && end) keep(group.endings, {total, log_probability, node.parent, node.log_probability, true, token, c.row});
       if (ends && !end) keep(group.endings, {total, log_probability, tree_.add(node, c.row)});
       if (lacks) {
