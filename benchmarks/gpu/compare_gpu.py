@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from gpu.results import Measured, Table  # noqa: E402
 PARTS = ("ceilings", "kernels", "step", "decode", "notebooks")
 TOKENS, SENTENCES, BATCH, LENGTH = 25_000, 3_000, 500, 20
 CORPORA = {"multi30k": 29_000, "tatoeba": 117_000}  # pairs that they have
+Task = tuple[str, list[str], list[str]]  # a measurement's name, its arguments, and PyTorch's modes
 NOTEBOOKS = {  # sentences, source and target length; those without a vocabulary have inputs of their own
     "notebook0": (8, 256, 128),
     "notebook1": (16, 25, 25),
@@ -77,24 +79,25 @@ class Comparison:
         command = [self.given.program, *words] if side == "attend" else [sys.executable, "-m", "gpu.pytorch_gpu", *words]
         return Worker(command, self.threads, max(60.0, self.left()))
 
-    def measure(self, name: str, words: list[str], modes: list[str]) -> Measured | None:
-        """Both sides in turn; `modes`: PyTorch's. A side that fails is left out, and said so."""
-        return self.measure_each([(name, words, modes)])[0]
-
-    def measure_each(self, tasks: list[tuple[str, list[str], list[str]]]) -> list[Measured | None]:
-        """The same for several, whose workers all get ready at once, before anything is timed."""
+    def measure(self, tasks: list[Task]) -> Iterator[tuple[str, Measured]]:
+        """Each task's name and what was measured, both sides in turn. The workers of all tasks get ready at once, before anything
+        is timed. A side that fails is left out, and said so."""
         if self.given.prepare:
             for _, words, modes in tasks:
                 self.prepare(words, [mode for mode in modes if "compile" in mode])
-            return [None] * len(tasks)
-        if self.left() <= 0:
-            self.table.notes += [f"{name}: left out, the time was up" for name, _, _ in tasks]
-            return [None] * len(tasks)
+            return
+        warmed: list[dict[str, Worker]] = [{} for _ in tasks]
         with ThreadPoolExecutor() as pool:
-            warmed = list(pool.map(lambda task: self.warm(*task), tasks))
-            measured = [self.rounds(name, workers) for (name, _, _), workers in zip(tasks, warmed)]
-            list(pool.map(Worker.close, [worker for workers in warmed for worker in workers.values()]))
-        return measured
+            try:
+                if self.left() > 0:
+                    warmed = list(pool.map(lambda task: self.warm(*task), tasks))
+                for (name, _, _), workers in zip(tasks, warmed):
+                    if self.left() > 0:
+                        yield name, self.rounds(name, workers)
+                    else:
+                        self.table.notes.append(f"{name}: left out, the time was up")
+            finally:
+                list(pool.map(Worker.close, [worker for workers in warmed for worker in workers.values()]))
 
     def rounds(self, name: str, workers: dict[str, Worker]) -> Measured:
         """What these workers answer, each asked in turn. One that fails is closed and taken out."""
@@ -149,15 +152,17 @@ class Comparison:
         self.table.failures.append(text)
 
     def ceilings(self) -> None:
-        measured = self.measure("ceilings", ["ceilings", *(["small"] if self.given.small else [])], [])
-        if not measured:
-            return
+        for _, measured in self.measure([("ceilings", ["ceilings", *(["small"] if self.given.small else [])], [])]):
+            self.devices(measured)
+            self.table.ceilings(measured)
+
+    def devices(self, measured: Measured) -> None:
+        """What the table's head says of the device and of the versions."""
         ready = measured.ready.get("attend", {})
         self.device = ready.get("device", self.device)
         self.versions = [f"CUDA {ready['cuda']}, driver for CUDA {ready['driver']}"] if ready else []
         if "PyTorch" in measured.ready:
             self.versions.append(f"PyTorch {measured.ready['PyTorch']['torch']} with CUDA {measured.ready['PyTorch']['cuda']}")
-        self.table.ceilings(measured)
 
     def kernels(self) -> None:
         if self.given.prepare:
@@ -178,18 +183,14 @@ class Comparison:
 
     def step(self) -> None:
         for network in ("small",) if self.given.small else ("base", "big"):
-            tasks = []
             for corpus, pairs in list(CORPORA.items())[: 1 if self.given.prepare else None]:  # compiled alike
                 tokens, count = (60, 2) if self.given.small else (TOKENS, 4)
                 file = self.file(f"{corpus}.step", batches.training(self.sample(corpus), pairs, tokens, count))
                 words = ["step", network, str(file), str(self.given.seconds)]
-                tasks.append((f"training step, {network}, {corpus}", words, ["eager", "compile"]))
-            # Two big ones of PyTorch would not find room beside each other.
-            for group in [[task] for task in tasks] if network == "big" else [tasks]:
-                for (name, _, _), measured in zip(group, self.measure_each(group)):
-                    if measured:
-                        self.table.steps(name, measured)
-                        self.write()
+                # One at a time: several would not find room beside each other.
+                for name, measured in self.measure([(f"training step, {network}, {corpus}", words, ["eager", "compile"])]):
+                    self.table.steps(name, measured)
+                    self.write()
 
     def notebooks(self) -> None:
         tasks = []
@@ -200,22 +201,20 @@ class Comparison:
             file = self.file(network, [[(shape[1] - 1, shape[2] - 1)] * shape[0]] if shape else [])
             words = ["step", network, str(file), str(self.given.seconds)]
             tasks.append((f"training step, {network}", words, ["eager", "graph", "compile+graph"]))
-        for (name, _, _), measured in zip(tasks, self.measure_each(tasks)):
-            if measured:
-                self.table.steps(name, measured)
-                self.write()
+        for name, measured in self.measure(tasks):
+            self.table.steps(name, measured)
+            self.write()
 
     def decode(self) -> None:
         network, sentences, size, length = ("small", 6, 3, 4) if self.given.small else ("base", SENTENCES, BATCH, LENGTH)
         file = self.file("decode", batches.decoding(self.sample("multi30k"), sentences, size))
         tasks = []
         for beam, search in ((1, "greedy"), (4, "beam of 4")):
-            words = ["decode", network, str(file), str(length), str(beam)]
-            tasks.append((f"{search}, {network}, {sentences} sentences of {length} tokens", words, ["eager", "graph", "compile+graph"]))
-        for (name, _, _), measured in zip(tasks, self.measure_each(tasks)):
-            if measured:
-                self.table.decoding(name, measured)
-                self.write()
+            name = f"{search}, {network}, {sentences} sentences of {length} tokens"
+            tasks.append((name, ["decode", network, str(file), str(length), str(beam)], ["eager", "graph", "compile+graph"]))
+        for name, measured in self.measure(tasks):
+            self.table.decoding(name, measured)
+            self.write()
 
     def sample(self, corpus: str) -> batches.Pairs:
         return [pair for (pair,) in batches.read(HERE / f"lengths_{corpus}.txt")]
