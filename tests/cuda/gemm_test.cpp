@@ -170,7 +170,7 @@ TEST_CASE("cuda: products take along activations that they compute exactly enoug
   chosen = before;
 }
 
-TEMPLATE_TEST_CASE("gradients over many rows, biases' on the way, have the same bits each time", "", float, bfloat16) {
+TEMPLATE_TEST_CASE("gradients over many rows, biases' too, have the same bits each time", "", float, bfloat16) {
   if (!device::present()) return;
   using T = TestType;
 #if defined(ATTEND_CUDA_EMULATOR)

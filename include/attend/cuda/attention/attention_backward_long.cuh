@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
         for (int step = 0; step < long_tile / 16; ++step)
           if (step < steps) add_product<width>(ds[step], k_tile + step * 16 * pitch, acc);
       }
-      __syncthreads();  // everybody is done with the tile, in whose place the next but one comes
+      __syncthreads();  // everybody is done with the tile, in whose place another comes
     }
     if (pass == 1) break;
 #pragma unroll
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(long_warps* warp_threads, width > 64 ? 2 : 3)
       if (dv) add_product<width>(p, dout_tile + step * 16 * pitch, dvs);
       if (dk) add_product<width>(ds, q_tile + step * 16 * pitch, dks);
     }
-    __syncthreads();  // everybody is done with the tile, in whose place the next but one comes
+    __syncthreads();  // everybody is done with the tile, in whose place another comes
   }
   cp_async_wait<0>();  // if there are no queries, nobody has waited yet
   __syncthreads();

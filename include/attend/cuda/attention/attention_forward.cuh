@@ -8,17 +8,10 @@ namespace attend::cuda {
 template <int width, int warps>
 inline constexpr int attention_forward_shared = 2 * (3 * 16 * warps) * tile_pitch<width>;
 
-/// Blocks that a multiprocessor is to hold at a time. Those of one warp have few scores, and registers to spare.
-template <int width, int warps>
-inline constexpr int attention_forward_blocks = (width > 64   ? 12
-                                                 : warps == 1 ? 24
-                                                              : 16) /
-                                                warps;
-
 /// The forward of attention on tensor cores. A block: 16 * warps queries of one head. While the scores of a tile of keys are
 /// made, its values are on their way, and while they are summed up, the next keys.
 template <int width, int warps>
-__global__ void __launch_bounds__(warps* warp_threads, attention_forward_blocks<width, warps>)
+__global__ void __launch_bounds__(warps* warp_threads, (width > 64 ? 12 : 16) / warps)
     attention_forward_tiles(AttentionSizes<float> a, kernels::AttentionInputs<bfloat16> in, SoftmaxRows<float> kept,
                             bfloat16* out) {
   const bfloat16 *const q = in.q, *const k = in.k, *const v = in.v, *const bias = in.bias;

@@ -144,9 +144,10 @@ __device__ Weighted<Wide<T>, Pack<T>::count> attend_to(const StepSizes<T>& sizes
   return own;
 }
 
-/// As many blocks as all rows have heads, numbered through. A block's warps do a head each of those that have few keys, from
-/// warps * blockIdx.x on, and together the one of number blockIdx.x if it has many. d_k and d_v are at most what `members` lanes
-/// hold. All vectors begin on multiples of 16 bytes, those of the result, too.
+/// A block for each head of each row, all of them, since how many keys a row has the device alone may know. Where a row has few,
+/// a warp attends to them alone, so that the first quarter of the blocks does all of those heads; the head of a row with many is
+/// done by the block of its number. d_k and d_v are at most what `members` lanes hold. All vectors begin on multiples of 16
+/// bytes, those of the result, too.
 template <class T, int members, class Keys>
 __global__ void __launch_bounds__(step_threads) attention_step_kernel(StepSizes<T> sizes, Keys keys) {
   using W = Wide<T>;

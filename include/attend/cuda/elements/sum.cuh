@@ -261,9 +261,11 @@ void sum_columns(const char* operation, const Terms& terms, const SumOver& over,
       whole_packs(summed, summed.rank, count, true, b_moves) && terms.packs(true, b_moves))
     plan.pack = count;
   const index_t packs = inner / plan.pack;
-  // Few rows are summed up at one go, by teams that are as large as whole cache lines, which 8 packs are, leave room for.
-  const bool few = summed.count < 16 * (block_threads / 8);
-  plan.across = detail::power_of_two(packs, again || few ? 8 : warp_threads);
+  // 8 packs are a cache line. With no more threads side by side teams are large, and few rows need no second kernel; with very
+  // few rows a team leaves room for more.
+  const int few = std::min<int>(warp_threads, block_threads / detail::power_of_two(summed.count, block_threads / 8));
+  const int most = again ? 8 : summed.count < 16 * (block_threads / 8) ? few : warp_threads;
+  plan.across = detail::power_of_two(packs, most);
   plan.team = detail::power_of_two(summed.count, block_threads / plan.across);
   plan.tiles = detail::pieces(packs, plan.across);
   const index_t groups = detail::pieces(kept.count, block_threads / (plan.across * plan.team));

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "attend/cuda/device/device.cuh"
 #include "attend/cuda/elements/basic.cuh"
 #include "attend/kernels/optimizer.hpp"
@@ -70,6 +72,7 @@ __device__ void store_packs(W* p, const Packs<W, parts>& packs) {
 template <class T, class W, class Rule, class... Memory>
 __global__ void rule_kernel(index_t n, Rule rule, const UpdateRecord* record, const T* gradient, W* value, T* rounded,
                             Memory*... memory) {
+  static_assert((std::is_same_v<Memory, W> && ...));
   static __shared__ typename Rule::template Update<W> shared;
   if (!record->taken) return;  // all threads alike
   if (threadIdx.x == 0) shared = rule.template prepare<W>(*record);

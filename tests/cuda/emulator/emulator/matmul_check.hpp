@@ -94,10 +94,10 @@ inline cublasStatus_t check_epilogue(const Product& f) {
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "the bias must be of D's type");
   if (!aux) return CUBLAS_STATUS_SUCCESS;
   if (f.desc.aux == nullptr) return refuse(CUBLAS_STATUS_INVALID_VALUE, "the epilogue needs an auxiliary pointer");
-  const std::int64_t step = 8;
-  if (f.desc.aux_ld % step != 0 || f.desc.aux_ld < static_cast<std::int64_t>(f.m) || f.desc.aux_stride % step != 0)
-    return refuse(CUBLAS_STATUS_INVALID_VALUE, "the auxiliary leading dimension and batch stride must be multiples of " +
-                                                   std::to_string(step) + ", and no less than D's rows");
+  if (f.desc.aux_ld % 8 != 0 || f.desc.aux_ld < static_cast<std::int64_t>(f.m) || f.desc.aux_stride % 8 != 0)
+    return refuse(CUBLAS_STATUS_INVALID_VALUE,
+                  "the auxiliary leading dimension and batch stride must be multiples of 8, and no less "
+                  "than D's rows");
   if (f.layout_d.batches > 1 && f.desc.aux_stride == 0)
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "a batch needs an auxiliary batch stride");
   if (f.desc.aux_type >= 0 && f.desc.aux_type != f.layout_d.type)
