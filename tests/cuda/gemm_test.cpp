@@ -5,6 +5,7 @@
 #include "attend/cpu/gemm.hpp"
 #include "attend/cpu/linear.hpp"
 #include "attend/cuda/products/linear.cuh"
+#include "attend/ops/activations.hpp"
 #include "device.hpp"
 
 using namespace attend;
@@ -147,7 +148,7 @@ TEST_CASE("cuda: products take along activations that they compute exactly enoug
   if (!device::present()) return;
   const auto taken = [&]<class T>(T, bool gelu) {
     const Tensor<T, Cuda> x({8, 16}, T(1)), weight({32, 16}, T(0.5f)), bias({32}, T(-2)), y({8, 32});
-    const Tensor<T, Cuda> kept({activation_inputs(Cuda{}, 8, 32, gelu)});
+    const Tensor<T, Cuda> kept({8, activation_input_stride(Cuda{}, 32)});
     const bool done = linear_activation_forward(Cuda{}, as_rows(x), as_rows(weight), bias.data(), gelu, as_rows(y), kept.data());
     if (done) CHECK(static_cast<float>(y.values()[5]) == Approx(6).epsilon(1e-2));
     return done;
@@ -199,9 +200,13 @@ TEMPLATE_TEST_CASE("gradients over many rows, biases' too, have the same bits ea
     REQUIRE(repeats("db", db));
     for (const bool gelu : {false, true}) {
       const std::string name = gelu ? "gelu" : "relu";
-      const Tensor<T, Cuda> kept({activation_inputs(Cuda{}, rows, out, gelu)});
+      const Tensor<T, Cuda> kept({rows, activation_input_stride(Cuda{}, out)});
       if (!linear_activation_forward(Cuda{}, as_rows(x), as_rows(w1), b1.data(), gelu, as_rows(h), kept.data())) continue;
-      linear_backward_input_activation(Cuda{}, as_rows(dx), as_rows(w2), {gelu, h.data(), kept.data()}, as_rows(dh), db1.data());
+      const auto backward = [&](const auto& slope, const Tensor<T, Cuda>& at) {
+        linear_backward_input_activation(Cuda{}, as_rows(dx), as_rows(w2), slope, as_rows(at), as_rows(dh), db1.data());
+      };
+      if (gelu) backward(attend::detail::Slope<GeluTanh>{}, kept);
+      else backward(attend::detail::SlopeFromValue<Relu>{}, h);
       REQUIRE(repeats(name + " db", db1));
       if (round % 10 > 1) continue;
       REQUIRE(repeats(name, h));

@@ -31,17 +31,19 @@ std::optional<Var<T, D>> fused_feed_forward(const Var<T, D>& x, const Var<T, D>&
   const bool need =
       grad_enabled() && std::any_of(std::begin(inputs), std::end(inputs), [](const auto& v) { return v.requires_grad(); });
   Tensor<T, D> h(shape), y(shape.with(-1, out));
-  Tensor<T, D> inputs_of_gelu;
+  Tensor<T, D> before;  // what GELU is applied to
   const index_t rows = rows_and_width(shape).rows;
-  if (need && gelu) inputs_of_gelu = Tensor<T, D>({activation_inputs(D{}, rows, hidden, gelu)});
-  if (!linear_activation_forward(D{}, as_rows(x.value()), as_rows(w1.value()), b1.data(), gelu, as_rows(h),
-                                 inputs_of_gelu.data()))
+  if (need && gelu) before = Tensor<T, D>({rows, activation_input_stride(D{}, hidden)});
+  if (!linear_activation_forward(D{}, as_rows(x.value()), as_rows(w1.value()), b1.data(), gelu, as_rows(h), before.data()))
     return {};
   linear_forward(D{}, as_rows(h), as_rows(w2.value()), b2.data(), as_rows(y));
   return record(std::move(y), {x, w1, b1, w2, b2}, [=](const Tensor<T, D>& dy) {
     Tensor<T, D> dh(h.shape()), db1({hidden});
-    linear_backward_input_activation(D{}, as_rows(dy), as_rows(w2.value()), {gelu, h.data(), inputs_of_gelu.data()}, as_rows(dh),
-                                     db1.data());
+    const auto backward = [&](const auto& slope, const Tensor<T, D>& at) {
+      linear_backward_input_activation(D{}, as_rows(dy), as_rows(w2.value()), slope, as_rows(at), as_rows(dh), db1.data());
+    };
+    if (gelu) backward(Slope<GeluTanh>{}, before);
+    else backward(SlopeFromValue<Relu>{}, h);
     accumulate_parameters(products, dy, h, w2, &b2, 0);
     w1.accumulate_with([&](auto g) {
       linear_backward_weight(D{}, as_rows(dh), as_rows(x.value()), kernels::Matrix<T>{g.data, hidden, in}, g.add);

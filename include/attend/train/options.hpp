@@ -23,6 +23,7 @@
 #include "attend/train/report.hpp"
 
 namespace attend::io {
+/// See io/folder_lock.hpp.
 class FolderLock;
 }  // namespace attend::io
 

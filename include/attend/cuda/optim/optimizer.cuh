@@ -55,6 +55,7 @@ template <class W, int parts>
 struct Packs {
   Pack<W> part[parts];
 };
+/// Those at p.
 template <int parts, class W>
 __device__ Packs<W, parts> load_packs(const W* p) {
   Packs<W, parts> packs;
@@ -62,6 +63,7 @@ __device__ Packs<W, parts> load_packs(const W* p) {
   for (int i = 0; i < parts; ++i) packs.part[i] = load_pack(p + i * Pack<W>::count);
   return packs;
 }
+/// Those at p become `packs`.
 template <class W, int parts>
 __device__ void store_packs(W* p, const Packs<W, parts>& packs) {
 #pragma unroll

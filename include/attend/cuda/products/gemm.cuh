@@ -35,9 +35,9 @@ struct Product {
   index_t m, n, k, lda, ldb, ldc;
   index_t batch = 1, a_step = 0, b_step = 0, c_step = 0;
   Epilogue epilogue = Epilogue::none;
-  void* bias = nullptr;    // [n]
-  void* aux = nullptr;     // see `activation_input_stride`
-  index_t aux_stride = 0;  // elements from row to row
+  void* bias = nullptr;  // [n]
+  void* aux = nullptr;
+  index_t aux_stride = 0;  // elements from row to row, a multiple of 8
 
   template <class T>
   Product(const kernels::Matrix<const T>& a, const kernels::Matrix<const T>& b, const kernels::Matrix<T>& c)
@@ -50,9 +50,6 @@ struct Product {
         ldb(b.stride),
         ldc(c.stride) {}
 };
-
-/// Elements of `aux` from one row to the next, as cuBLASLt wants them aligned.
-inline index_t activation_input_stride(index_t n) { return (n + 7) / 8 * 8; }
 
 /// cuBLASLt's choice of a kernel for a shape is made once and kept as a plan, as long as the shape is among those that were used
 /// last: batches keep having new numbers of rows. The choice follows from shape, types and device alone, so it does not show
