@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "attend/core/bfloat16.hpp"
 
@@ -25,6 +26,15 @@ template <class List>
 [[nodiscard]] constexpr index_t count_of(const List& list) {
   return static_cast<index_t>(list.size());
 }
+
+namespace detail {
+/// Whether a type is a std::vector.
+template <class X>
+inline constexpr bool is_vector = false;
+/// A std::vector is one.
+template <class X>
+inline constexpr bool is_vector<std::vector<X>> = true;
+}  // namespace detail
 
 /// Token ids and class labels.
 using token_t = std::int32_t;

@@ -13,6 +13,7 @@
 
 #include "attend/core/error.hpp"
 #include "attend/core/printable.hpp"
+#include "attend/core/types.hpp"
 #include "attend/io/file.hpp"
 
 /// JSON files: read strictly, queried by type, written atomically.
@@ -34,13 +35,6 @@ std::string json_quoted(const char* operation, const std::string& text);
 
 /// For messages: the value, or its beginning.
 std::string json_excerpt(const io::Json& value);
-
-/// Whether a type is a std::vector.
-template <class T>
-inline constexpr bool is_vector = false;
-/// A std::vector is one.
-template <class T>
-inline constexpr bool is_vector<std::vector<T>> = true;
 
 }  // namespace attend::detail
 

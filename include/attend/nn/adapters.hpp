@@ -32,10 +32,10 @@ namespace detail {
 template <class P, class F>
 void for_each_adaptable(const std::string& name, P& part, F&& visit) {
   using X = std::remove_const_t<P>;
-  if constexpr (is_var<X>::value || is_rows<X>::value || std::is_same_v<X, Dropout>) {
-  } else if constexpr (is_vector<X>::value) {
+  if constexpr (is_var<X> || is_rows<X> || std::is_same_v<X, Dropout>) {
+  } else if constexpr (attend::detail::is_vector<X>) {
     for (std::size_t i = 0; i < part.size(); ++i) for_each_adaptable(join(name, std::to_string(i)), part[i], visit);
-  } else if constexpr (is_optional<X>::value) {
+  } else if constexpr (is_optional<X>) {
     if (part) for_each_adaptable(name, *part, visit);
   } else if constexpr (requires { const_cast<X&>(part).adaptable(visit); }) {
     const_cast<X&>(part).adaptable(

@@ -38,28 +38,22 @@ namespace detail {
 
 /// Whether a type is a Var.
 template <class X>
-struct is_var : std::false_type {};
+inline constexpr bool is_var = false;
 /// A Var is one.
 template <class T, Device D>
-struct is_var<Var<T, D>> : std::true_type {};
+inline constexpr bool is_var<Var<T, D>> = true;
 /// Whether it is a Rows.
 template <class X>
-struct is_rows : std::false_type {};
+inline constexpr bool is_rows = false;
 /// A Rows is one.
 template <class T, Device D>
-struct is_rows<Rows<T, D>> : std::true_type {};
-/// Whether it is a std::vector.
-template <class X>
-struct is_vector : std::false_type {};
-/// A std::vector is one.
-template <class X>
-struct is_vector<std::vector<X>> : std::true_type {};
+inline constexpr bool is_rows<Rows<T, D>> = true;
 /// Whether it is a std::optional.
 template <class X>
-struct is_optional : std::false_type {};
+inline constexpr bool is_optional = false;
 /// A std::optional is one.
 template <class X>
-struct is_optional<std::optional<X>> : std::true_type {};
+inline constexpr bool is_optional<std::optional<X>> = true;
 
 /// `prefix.name`, or the one that is not empty.
 inline std::string join(const std::string& prefix, const std::string& name) {
@@ -73,11 +67,11 @@ inline std::string join(const std::string& prefix, const std::string& name) {
 template <class P, class F>
 void for_each_field(const std::string& name, P& part, F&& visit) {
   using X = std::remove_const_t<P>;
-  if constexpr (detail::is_var<X>::value || detail::is_rows<X>::value || std::is_same_v<X, Dropout>) {
+  if constexpr (detail::is_var<X> || detail::is_rows<X> || std::is_same_v<X, Dropout>) {
     visit(name, part);
-  } else if constexpr (detail::is_vector<X>::value) {
+  } else if constexpr (attend::detail::is_vector<X>) {
     for (std::size_t i = 0; i < part.size(); ++i) for_each_field(detail::join(name, std::to_string(i)), part[i], visit);
-  } else if constexpr (detail::is_optional<X>::value) {
+  } else if constexpr (detail::is_optional<X>) {
     if (part) for_each_field(name, *part, visit);
   } else {
     // Handles are not constant in depth, so the one `fields` serves constant models too.
@@ -91,11 +85,11 @@ void for_each_field(const std::string& name, P& part, F&& visit) {
 template <class P, class W>
 void use(P& part, const std::shared_ptr<const W>& packed) {
   using X = std::remove_const_t<P>;
-  if constexpr (detail::is_vector<X>::value) {
+  if constexpr (attend::detail::is_vector<X>) {
     for (auto& p : part) use(p, packed);
-  } else if constexpr (detail::is_optional<X>::value) {
+  } else if constexpr (detail::is_optional<X>) {
     if (part) use(*part, packed);
-  } else if constexpr (!detail::is_var<X>::value && !detail::is_rows<X>::value && !std::is_same_v<X, Dropout>) {
+  } else if constexpr (!detail::is_var<X> && !detail::is_rows<X> && !std::is_same_v<X, Dropout>) {
     if constexpr (requires { part.packed = packed; }) part.packed = packed;
     part.fields([&](const std::string&, auto&& value) { use(value, packed); });
   }
@@ -131,8 +125,8 @@ std::vector<NamedTensorOf<M>> named_tensors(const M& model) {
   std::vector<NamedTensorOf<M>> list;
   for_each_field("", model, [&](const std::string& name, auto& leaf) {
     using X = std::remove_cvref_t<decltype(leaf)>;
-    if constexpr (detail::is_var<X>::value) list.push_back({name, leaf.value(), leaf, 0, 0});
-    else if constexpr (detail::is_rows<X>::value)
+    if constexpr (detail::is_var<X>) list.push_back({name, leaf.value(), leaf, 0, 0});
+    else if constexpr (detail::is_rows<X>)
       list.push_back({name, leaf.packed.value().rows(leaf.first, leaf.count), leaf.packed, leaf.first, leaf.heads});
   });
   return list;

@@ -19,14 +19,14 @@ namespace detail {
 template <bool Maps, class P, class F>
 void for_each_matrix(P& part, F&& visit) {
   using X = std::remove_const_t<P>;
-  if constexpr (is_var<X>::value) {
+  if constexpr (is_var<X>) {
     visit(part, part.value(), Maps);
-  } else if constexpr (is_rows<X>::value) {
+  } else if constexpr (is_rows<X>) {
     visit(part.packed, part.packed.value().rows(part.first, part.count), Maps);
   } else if constexpr (std::is_same_v<X, Dropout>) {
-  } else if constexpr (is_vector<X>::value) {
+  } else if constexpr (attend::detail::is_vector<X>) {
     for (auto& each : part) for_each_matrix<Maps>(each, visit);
-  } else if constexpr (is_optional<X>::value) {
+  } else if constexpr (is_optional<X>) {
     if (part) for_each_matrix<Maps>(*part, visit);
   } else {
     const_cast<X&>(part).fields([&](const std::string&, auto&& value) { for_each_matrix<MapsVectors<X>>(value, visit); });
