@@ -92,6 +92,24 @@ TEST_CASE("gemm: a row's product has the same bits whatever rows are beside it")
   }
 }
 
+#if !defined(ATTEND_GEMM_EIGEN) && !defined(ATTEND_GEMM_BLAS)
+TEST_CASE("gemm: each product is added with one rounding where the processor can, in the order of k") {
+#ifdef __x86_64__
+  if (processor().level < 2) return;  // no fused multiply-add
+#endif
+  for (const auto& [m, n, k] : {Size{1, 40, 70}, Size{2, 70, 31}, Size{3, 5, 64}, Size{7, 16, 100}, Size{30, 130, 33}}) {
+    const auto a = numbers(m * k, 0), b = numbers(k * n, 1), c = product(false, false, m, n, k, a, b);
+    for (index_t i = 0; i < m; ++i)
+      for (index_t j = 0; j < n; ++j) {
+        float sum = 0;
+        for (index_t l = 0; l < k; ++l) sum = std::fma(nth(a, i * k + l), nth(b, l * n + j), sum);
+        INFO(m << " x " << n << " x " << k << ", at " << i << ", " << j);
+        CHECK(nth(c, i * n + j) == sum);
+      }
+  }
+}
+#endif
+
 TEST_CASE("gemm: adds to c, scales, leaves what lies between c's rows alone; a sum of nothing is 0") {
   constexpr index_t m = 31, n = 45, k = 600, ldc = 50;
   const auto a = numbers(m * k, 2), b = numbers(k * n, 3), before = numbers(m * ldc, 4);

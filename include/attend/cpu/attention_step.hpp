@@ -54,16 +54,16 @@ void key_scores(const HeadQuery<T>& query, const HeadKeys<T>& of, T* scores) {
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v)
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) sum[i] += x[v] * load<T>(k[i] + v * W);
+      for (int i = 0; i < 4; ++i) multiply_add<T>(sum[i], x[v], load<T>(k[i] + v * W));
     if constexpr (V == 0) {
       index_t at = 0;
       for (; at + W <= d_k; at += W) {
         x[0] = scale * load<T>(q + at);
-        for (int i = 0; i < 4; ++i) sum[i] += x[0] * load<T>(k[i] + at);
+        for (int i = 0; i < 4; ++i) multiply_add<T>(sum[i], x[0], load<T>(k[i] + at));
       }
       if (const int rest = static_cast<int>(d_k - at); rest > 0) {
         x[0] = scale * load_part<T>(q + at, rest);
-        for (int i = 0; i < 4; ++i) sum[i] += x[0] * load_part<T>(k[i] + at, rest);
+        for (int i = 0; i < 4; ++i) multiply_add<T>(sum[i], x[0], load_part<T>(k[i] + at, rest));
       }
     }
     four_sums<T>(sum, scores + j);
@@ -76,7 +76,7 @@ void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, 
   Vector<T> sum[V] = {};
   for (index_t j = 0; j < n; ++j)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) sum[v] += w[j] * load<T>(rows[j] + offset + v * width<T>);
+    for (int v = 0; v < V; ++v) multiply_add<T>(sum[v], w[j], load<T>(rows[j] + offset + v * width<T>));
   for (int v = 0; v < V; ++v) store<T>(out + v * width<T>, sum[v]);
 }
 
@@ -124,7 +124,7 @@ void weigh_values(const HeadKeys<T>& of, const T* weights, index_t v_offset, ind
   for (; i + W <= d_v; i += W) weighted_rows<1>(n, weights, keys, v_offset + i, out + i);
   if (const int rest = static_cast<int>(d_v - i); rest > 0) {
     Vector<T> sum = {};
-    for (index_t j = 0; j < n; ++j) sum += weights[j] * load_part<T>(keys[j] + v_offset + i, rest);
+    for (index_t j = 0; j < n; ++j) multiply_add<T>(sum, weights[j], load_part<T>(keys[j] + v_offset + i, rest));
     store_part<T>(out + i, sum, rest);
   }
 }

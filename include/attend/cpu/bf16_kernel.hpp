@@ -97,9 +97,9 @@ template <int V>
 #else
   const float high = std::bit_cast<float>(a & 0xffff0000u), low = std::bit_cast<float>(a << 16);
 #pragma GCC unroll 16
-  for (int v = 0; v < V; ++v) sum[v] += high * (Vector<float>)(b[v] & 0xffff0000u);
+  for (int v = 0; v < V; ++v) multiply_add<float>(sum[v], high, (Vector<float>)(b[v] & 0xffff0000u));
 #pragma GCC unroll 16
-  for (int v = 0; v < V; ++v) sum[v] += low * (Vector<float>)(b[v] << 16);
+  for (int v = 0; v < V; ++v) multiply_add<float>(sum[v], low, (Vector<float>)(b[v] << 16));
 #endif
 }
 

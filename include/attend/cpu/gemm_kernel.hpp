@@ -142,7 +142,7 @@ template <class T, int R, int V, bool APacked>
     for (int i = 0; i < R; ++i) {
       const T x = from[i * row_step];
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) sum[i][v] += x * row[v];
+      for (int v = 0; v < V; ++v) multiply_add<T>(sum[i][v], x, row[v]);
     }
   }
   finish_tile<T, R, V, APacked || (V > tile_vectors)>(sum, outcome, columns);

@@ -21,7 +21,7 @@
 #endif  // ATTEND_READING
 
 /// Vectors of the processor's own width, in the compilers' portable form: arithmetic is written with + and *, and a * b + c
-/// becomes one fused operation where the processor has it.
+/// becomes one fused operation where the processor has it. Sums that go round a loop are written with `multiply_add`.
 namespace attend::ATTEND_CPU {
 
 #if ATTEND_LEVEL >= 3
@@ -60,6 +60,30 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void store(T* p, Vector<T> v) {
   std::memcpy(p, &v, sizeof(v));
+}
+
+/// sum += a * b, rounded once where the processor can. Of the plain form GCC makes two operations in loops that it takes to be
+/// waiting for their sum, before version 13 for a few processors, since then for most: the bits of a product would depend on the
+/// loop that computes it.
+template <class T>
+[[gnu::always_inline]] inline void multiply_add(Vector<T>& sum, Vector<T> a, Vector<T> b) {
+#if ATTEND_LEVEL >= 3
+  if constexpr (sizeof(T) == 4) sum = (Vector<T>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
+  else sum = (Vector<T>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)sum);
+#elif ATTEND_LEVEL >= 2 || (ATTEND_LEVEL == 1 && defined(__FMA__))
+  if constexpr (sizeof(T) == 4) sum = (Vector<T>)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+  else sum = (Vector<T>)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)sum);
+#elif defined(__aarch64__)
+  if constexpr (sizeof(T) == 4) sum = (Vector<T>)vfmaq_f32((float32x4_t)sum, (float32x4_t)a, (float32x4_t)b);
+  else sum = (Vector<T>)vfmaq_f64((float64x2_t)sum, (float64x2_t)a, (float64x2_t)b);
+#else
+  sum += a * b;
+#endif
+}
+/// The same with one number for all.
+template <class T>
+[[gnu::always_inline]] inline void multiply_add(Vector<T>& sum, T a, Vector<T> b) {
+  multiply_add<T>(sum, a - Vector<T>{}, b);  // minus 0, which leaves even -0 as it is
 }
 
 /// Has v stand in a register from here on. What is used two to four times GCC reads from memory each time, as part of the
