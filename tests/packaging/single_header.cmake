@@ -8,8 +8,8 @@ run("making" ${CMAKE_COMMAND} -D OUTPUT=attend_core_single.hpp -D CORE=ON -P "${
 
 # Every header that attend.hpp reaches is there, once; the core has no other library.
 file(READ "${WORK}/attend_core_single.hpp" core)
-if(core MATCHES "nlohmann/|sentencepiece_trainer\\.h")
-  message(FATAL_ERROR "attend_core_single.hpp includes another library")
+if(core MATCHES "#include <[^>\n]*(nlohmann/|sentencepiece|mpi|nccl|cuda)[^>\n]*>")
+  message(FATAL_ERROR "attend_core_single.hpp includes another library: ${CMAKE_MATCH_0}")
 endif()
 foreach(single IN ITEMS attend_single attend_core_single)
   file(READ "${WORK}/${single}.hpp" text)
