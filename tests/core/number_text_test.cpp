@@ -24,4 +24,13 @@ TEST_CASE("parse_number: anything but one whole number is refused", "[core]") {
   int value = 7;
   for (const char* bad : {"", " 1", "1 ", "1x", "x", "99999999999", "1.5", "+1"}) CHECK_FALSE(parse_number(bad, value));
   CHECK(value == 7);
+  double real = 7;
+  for (const char* bad : {"", " 1", "1 ", "1x", "0x1p3", "+1", "-", "e5", "1e999", "-1e999", "1e-999", "1,5"})
+    CHECK_FALSE(parse_number(bad, real));
+  float narrow = 7;
+  CHECK_FALSE(parse_number("1e39", narrow));
+  CHECK(real == 7);
+  CHECK(narrow == 7);
+  CHECK(parse_number("-.5e1", real));
+  CHECK(real == -5);
 }

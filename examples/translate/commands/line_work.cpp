@@ -225,7 +225,7 @@ class LineOutput {
     }
   }
   void note() {
-    if (::fdatasync(file_) != 0) attend::detail::throw_errno("write", part());
+    if (::fsync(file_) != 0) attend::detail::throw_errno("write", part());
     io::Json json{{"lines", progress_.read.lines},
                   {"bytes", progress_.bytes},
                   {"faulty", progress_.faulty},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 
 #include "attend/core/threads.hpp"
@@ -91,7 +92,7 @@ bool for_provider(const kernels::Matrix<const T>& a, const kernels::Matrix<const
   const index_t sizes[] = {a.rows, a.columns, a.stride, b.columns, b.stride, c.stride};
   const auto apart = [](const auto& x) { return x.stride >= (x.transposed ? x.rows : x.columns); };
   return apart(a) && apart(b) && apart(c) && a.rows * a.columns * c.columns >= 262144 && a.rows > 2 &&
-         std::ranges::all_of(sizes, [](index_t n) { return n <= most; });
+         std::all_of(std::begin(sizes), std::end(sizes), [](index_t n) { return n <= most; });
 }
 
 /// c [m, n] = alpha * a * b (+ c if `add`) (+ bias if it is not null), if the other library multiplies these; otherwise false.

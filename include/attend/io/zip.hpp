@@ -66,18 +66,18 @@ class ZipReader {
 
  private:
   struct Directory {
-    std::size_t begin = 0, size = 0, entries = 0;
+    std::uint64_t begin = 0, size = 0, entries = 0;
   };
 
   [[noreturn]] void fail(const std::string& what) const { throw FormatError(where_, "is a zip archive ", what); }
 
   /// Bytes of the archive, which are there.
-  [[nodiscard]] std::string read(std::size_t begin, std::size_t size, const char* what) const {
+  [[nodiscard]] std::string read(std::uint64_t begin, std::uint64_t size, const char* what) const {
     if (begin > file_.size() || size > file_.size() - begin)
       fail(std::string("that is cut off: its ") + what + " would lie at " + std::to_string(begin) + ", " + std::to_string(size) +
            " bytes, and it has " + std::to_string(file_.size()));
-    std::string bytes(size, '\0');
-    file_.read_at(begin, std::as_writable_bytes(std::span<char>(bytes)));
+    std::string bytes(static_cast<std::size_t>(size), '\0');
+    file_.read_at(static_cast<std::size_t>(begin), std::as_writable_bytes(std::span<char>(bytes)));
     return bytes;
   }
 

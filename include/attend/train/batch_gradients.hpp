@@ -74,19 +74,20 @@ class BatchGradients {
       return losses;
     };
     std::vector<PartLoss> losses;
+    const auto add = [&](std::vector<PartLoss> more) { std::move(more.begin(), more.end(), std::back_inserter(losses)); };
     for (index_t part = first, count; part < last; part += count) {
       // The last part of a rank goes by itself: while it is computed, its gradients go out.
       const bool sums_go_out = ranks_ && part + 1 == last;
       count = side_by_side(ranks_ ? last - 1 - part : last - part, gradients);
       optimizer.zero_grad();
       if (count == 1) {
-        std::ranges::move(compute(part, sums_go_out), std::back_inserter(losses));
+        add(compute(part, sums_go_out));
         if (!sums_go_out) sums_.add(part - first, last - first, gradients);
         continue;
       }
       auto of_parts = at_once(count, gradients, [&](index_t k) { return compute(part + k, false); });
       for (index_t k = 0; k < count; ++k) {
-        std::ranges::move(nth(of_parts, k), std::back_inserter(losses));
+        add(std::move(nth(of_parts, k)));
         sums_.add(part + k - first, last - first, k + 1 < count ? nth(rooms_, k) : gradients);
       }
     }
