@@ -1,5 +1,5 @@
 # attend_gemm(<target> own|eigen|blas): whose large matrix products in float and double a program computes with: this library's,
-# Eigen's (3.4), or those of any CBLAS with 32-bit sizes (OpenBLAS, MKL, Accelerate; BLA_VENDOR of find_package(BLAS) chooses). For
+# Eigen's (3.4 or 5), or those of any CBLAS with 32-bit sizes (OpenBLAS, MKL, Accelerate; BLA_VENDOR of find_package(BLAS) chooses). For
 # all files of a program alike. The threads are this library's: the other's are to be one (OPENBLAS_NUM_THREADS=1, and so on). It
 # comes with the installed package too; within this tree the cache variable ATTEND_GEMM chooses for all programs.
 include_guard(GLOBAL)
@@ -14,12 +14,23 @@ function(attend_eigen_options variable)
   endif()
 endfunction()
 
+# attend_find_eigen([GLOBAL]): find_package of either Eigen, whose packages do not pass for one another. Sets Eigen3_FOUND.
+macro(attend_find_eigen)
+  find_package(Eigen3 3.4 QUIET ${ARGN})
+  if(NOT Eigen3_FOUND)
+    find_package(Eigen3 5 QUIET ${ARGN})
+  endif()
+endmacro()
+
 function(attend_gemm target provider)
   set(options)
   if(provider STREQUAL "own")
     return()
   elseif(provider STREQUAL "eigen")
-    find_package(Eigen3 3.4 REQUIRED)
+    attend_find_eigen()
+    if(NOT Eigen3_FOUND)
+      message(FATAL_ERROR "attend_gemm(${target} eigen): there is no package Eigen3, version 3.4 or 5")
+    endif()
     set(libraries Eigen3::Eigen)
     attend_eigen_options(options)
   elseif(provider STREQUAL "blas")

@@ -29,16 +29,35 @@ find_library(SentencePiece_LIBRARY sentencepiece HINTS ${PC_SentencePiece_LIBRAR
 find_library(SentencePiece_TRAIN_LIBRARY sentencepiece_train HINTS ${PC_SentencePiece_LIBRARY_DIRS})
 mark_as_advanced(SentencePiece_INCLUDE_DIR SentencePiece_LIBRARY SentencePiece_TRAIN_LIBRARY)
 
+# Since 0.2.2 its header includes Abseil's, and whoever asks it for its status calls Abseil. Debian's package does not ask for that.
+set(SentencePiece_ABSEIL)
+set(SentencePiece_reason)
+if(SentencePiece_INCLUDE_DIR)
+  file(STRINGS "${SentencePiece_INCLUDE_DIR}/sentencepiece_processor.h" SentencePiece_ABSEIL REGEX "^#include [<\"]absl/")
+endif()
+if(SentencePiece_ABSEIL)
+  find_package(absl CONFIG QUIET)
+  mark_as_advanced(absl_DIR)
+  set(SentencePiece_ABSEIL absl_DIR)
+  if(NOT absl_FOUND)
+    set(SentencePiece_reason REASON_FAILURE_MESSAGE "its header includes Abseil's, which is not installed (Debian: libabsl-dev)")
+  endif()
+endif()
+
 find_package_handle_standard_args(
   SentencePiece
-  REQUIRED_VARS SentencePiece_LIBRARY SentencePiece_TRAIN_LIBRARY SentencePiece_INCLUDE_DIR
-  VERSION_VAR SentencePiece_VERSION)
+  REQUIRED_VARS SentencePiece_LIBRARY SentencePiece_TRAIN_LIBRARY SentencePiece_INCLUDE_DIR ${SentencePiece_ABSEIL}
+  VERSION_VAR SentencePiece_VERSION
+  ${SentencePiece_reason})
 
 if(SentencePiece_FOUND AND NOT TARGET SentencePiece::SentencePiece)
   add_library(SentencePiece::SentencePiece INTERFACE IMPORTED)
   target_include_directories(SentencePiece::SentencePiece INTERFACE "${SentencePiece_INCLUDE_DIR}")
   # The training library first: a static one takes what it lacks from the other.
   target_link_libraries(SentencePiece::SentencePiece INTERFACE "${SentencePiece_TRAIN_LIBRARY}" "${SentencePiece_LIBRARY}")
+  if(SentencePiece_ABSEIL)
+    target_link_libraries(SentencePiece::SentencePiece INTERFACE absl::status absl::strings absl::span)
+  endif()
   if(SentencePiece_LIBRARY MATCHES "\\.a$") # vcpkg's stands on protobuf, and a static library does not say so itself
     find_package(protobuf CONFIG QUIET)
     mark_as_advanced(protobuf_DIR)

@@ -99,7 +99,7 @@ target_sources(attend_eigen INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOUR
 set_target_properties(attend_eigen PROPERTIES EXPORT_NAME eigen VERIFY_INTERFACE_HEADER_SETS OFF)
 target_link_libraries(attend_eigen INTERFACE attend_core Eigen3::Eigen)
 list(APPEND ATTEND_LIBRARIES eigen)
-find_package(Eigen3 3.4 QUIET GLOBAL)
+attend_find_eigen(GLOBAL)
 if(TARGET Eigen3::Eigen)
   add_library(attend::eigen ALIAS attend_eigen)
 endif()

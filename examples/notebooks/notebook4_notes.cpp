@@ -74,7 +74,8 @@ void whole_model() {
   const double time = seconds([&] { probabilities = model(batch).value().reshape({5, 128, 52}); });
   show("whole model", probabilities);
   double sum = 0;
-  for (const float p : probabilities.rows(0, 1).reshape({128, 52}).rows(0, 1).span()) sum += static_cast<double>(p);
+  const Tensor<float> first = probabilities.rows(0, 1).reshape({128, 52}).rows(0, 1);
+  for (const float p : first.span()) sum += static_cast<double>(p);
   std::printf("the first row adds up to %.6f; time %.2f s\n", sum, time);
 }
 

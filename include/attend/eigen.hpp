@@ -11,7 +11,7 @@
 ///       });
 ///     }
 ///
-/// Comes with the target `attend::eigen`; Eigen 3.4.
+/// Comes with the target `attend::eigen`; Eigen 3.4 or 5.
 
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
 #error "attend needs C++20: compile with -std=c++20, or let CMake do it by linking attend::eigen"

@@ -9,7 +9,7 @@
 #include "train/thread_ranks.hpp"
 
 using namespace attend;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::ThreadRanks;
 using Ranks = std::shared_ptr<train::Communicator>;
 
@@ -141,14 +141,15 @@ TEST_CASE("nccl: where a rank fails the others end with what it said, and a rank
     ranks->sum(x);
     if (ranks->rank() == 2) {
       ranks->fail("out of luck");
-      CHECK_THROWS_WITH(ranks->sum(x), Contains("out of luck"));
+      CHECK_THROWS_WITH(ranks->sum(x), ContainsSubstring("out of luck"));
       throw Error("out of luck");
     }
     ranks->sum(x);
   });
   for (index_t k = 0; k < 4; ++k) {
     REQUIRE(nth(ends, k));
-    CHECK_THROWS_WITH(std::rethrow_exception(nth(ends, k)), Contains("out of luck") || Contains("remote process exited"));
+    CHECK_THROWS_WITH(std::rethrow_exception(nth(ends, k)),
+                      ContainsSubstring("out of luck") || ContainsSubstring("remote process exited"));
   }
 }
 
@@ -161,7 +162,7 @@ TEST_CASE("nccl: without other ranks to say it, a rank that has ended is a remot
   REQUIRE(ends[0]);
   CHECK_THROWS_AS(std::rethrow_exception(ends[0]), train::RankError);
   CHECK_THROWS_WITH(std::rethrow_exception(ends[0]),
-                    Contains("remote process exited or there was a network error, while rank 0 exchanged with rank 1"));
+                    ContainsSubstring("remote process exited or there was a network error, while rank 0 exchanged with rank 1"));
 }
 
 TEST_CASE("nccl: a rank that keeps silent counts as lost") {
@@ -182,10 +183,10 @@ TEST_CASE("nccl: a rank that keeps silent counts as lost") {
     over = true;
   });
   REQUIRE(ends[0]);
-  CHECK_THROWS_WITH(std::rethrow_exception(ends[0]), Contains("rank 1 has kept rank 0 waiting for 0.3 seconds"));
+  CHECK_THROWS_WITH(std::rethrow_exception(ends[0]), ContainsSubstring("rank 1 has kept rank 0 waiting for 0.3 seconds"));
   // One that never comes.
   CHECK_THROWS_WITH(nccl::world(nccl::unique_id(), 0, 2, 0.2),
-                    Contains("one of the 2 ranks has kept rank 0 waiting for 0.2 seconds"));
+                    ContainsSubstring("one of the 2 ranks has kept rank 0 waiting for 0.2 seconds"));
 }
 
 TEST_CASE("nccl: ranks that do not do the same are told") {
@@ -199,12 +200,12 @@ TEST_CASE("nccl: ranks that do not do the same are told") {
 }
 
 TEST_CASE("nccl: an id, a number and a file that cannot be are refused") {
-  CHECK_THROWS_WITH(nccl::world("short", 0, 1), Contains("the id has 5 bytes, expected 128"));
-  CHECK_THROWS_WITH(nccl::world(nccl::unique_id(), 2, 2), Contains("rank is 2 of 2"));
-  CHECK_THROWS_WITH(nccl::world(nccl::unique_id(), 0, 1, 0), Contains("timeout_seconds is 0"));
-  CHECK_THROWS_WITH(nccl::world(nullptr), Contains("the communicator is null"));
+  CHECK_THROWS_WITH(nccl::world("short", 0, 1), ContainsSubstring("the id has 5 bytes, expected 128"));
+  CHECK_THROWS_WITH(nccl::world(nccl::unique_id(), 2, 2), ContainsSubstring("rank is 2 of 2"));
+  CHECK_THROWS_WITH(nccl::world(nccl::unique_id(), 0, 1, 0), ContainsSubstring("timeout_seconds is 0"));
+  CHECK_THROWS_WITH(nccl::world(nullptr), ContainsSubstring("the communicator is null"));
   const auto alone = nccl::world(nccl::unique_id(), 0, 1);
-  CHECK_THROWS_WITH(alone->waiting(0), Contains("NCCL does not know what waits"));
+  CHECK_THROWS_WITH(alone->waiting(0), ContainsSubstring("NCCL does not know what waits"));
   const auto file = std::filesystem::temp_directory_path() / ("attend-nccl-" + std::to_string(::getpid()));
   rethrow_first(ThreadRanks::run(2, [&](const Ranks& threads) {
     const auto ranks = nccl::world_by_file(file, threads->rank(), 2, 20);
@@ -214,9 +215,9 @@ TEST_CASE("nccl: an id, a number and a file that cannot be are refused") {
   }));
   CHECK_FALSE(std::filesystem::exists(file));
   io::write_file_atomically(file, "left by another");
-  CHECK_THROWS_WITH(nccl::world_by_file(file, 0, 2), Contains("is there already"));
+  CHECK_THROWS_WITH(nccl::world_by_file(file, 0, 2), ContainsSubstring("is there already"));
   std::filesystem::remove(file);
-  CHECK_THROWS_WITH(nccl::world_by_file(file, 1, 2, 0.1), Contains("rank 0 has not written"));
+  CHECK_THROWS_WITH(nccl::world_by_file(file, 1, 2, 0.1), ContainsSubstring("rank 0 has not written"));
 }
 
 TEST_CASE("nccl: ranks of one machine are numbered on it, and take a GPU each") {

@@ -26,7 +26,7 @@ TEST_CASE("bad JSON is a FormatError that names the text and the place") {
     REQUIRE_THROWS_WITH(io::parse_json(text, "config.json"),
                         Catch::Matchers::StartsWith("config.json: ") && ContainsSubstring(message));
   };
-  check("", "unexpected end of input");
+  check("", "line 1, column 1");
   check("{\n  \"a\": ,\n}", "line 2");
   check("{\"a\": 1", "unexpected end of input");
   check("{} {}", "expected end of input");

@@ -7,7 +7,7 @@
 
 using namespace attend;
 using namespace attend::train;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::ThreadRanks;
 
 namespace {
@@ -113,9 +113,9 @@ TEST_CASE("deal: what goes wrong on one rank ends all, and what came before it i
           return work(piece);
         },
         results);
-    for (index_t rank = 0; rank < 4; ++rank) CHECK_THAT(text_of(nth(ends, rank)), Contains("no memory for"));
-    CHECK_THAT(text_of(nth(ends, bad)), !Contains("failed"));
-    CHECK_THAT(text_of(nth(ends, bad == 0 ? 1 : 0)), Contains("rank " + std::to_string(bad) + " failed"));
+    for (index_t rank = 0; rank < 4; ++rank) CHECK_THAT(text_of(nth(ends, rank)), ContainsSubstring("no memory for"));
+    CHECK_THAT(text_of(nth(ends, bad)), !ContainsSubstring("failed"));
+    CHECK_THAT(text_of(nth(ends, bad == 0 ? 1 : 0)), ContainsSubstring("rank " + std::to_string(bad) + " failed"));
     CHECK(results.size() < 1000);
   }
   std::vector<std::string> results;
@@ -125,5 +125,5 @@ TEST_CASE("deal: what goes wrong on one rank ends all, and what came before it i
       2, source, [](index_t, const std::string& piece) { return work(piece); }, results);
   CHECK(text_of(ends[0]) == "the source is gone");
   CHECK(results.size() == 5);  // what was given out before is done
-  CHECK_THAT(text_of(ends[1]), Contains("rank 0 failed: the source is gone"));
+  CHECK_THAT(text_of(ends[1]), ContainsSubstring("rank 0 failed: the source is gone"));
 }

@@ -11,14 +11,14 @@
 
 using namespace attend;
 using namespace attend::train;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
 std::vector<std::filesystem::path> event_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> list;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    CHECK_THAT(entry.path().filename().string(), Contains("events.out.tfevents."));
+    CHECK_THAT(entry.path().filename().string(), ContainsSubstring("events.out.tfevents."));
     list.push_back(entry.path());
   }
   std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.filename() < b.filename(); });
@@ -62,7 +62,7 @@ TEST_CASE("TensorBoard: what is written is read back by another reader", "[train
     CHECK(events::read(board.path()).size() == 3);  // at once, not when it is closed
     board.text(1 << 20, "samples", std::string(300, 'x') + "\xC3\xA9");
     name = board.path().filename().string();
-    CHECK_THAT(name, Contains(".tfevents."));
+    CHECK_THAT(name, ContainsSubstring(".tfevents."));
     TensorBoard second(folder.path() / "a" / "b");
     CHECK(second.path() != board.path());
   }
@@ -85,7 +85,7 @@ TEST_CASE("fit: the curve and the validations come to TensorBoard and to the CSV
   auto model = toy::model();
   const auto report = fit(model, toy::corpus(100), toy::Letters(), options);
   REQUIRE(report.warnings.size() == 1);  // of the corpus, which is small
-  CHECK_THAT(report.warnings[0], Contains("only 100 pairs"));
+  CHECK_THAT(report.warnings[0], ContainsSubstring("only 100 pairs"));
 
   const auto files = event_files(options.tensorboard);
   REQUIRE(files.size() == 1);
@@ -96,8 +96,8 @@ TEST_CASE("fit: the curve and the validations come to TensorBoard and to the CSV
     for (const auto& [tag, text] : e.texts) {
       ++texts;
       CHECK(tag == "validation/translations");
-      CHECK_THAT(text, Contains("| " + options.validation[0].source + " | " + options.validation[0].source + " | " +
-                                options.validation[0].target + " |\n"));
+      CHECK_THAT(text, ContainsSubstring("| " + options.validation[0].source + " | " + options.validation[0].source + " | " +
+                                         options.validation[0].target + " |\n"));
     }
   }
   CHECK(texts == 3);
@@ -172,7 +172,7 @@ TEST_CASE("fit: a run that goes on continues both, and no step stands there twic
 
   options.resume = false;
   options.output.clear();
-  CHECK_THROWS_WITH(fit(resumed, toy::corpus(100), toy::Letters(), options), Contains("curve.csv is there already"));
+  CHECK_THROWS_WITH(fit(resumed, toy::corpus(100), toy::Letters(), options), ContainsSubstring("curve.csv is there already"));
   options.overwrite = true;
   options.max_steps = 4;
   fit(resumed, toy::corpus(100), toy::Letters(), options);
@@ -183,7 +183,8 @@ TEST_CASE("the curve never takes the place of a file that is none", "[train]") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "pairs.tsv";
   io::write_file_atomically(path, "a house\tuna casa\n");
-  CHECK_THROWS_WITH(CurveCsv(path, {}, {}), Contains("pairs.tsv is no curve") && Contains("`a house\tuna casa`"));
+  CHECK_THROWS_WITH(CurveCsv(path, {}, {}),
+                    ContainsSubstring("pairs.tsv is no curve") && ContainsSubstring("`a house\tuna casa`"));
   CHECK(io::read_file(path) == "a house\tuna casa\n");
   io::write_file_atomically(path, "");
   { const CurveCsv csv(path, {}, {}); }
@@ -207,9 +208,9 @@ TEST_CASE("fit: what cannot be written costs a warning and nothing of the traini
   auto report = fit(model, toy::corpus(100), toy::Letters(), options);
   CHECK(toy::weights(model) == toy::weights(plain));
   REQUIRE(report.warnings.size() == 3);
-  CHECK_THAT(report.warnings[0], Contains("curve.csv") && Contains("training goes on without it"));
-  CHECK_THAT(report.warnings[1], Contains("board"));
-  CHECK_THAT(report.warnings[2], Contains("only 100 pairs"));
+  CHECK_THAT(report.warnings[0], ContainsSubstring("curve.csv") && ContainsSubstring("training goes on without it"));
+  CHECK_THAT(report.warnings[1], ContainsSubstring("board"));
+  CHECK_THAT(report.warnings[2], ContainsSubstring("only 100 pairs"));
   std::string said(static_cast<std::size_t>(std::ftell(log)), ' ');
   std::rewind(log);
   CHECK(std::fread(said.data(), 1, said.size(), log) == said.size());

@@ -7,7 +7,7 @@
 
 using namespace attend;
 using namespace attend::train;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 TEST_CASE("pair files: what is written is read, and nothing is left beside it") {
@@ -80,6 +80,6 @@ TEST_CASE("pair files: what is damaged is refused") {
         {{0, 3}, {0, 3}, "another", "7", "holds no sentence pairs"},
         {{0, 3}, {0, 3}, "attend pairs", "x", "has no fingerprint"}}) {
     write(begin, other, format, print);
-    CHECK_THROWS_WITH(open_pairs(path), Contains(message));
+    CHECK_THROWS_WITH(open_pairs(path), ContainsSubstring(message));
   }
 }

@@ -5,7 +5,7 @@
 
 using namespace attend;
 using namespace attend::train;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -60,7 +60,7 @@ TEST_CASE("fit: a run goes on in the precision in which it began; runs from befo
   options.epochs = 2;
   options.resume = true;
   options.precision = Precision::full;
-  CHECK_THROWS_WITH(fit(model, toy::corpus(50), toy::Letters(), options), Contains("precision bf16 (this run: full)"));
+  CHECK_THROWS_WITH(fit(model, toy::corpus(50), toy::Letters(), options), ContainsSubstring("precision bf16 (this run: full)"));
   CHECK(train::detail::differences({{"run.seed", "1"}}, {{"seed", "1"}, {"precision", "full"}}).empty());
   CHECK(train::detail::differences({{"run.seed", "1"}}, {{"seed", "1"}, {"precision", "bf16"}}) ==
         "precision full (this run: bf16)");

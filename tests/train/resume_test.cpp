@@ -8,7 +8,7 @@
 
 using namespace attend;
 using namespace attend::train;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -203,12 +203,12 @@ TEST_CASE("resume: a run that does not fit is refused with all that differs", "[
   fit(model, toy::corpus(100), toy::Letters(), options);
   const auto before = contents(folder.path() / "last" / "training.safetensors");
 
-  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("holds another run"));
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), ContainsSubstring("holds another run"));
   options.resume = true;
   const auto refuses = [&](auto&& other_model, const text::Corpus& corpus, const toy::Letters& letters, const FitOptions& o,
                            const std::string& text) {
     CHECK_THROWS_AS(fit(other_model, corpus, letters, o), ValueError);
-    CHECK_THROWS_WITH(fit(other_model, corpus, letters, o), Contains("is of another run") && Contains(text));
+    CHECK_THROWS_WITH(fit(other_model, corpus, letters, o), ContainsSubstring("is of another run") && ContainsSubstring(text));
   };
   refuses(model, toy::corpus(101), toy::Letters(), options, "pairs 100 (this run: 101)");
   refuses(model, toy::corpus(100, 5), toy::Letters(), options,
@@ -236,7 +236,7 @@ TEST_CASE("resume: a run that does not fit is refused with all that differs", "[
   options.output = empty.path();
   CHECK_THROWS_AS(fit(model, toy::corpus(100), toy::Letters(), options), IoError);
   options.output = folder.path() / "mistyped";
-  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("fit: cannot resume: "));
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), ContainsSubstring("fit: cannot resume: "));
   CHECK_FALSE(std::filesystem::exists(options.output));  // nothing is made if nothing was
 }
 
@@ -287,12 +287,12 @@ TEST_CASE("resume: counts that no run has are refused, and texts are quoted with
       state.*count = bad;
       write(state, "a");
       CHECK_THROWS_AS(read(), FormatError);
-      CHECK_THROWS_WITH(read(), Contains("is " + std::to_string(bad) + ", expected 0 to"));
+      CHECK_THROWS_WITH(read(), ContainsSubstring("is " + std::to_string(bad) + ", expected 0 to"));
     }
   }
   write({}, "b\x1B[2J\n");
   CHECK_THROWS_AS(read(), ValueError);
-  CHECK_THROWS_WITH(read(), Contains("vocabulary b?[2J? (this run: a)"));
+  CHECK_THROWS_WITH(read(), ContainsSubstring("vocabulary b?[2J? (this run: a)"));
 }
 
 TEST_CASE("overwrite: nothing of the old run is left, and foreign files are", "[train]") {
@@ -335,7 +335,7 @@ TEST_CASE("a disk that is full for a while costs warnings, and the checkpoints o
   // Of the corpus; the best and the checkpoint of step 6, kept too; both of step 8.
   REQUIRE(report.warnings.size() == 1 + 3 + 2);
   for (std::size_t i = 1; i < report.warnings.size(); ++i)
-    CHECK_THAT(report.warnings[i], Contains("File too large; training goes on, and the next checkpoint tries again"));
+    CHECK_THAT(report.warnings[i], ContainsSubstring("File too large; training goes on, and the next checkpoint tries again"));
   CHECK_FALSE(std::filesystem::exists(folder.path() / "step-6"));
   CHECK(std::filesystem::exists(folder.path() / "step-10"));
   CHECK_FALSE(report.validations[1].best);  // best/ does not have it
@@ -355,7 +355,8 @@ TEST_CASE("a disk that is full at the end costs an exception, not the checkpoint
   options.on_step = [&](const CurvePoint& point) {
     if (point.step == 6) full.emplace(2000);
   };
-  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options), Contains("fit: the last checkpoint: write: "));
+  CHECK_THROWS_WITH(fit(model, toy::corpus(100), toy::Letters(), options),
+                    ContainsSubstring("fit: the last checkpoint: write: "));
   full.reset();
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "last"))
     CHECK(entry.path().filename().string().find("tmp") == std::string::npos);

@@ -13,7 +13,7 @@
 
 using namespace attend;
 using namespace attend::train;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::ThreadRanks;
 
 namespace {
@@ -167,7 +167,7 @@ TEST_CASE("distillation: the same bits by any number of ranks and threads", "[tr
     taught(student, own, ranks->rank() == 0 ? teacher() : other);
   });
   REQUIRE(ends[0]);
-  CHECK_THROWS_WITH(std::rethrow_exception(ends[0]), Contains("teacher of "));
+  CHECK_THROWS_WITH(std::rethrow_exception(ends[0]), ContainsSubstring("teacher of "));
 }
 
 TEST_CASE("distillation: stopped and resumed, the bits are those of a run that was not stopped", "[train]") {
@@ -207,7 +207,7 @@ TEST_CASE("distillation: a run goes on with the teacher that it began with, or n
   options.epochs = 2;
   const auto fails = [&](const Teacher<float>& by, const FitOptions& with, const std::string& why) {
     auto again = toy::model();
-    CHECK_THROWS_WITH(taught(again, with, by), Contains("is of another run: ") && Contains(why));
+    CHECK_THROWS_WITH(taught(again, with, by), ContainsSubstring("is of another run: ") && ContainsSubstring(why));
   };
   seed(9);
   const toy::Model<float> other(0.4, 20);
@@ -256,8 +256,8 @@ TEST_CASE("distillation: a teacher that cannot teach is refused by name", "[trai
   fails(own, own, "fit: the teacher shares parameters with the model that is trained, and so would change");
   fails(toy::model(), teacher(), "fit: r_drop is 5, which excludes a teacher", {.r_drop = 5});
   fails(Mute(), teacher(), "fit: the model has no `linear_logits(batch)`, by which it would be compared with a teacher");
-  CHECK_THROWS_WITH(check(FitOptions{.distillation_weight = 1.5}), Contains("distillation_weight is 1.5"));
-  CHECK_THROWS_WITH(check(FitOptions{.distillation_temperature = 0}), Contains("distillation_temperature is 0"));
+  CHECK_THROWS_WITH(check(FitOptions{.distillation_weight = 1.5}), ContainsSubstring("distillation_weight is 1.5"));
+  CHECK_THROWS_WITH(check(FitOptions{.distillation_temperature = 0}), ContainsSubstring("distillation_temperature is 0"));
   auto same = transformer(29);
   auto options = toy::options(1);
   CHECK(taught(same, options, transformer(29)).steps > 0);

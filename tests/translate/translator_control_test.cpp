@@ -501,9 +501,9 @@ TEST_CASE("Translator: what the search would pass over is refused") {
 }
 
 TEST_CASE("Translator: options that do not fit are named") {
-  CHECK_THROWS_WITH(translator({.coverage_penalty = -1}), Catch::Matchers::Contains("coverage_penalty is -1"));
+  CHECK_THROWS_WITH(translator({.coverage_penalty = -1}), Catch::Matchers::ContainsSubstring("coverage_penalty is -1"));
   CHECK_THROWS_WITH(translator({.beam = 1, .coverage_penalty = 0.2}),
-                    Catch::Matchers::Contains("coverage_penalty goes with beam search, the beam is 1"));
+                    Catch::Matchers::ContainsSubstring("coverage_penalty goes with beam search, the beam is 1"));
   CHECK_THROWS_WITH(translator({.no_repeat_ngram = -1}), "Translator: no_repeat_ngram is -1, expected 0 or more");
   CHECK_THROWS_WITH(translator({.suppressed = {12}}), "Translator: suppressed has token 12, outside the vocabulary of 12");
   CHECK_THROWS_WITH(translator({.banned = {{4, -1}}}), "Translator: banned has token -1, outside the vocabulary of 12");

@@ -28,7 +28,7 @@ struct TopList {
   index_t k, count = 0;
 
   void offer(T value, index_t index) {
-    if (count == k && !(value > values[k - 1])) return;
+    if (count == k && (k == 0 || !(value > values[k - 1]))) return;  // k is never 0, which GCC 14 wants to be told
     index_t i = count < k ? count++ : k - 1;
     for (; i > 0 && value > values[i - 1]; --i) values[i] = values[i - 1], indices[i] = indices[i - 1];
     values[i] = value;

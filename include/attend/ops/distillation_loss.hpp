@@ -42,8 +42,9 @@ Var<Wide<T>, D> linear_distillation_loss(const LinearLogits<T, D>& student, cons
               theirs = linear_shape(name, teacher.x, teacher.weight, bias_of(teacher));
   if (rows_and_width(theirs).rows != rows_and_width(shape).rows || theirs[-1] != shape[-1])
     throw ShapeError(name, ": the teacher's logits have shape ", theirs.text(), ", the student's ", shape.text());
-  const auto [rows, classes] = rows_and_width(shape);
-  const auto rows_of = [&, classes = classes](index_t first, index_t n) {
+  const RowsAndWidth size = rows_and_width(shape);
+  const index_t rows = size.rows, classes = size.width;
+  const auto rows_of = [&](index_t first, index_t n) {
     return taught_rows(name, {n, classes, labels.data() + first, options.labels}, options);
   };
   (void)rows_of(0, 0);

@@ -40,7 +40,8 @@ struct RotaryOptions {
 /// `rotary_turns` makes it. Throws ShapeError, also for a sentence longer than there are places. Source: Su et al. 2021.
 template <class T, Device D>
 Var<T, D> rotary(const Var<T, D>& x, const Tensor<Wide<T>, D>& turns, const Places& places, const RotaryOptions& options) {
-  const auto [rows, columns] = rows_and_width(x.shape());
+  const RowsAndWidth size = rows_and_width(x.shape());
+  const index_t rows = size.rows, columns = size.width;
   if (turns.rank() != 2 || turns.dim(1) % 2 != 0 || turns.dim(1) > options.width)
     throw ShapeError("rotary: turns have shape ", turns.shape().text(), ", expected [places, an even number up to ",
                      options.width, "]");
@@ -53,7 +54,7 @@ Var<T, D> rotary(const Var<T, D>& x, const Tensor<Wide<T>, D>& turns, const Plac
   if (longest > turns.dim(0))
     throw ShapeError("rotary: a sentence of ", longest, " tokens is longer than the ", turns.dim(0), " positions of the model");
   const kernels::RotaryLayout layout{columns, options.heads, options.width, turns.dim(1), options.order};
-  const auto turned = [=, rows = rows](const Tensor<T, D>& from, Wide<T> sign) {
+  const auto turned = [=](const Tensor<T, D>& from, Wide<T> sign) {
     Tensor<T, D> to(from.shape());
     rotary_turn(D{}, places, rows, layout, turns.data(), sign, from.data(), to.data());
     return to;

@@ -1,6 +1,9 @@
 #pragma once
 
+// clang-format off
+#include <cstdint>  // first, because SentencePiece 0.2.0 forgets it
 #include <sentencepiece_processor.h>
+// clang-format on
 
 #include <algorithm>
 #include <cstddef>
@@ -19,6 +22,20 @@
 #include "attend/io/file.hpp"
 #include "attend/text/corpus.hpp"
 #include "attend/text/utf8.hpp"
+
+namespace attend::detail {
+
+/// What SentencePiece says of a call: a type of its own, since 0.2.2 Abseil's.
+using SentencePieceStatus = decltype(std::declval<const sentencepiece::SentencePieceProcessor&>().status());
+
+/// Joins tokens or pieces to `text`. SentencePiece takes a vector of them, since 0.2.2 a span, and then warns of vectors.
+template <class Processor, class Item>
+SentencePieceStatus decode_by(const Processor& processor, const std::vector<Item>& items, std::string& text) {
+  if constexpr (requires { processor.Decode(std::span(items), &text); }) return processor.Decode(std::span(items), &text);
+  else return processor.Decode(items, &text);
+}
+
+}  // namespace attend::detail
 
 namespace attend::text {
 
@@ -89,14 +106,14 @@ class SentencePiece {
   [[nodiscard]] std::string decode(std::span<const token_t> tokens) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) check_token("decode", tokens[i], " at position " + std::to_string(i));
     std::string text;
-    check("decode", processor_->Decode(std::vector<int>(tokens.begin(), tokens.end()), &text));
+    check("decode", detail::decode_by(*processor_, std::vector<int>(tokens.begin(), tokens.end()), text));
     return text;
   }
 
   /// The text of pieces, which need not all be the model's own.
   [[nodiscard]] std::string join(const std::vector<std::string>& pieces) const {
     std::string text;
-    check("join", processor_->Decode(pieces, &text));
+    check("join", detail::decode_by(*processor_, pieces, text));
     return text;
   }
 
@@ -140,7 +157,7 @@ class SentencePiece {
       throw IndexError("SentencePiece::", operation, ": token ", token, where, ", expected 0 to ", size() - 1);
   }
 
-  static void check(const char* operation, const sentencepiece::util::Status& status) {
+  static void check(const char* operation, const detail::SentencePieceStatus& status) {
     if (!status.ok()) throw Error("SentencePiece::", operation, ": ", status.message());
   }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+// clang-format off
+#include <cstdint>  // first, because SentencePiece 0.2.0 forgets it
 #include <sentencepiece_trainer.h>
+// clang-format on
 
 #include <algorithm>
 #include <array>
@@ -39,8 +42,8 @@ inline void silence_sentencepiece() {
 
 /// What a message of SentencePiece says, without the place in its source and the condition that it puts in front. `otherwise` if
 /// the message says no more than that.
-inline std::string sentencepiece_message(const sentencepiece::util::Status& status, const char* otherwise) {
-  const std::string message = status.message();
+inline std::string sentencepiece_message(const SentencePieceStatus& status, const char* otherwise) {
+  const std::string message(status.message());
   const std::size_t end = message.rfind(']');
   if (end == std::string::npos) return printable(message);
   return end + 2 < message.size() ? printable(std::string_view(message).substr(end + 2)) : otherwise;
@@ -65,7 +68,7 @@ class SentencePointers : public sentencepiece::SentenceIterator {
   bool done() const override { return rest_.empty(); }
   void Next() override { rest_ = rest_.subspan(1); }
   const std::string& value() const override { return *rest_.front(); }
-  sentencepiece::util::Status status() const override { return {}; }
+  SentencePieceStatus status() const override { return {}; }
 
  private:
   std::span<const std::string* const> rest_;

@@ -211,7 +211,7 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
                                   Memory& memory, const std::string& layout) {
   using T = typename Model::value_type;
   const auto file = io::SafetensorsFile::open(path);
-  const std::string& format = detail::metadata(file, "format");
+  const std::string format = detail::metadata(file, "format");  // no reference: GCC 14 takes it to be one to the key
   if (format != "attend training state 1")
     throw FormatError("resume: ", path.string(), " has the format `", attend::detail::printable(format),
                       "`, expected `attend training state 1`");

@@ -12,7 +12,7 @@
 
 using namespace attend;
 using namespace attend::train;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -117,7 +117,7 @@ TEST_CASE("nccl: where a rank fails all end, with a checkpoint of the last step 
   });
   for (const auto& end : ends) {
     REQUIRE(end);
-    CHECK_THROWS_WITH(std::rethrow_exception(end), Contains("no translation today"));
+    CHECK_THROWS_WITH(std::rethrow_exception(end), ContainsSubstring("no translation today"));
   }
   o.output = folder.path();
   o.resume = true;
