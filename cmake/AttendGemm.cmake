@@ -5,11 +5,11 @@
 include_guard(GLOBAL)
 include(CheckFunctionExists)
 
-# attend_eigen_options(<variable>): sets it to what whoever includes Eigen compiles with: without GCC's false alarms (bug 105593) about
-# uninitialised vectors in its own AVX-512 header.
+# attend_eigen_options(<variable>): sets it to what whoever includes Eigen compiles with: without GCC's false alarms about uninitialised
+# vectors in its own AVX-512 header (before 13, bug 105593) and in Eigen 5 (16).
 function(attend_eigen_options variable)
   set(${variable} PARENT_SCOPE)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(${variable} "$<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized;-Wno-maybe-uninitialized>" PARENT_SCOPE)
   endif()
 endfunction()
