@@ -184,12 +184,12 @@ TEST_CASE("translate distill --interpolate: of the teacher's translations, the o
   const std::string folder = files("interpolated"), texts = folder + "/distilled/";
   // Two sources have two translations each: of one they stand apart, of the other side by side.
   const std::string several = files.write("several.tsv", io::read_file(pairs()) + "I sees bread.\tx\nx\ty\nx\tz\n");
-  const Words options{"--pairs", several, "--beam", "4", "--interpolate"};
+  const Words options{"--pairs", several, "--beam", "8", "--interpolate"};
   REQUIRE(run(distill(folder, options)).code == 0);
   std::map<std::string, std::vector<std::string>> own, list;
   for (const auto& [source, target] : read(several)) own[source].push_back(target);
   const auto sources = read(texts + "sources.txt");
-  std::istringstream lines(translated(texts + "sources.txt", {"--beam", "4", "--n-best", "4"}));
+  std::istringstream lines(translated(texts + "sources.txt", {"--beam", "8", "--n-best", "8"}));
   for (std::string line; std::getline(lines, line);) {  // number, score, translation
     const std::size_t tab = line.find('\t');
     const auto number = std::stoul(line.substr(0, tab));
@@ -217,7 +217,7 @@ TEST_CASE("translate distill --interpolate: of the teacher's translations, the o
   fs::remove(texts + "pairs.tsv");
   REQUIRE(run(distill(folder, with(options, {"--max-steps", "4"}))).code == 0);
   CHECK(io::read_file(texts + "pairs.tsv") == whole);
-  fails_early(distill(folder, {"--pairs", several, "--beam", "4"}), "--interpolate");
+  fails_early(distill(folder, {"--pairs", several, "--beam", "8"}), "--interpolate");
   // A text that was cut short is not taken for a whole one.
   fs::remove(texts + "pairs.tsv");
   io::write_file_atomically(texts + "targets.tsv", std::string("un gato\n"));
