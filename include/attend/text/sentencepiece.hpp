@@ -63,8 +63,9 @@ class SentencePiece {
   static constexpr token_t pad_id = 0, bos_id = 1, eos_id = 2, unk_id = 3;
 
   /// Learns one vocabulary for both sides of a corpus. The same corpus and options give the same model, byte for byte, on any
-  /// number of processors. Lines over 4192 bytes teach nothing. Throws ValueError for an option out of range, a corpus without
-  /// text, or a vocabulary that is too small for the characters of the corpus.
+  /// number of processors, but for SentencePiece's versions, of which 0.2.2 finds other pieces. Lines over 4192 bytes teach
+  /// nothing. Throws ValueError for an option out of range, a corpus without text, or a vocabulary that is too small for the
+  /// characters of the corpus.
   static SentencePiece train(const Corpus& corpus, const SentencePieceOptions& options = {}) {
     std::vector<const std::string*> sentences;
     sentences.reserve(corpus.pairs.size() * 2);
