@@ -1,6 +1,6 @@
 # attend_gemm(<target> own|eigen|blas): whose large matrix products in float and double a program computes with: this library's,
-# Eigen's (3.4 or 5), or those of any CBLAS with 32-bit sizes (OpenBLAS, MKL, Accelerate; BLA_VENDOR of find_package(BLAS) chooses). For
-# all files of a program alike. The threads are this library's: the other's are to be one (OPENBLAS_NUM_THREADS=1, and so on). It
+# Eigen's (3.4 or 5), or those of any CBLAS with 32-bit sizes (OpenBLAS, MKL, Accelerate; BLA_VENDOR of find_package(BLAS) chooses).
+# For all files of a program alike. The threads are this library's: the other's are to be one (OPENBLAS_NUM_THREADS=1, and so on). It
 # comes with the installed package too; within this tree the cache variable ATTEND_GEMM chooses for all programs.
 include_guard(GLOBAL)
 include(CheckFunctionExists)
@@ -9,7 +9,8 @@ include(CheckFunctionExists)
 # vectors in its own AVX-512 header (before 13, bug 105593) and in Eigen 5 (16).
 function(attend_eigen_options variable)
   set(${variable} PARENT_SCOPE)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND (CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 OR CMAKE_CXX_COMPILER_VERSION
+                                                                                            VERSION_GREATER_EQUAL 16))
     set(${variable} "$<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized;-Wno-maybe-uninitialized>" PARENT_SCOPE)
   endif()
 endfunction()

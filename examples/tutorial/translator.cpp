@@ -44,7 +44,7 @@ void train_model(const std::string& pairs, const std::string& folder, bool resum
 void tune_model(const std::string& pairs, const std::string& folder, const std::string& tuned) {
   auto [model, tokenizer, search] = load(folder);  // its tokens are what the model knows
   train::fit(model, text::read_tsv(pairs), tokenizer,
-             {.epochs = 10,
+             {.epochs = 20,
               .tokens_per_batch = 256,
               .optimizer = optim::AdamOptions{.beta2 = 0.98, .eps = 1e-9},
               .schedule = optim::Schedule({.learning_rate = 3e-4, .warmup = 10})});

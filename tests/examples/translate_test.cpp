@@ -109,7 +109,8 @@ TEST_CASE("translate: help ends with 0, a command line that makes no sense with 
     const auto help = run({command, "--help"});
     CHECK(help.code == 0);
     CHECK(help.errors.empty());
-    CHECK_THAT(help.output, ContainsSubstring("translate " + std::string(command) + " [OPTIONS]"));
+    CHECK_THAT(help.output, ContainsSubstring("Usage: translate " + std::string(command)) ||
+                                ContainsSubstring("\ntranslate " + std::string(command) + " [OPTIONS]"));
   }
   CHECK_THAT(run({"--help"}).output, ContainsSubstring("Examples:"));
   CHECK(run({"help"}).output == run({"--help"}).output);
@@ -377,7 +378,7 @@ TEST_CASE("translate run: from file to file, which appears as a whole, and on fr
 }
 
 TEST_CASE("translate run: n-best lists and sampling", "[translate]") {
-  const auto lists = run({"run", "--model", model(), "--n-best", "3"}, "I see tea.\n\n");
+  const auto lists = run({"run", "--model", model(), "--beam", "8", "--n-best", "3"}, "I see tea.\n\n");
   CHECK(lists.code == 0);
   CHECK(lists.output.substr(0, 2) == "1\t");
   CHECK_THAT(lists.output, ContainsSubstring("\n2\t0.0000\t\n"));
@@ -388,9 +389,7 @@ TEST_CASE("translate run: n-best lists and sampling", "[translate]") {
     return run(words, "I see tea.\nI see tea.\nI see tea.\n").output;
   };
   CHECK(with("1") == with("512"));  // what is drawn depends on the line's number
-  const auto count = std::count(lists.output.begin(), lists.output.end(), '\n');
-  CHECK(count > 2);
-  CHECK(count <= 4);
+  CHECK(std::count(lists.output.begin(), lists.output.end(), '\n') == 4);
 }
 
 TEST_CASE("translate score: as sacreBLEU prints it", "[translate]") {

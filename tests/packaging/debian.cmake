@@ -1,5 +1,5 @@
 # Makes the packages of CPack and builds the consumer with what is in them. BUILD: the folder where attend is configured; WORK,
-# VERSION, GENERATOR, COMPILER as in consume.cmake.
+# VERSION, GENERATOR, COMPILER as in consume.cmake. SENTENCEPIECE: the packages that stand for it.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(ENV{SOURCE_DATE_EPOCH} 1767225600) # 2026-01-01
@@ -21,7 +21,7 @@ if(NOT dpkg_deb)
 endif()
 run("packing" ${CMAKE_CPACK_COMMAND} -G DEB --config "${BUILD}/CPackConfig.cmake" -B "${WORK}")
 set(package "${WORK}/libattend-dev_${VERSION}_all.deb")
-foreach(line IN ITEMS "Version: ${VERSION}" "Architecture: all" "Depends: .*nlohmann-json3-dev.*, libsentencepiece-dev(, libabsl-dev)?")
+foreach(line IN ITEMS "Version: ${VERSION}" "Architecture: all" "Depends: .*nlohmann-json3-dev.*, ${SENTENCEPIECE}")
   run("reading" ${dpkg_deb} -f "${package}")
   if(NOT output MATCHES "(^|\n)${line}\n")
     message(FATAL_ERROR "the package does not say '${line}':\n${output}")
