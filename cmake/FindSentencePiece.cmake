@@ -30,10 +30,11 @@ find_library(SentencePiece_TRAIN_LIBRARY sentencepiece_train HINTS ${PC_Sentence
 mark_as_advanced(SentencePiece_INCLUDE_DIR SentencePiece_LIBRARY SentencePiece_TRAIN_LIBRARY)
 
 # Since 0.2.2 its header includes Abseil's, and whoever asks it for its status calls Abseil. Debian's package does not ask for that.
+# (Headers before that name Abseil's string_view too, for those who define a macro.)
 set(SentencePiece_ABSEIL)
 set(SentencePiece_reason)
 if(SentencePiece_INCLUDE_DIR)
-  file(STRINGS "${SentencePiece_INCLUDE_DIR}/sentencepiece_processor.h" SentencePiece_ABSEIL REGEX "^#include [<\"]absl/")
+  file(STRINGS "${SentencePiece_INCLUDE_DIR}/sentencepiece_processor.h" SentencePiece_ABSEIL REGEX "^#include [<\"]absl/status/")
 endif()
 if(SentencePiece_ABSEIL)
   find_package(absl CONFIG QUIET)

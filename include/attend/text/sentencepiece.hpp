@@ -28,6 +28,10 @@ namespace attend::detail {
 /// What SentencePiece says of a call: a type of its own, since 0.2.2 Abseil's.
 using SentencePieceStatus = decltype(std::declval<const sentencepiece::SentencePieceProcessor&>().status());
 
+/// Text as SentencePiece takes it: its string_view is the standard's, Abseil's, or, where its makers have built it, one of its
+/// own.
+inline absl::string_view sentencepiece_text(std::string_view text) { return {text.data(), text.size()}; }
+
 /// Joins tokens or pieces to `text`. SentencePiece takes a vector of them, since 0.2.2 a span, and then warns of vectors.
 template <class Processor, class Item>
 SentencePieceStatus decode_by(const Processor& processor, const std::vector<Item>& items, std::string& text) {
@@ -124,7 +128,7 @@ class SentencePiece {
     return processor_->IdToPiece(token);
   }
   /// The token of a piece; `unk()` if there is no such piece.
-  [[nodiscard]] token_t token(std::string_view piece) const { return processor_->PieceToId(piece); }
+  [[nodiscard]] token_t token(std::string_view piece) const { return processor_->PieceToId(detail::sentencepiece_text(piece)); }
 
   /// Tokens are 0 to size() - 1.
   [[nodiscard]] index_t size() const { return processor_->GetPieceSize(); }
@@ -149,7 +153,7 @@ class SentencePiece {
       throw ValueError("SentencePiece::encode: the text has ", text.size(), " bytes, expected at most ", most);
     check_utf8("SentencePiece::encode", text);
     std::vector<T> out;
-    check("encode", processor_->Encode(text, &out));
+    check("encode", processor_->Encode(detail::sentencepiece_text(text), &out));
     return out;
   }
 

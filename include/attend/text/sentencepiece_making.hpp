@@ -83,7 +83,7 @@ ATTEND_INLINE SentencePiece SentencePiece::parse(const std::string& name, std::s
   auto processor = std::make_shared<Processor>();
   try {
     detail::check_sentencepiece_model(bytes);
-    if (const auto status = processor->LoadFromSerializedProto(bytes); !status.ok())
+    if (const auto status = processor->LoadFromSerializedProto(detail::sentencepiece_text(bytes)); !status.ok())
       throw FormatError("is no SentencePiece model: ", detail::sentencepiece_message(status, "it cannot be parsed"));
   } catch (const std::exception& error) {  // SentencePiece's trie has exceptions of its own
     throw FormatError("SentencePiece: ", name, ' ', error.what());
