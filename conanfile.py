@@ -47,8 +47,8 @@ class AttendConan(ConanFile):
         places = [os.path.join(root, "bin") for root in (os.environ.get("CUDA_PATH", ""), "/usr/local/cuda") if root]
         if self.options.with_cuda and not any(shutil.which("nvcc", path=place) for place in [None, *places]):
             raise ConanInvalidConfiguration("with_cuda needs a CUDA toolkit, 12 or later, and there is no nvcc")
-        if self.settings.os == "Windows":
-            raise ConanInvalidConfiguration("attend needs a POSIX system")
+        if self.settings.compiler == "msvc":
+            raise ConanInvalidConfiguration("attend needs GCC or Clang, on Windows too")
 
     def package_id(self):
         self.info.settings.clear()  # headers

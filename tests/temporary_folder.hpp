@@ -1,10 +1,8 @@
 #pragma once
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,10 +12,9 @@
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "attend-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw std::filesystem::filesystem_error("mkdtemp", name, std::error_code(errno, std::generic_category()));
-    path_ = name;
+    std::random_device random;
+    do path_ = std::filesystem::temp_directory_path() / ("attend-" + std::to_string(random()));
+    while (!std::filesystem::create_directory(path_));  // throws if none can be made
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

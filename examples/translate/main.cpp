@@ -2,13 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/core/error.hpp"
@@ -16,6 +18,7 @@
 #include "attend/cpu/targets.hpp"
 #include "attend/version.hpp"
 #include "commands/commands.hpp"
+#include "console.hpp"
 #include "help.hpp"
 #include "ranks.hpp"
 
@@ -117,20 +120,21 @@ void flush_output() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_DFL);  // `translate run | head` ends quietly
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error like a full disk
+  std::vector<std::string> words = translate::begin_program(argc, argv);
+  words.erase(words.begin(), words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)));
   CLI::App app{
       "Trains encoder-decoder Transformers on sentence pairs, translates with them and scores translations, all on this machine.",
       "translate"};
   app.formatter(std::make_shared<translate::HelpFormatter>());
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.allow_windows_style_options(false);  // `/word` is a path everywhere
   app.require_subcommand(1);
   app.fallthrough();
   app.set_version_flag(
       "--version",
       [] { return std::string("translate ") + attend::version + " (" + std::string(attend::processor().name) + ")"; },
       "Print the version of attend, and the instructions that it computes with (ATTEND_ISA names lesser ones), and exit");
-  translate::command_line.assign(argv + 1, argv + argc);
+  translate::command_line = words;
   int threads = 0;
   app.add_option("--threads", threads, "Threads to compute with (ATTEND_THREADS, else all processors)")
       ->check(CLI::Range(1, 1024));
@@ -150,7 +154,8 @@ int main(int argc, char** argv) {
   try {
     (void)attend::processor();  // so that an ATTEND_ISA that cannot be had is told before work begins
     try {
-      app.parse(argc, argv);
+      std::reverse(words.begin(), words.end());  // as CLI11 takes them
+      app.parse(std::move(words));
     } catch (const CLI::ParseError& e) {
       if (e.get_exit_code() != 0) return misuse(app, e);
       app.exit(e);  // --help, --version

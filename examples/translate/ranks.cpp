@@ -1,15 +1,14 @@
 #include "ranks.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <random>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -21,6 +20,9 @@
 #include "attend/io/file.hpp"
 
 #if defined(TRANSLATE_WITH_MPI)
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "attend/core/printable.hpp"
 #include "attend/cpu/targets.hpp"
 #include "attend/mpi.hpp"
@@ -247,9 +249,13 @@ fs::path SharedFiles::operator()(fs::path path, const Fingerprint& print) {
 TemporaryFolder::TemporaryFolder() {
   std::error_code ignored;
   const fs::path place = fs::temp_directory_path(ignored);
-  std::string name = (place / "translate-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw IoError("ranks: no folder can be made in ", place.string());
-  path_ = name;
+  std::random_device random;
+  bool made = false;
+  do {
+    path_ = place / ("translate-" + std::to_string(random()) + "-" + std::to_string(random()));
+    made = attend::detail::system::make_private_folder(path_);
+  } while (!made && errno == EEXIST);
+  if (!made) throw IoError("ranks: no folder can be made in ", place.string());
 }
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;

@@ -111,7 +111,7 @@ class World final : public train::Communicator {
   void exchange(index_t other, std::span<const std::byte> sent, std::span<std::byte> received) override {
     std::array<Messages, most_under_way> messages;
     try {
-      const std::size_t both_ways = nth(neighbours_, other) ? near : far;
+      const std::size_t both_ways = nth(neighbours_, other) ? most_near : most_far;
       std::size_t turn = 0;
       for (; !sent.empty() || !received.empty(); ++turn) {
         const std::size_t most = sent.empty() || received.empty() ? largest : both_ways;
@@ -227,7 +227,8 @@ class World final : public train::Communicator {
   /// Bytes of a message at most: as MPI counts in int; and of messages that meet. Those between hosts are short enough to be sent
   /// at once: longer ones Open MPI sends and receives in turn over TCP, at half of the line's rate. Several are under way, so
   /// that the line is busy.
-  static constexpr std::size_t largest = std::size_t{1} << 30, near = std::size_t{1} << 20, far = 60 << 10, most_under_way = 8;
+  static constexpr std::size_t largest = std::size_t{1} << 30, most_near = std::size_t{1} << 20, most_far = 60 << 10,
+                               most_under_way = 8;
 
   /// Begins to exchange the first `most` bytes. The tag says whether they are all, so that ranks that do not mean the same are
   /// told.

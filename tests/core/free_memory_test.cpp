@@ -11,7 +11,7 @@ using namespace attend;
 namespace {
 
 /// What control groups leave a process, of files that have these texts.
-std::optional<std::size_t> left_by(const std::string& groups, const std::map<std::string, std::string>& files) {
+std::optional<std::uint64_t> left_by(const std::string& groups, const std::map<std::string, std::string>& files) {
   return detail::memory_of_groups(groups, [&](const std::string& path) {
     const auto found = files.find(path);
     return found == files.end() ? std::string() : found->second;

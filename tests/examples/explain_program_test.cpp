@@ -213,7 +213,9 @@ TEST_CASE("translate explain: what cannot be done ends with one line that names 
   fails({"hello"}, 2, "--model is required");
   fails({"--model", model()}, 2, "sentence is required");
   fails({"hello", "--model", files("nowhere"), "--out", out}, 1, files("nowhere"));
+#if !defined(_WIN32)  // whose command lines are not made of bytes
   fails({"see \xff", "--model", model(), "--out", out}, 1, "encode: byte 5 is 0xFF, expected UTF-8");
+#endif
   fails({"", "--model", model(), "--out", out}, 1, "explain: the sentence is empty");
   fails({" ", "--model", model(), "--out", out}, 1, "explain: the sentence is empty");
   fails({endless, "--model", model(), "--out", out}, 1, "explain: the sentence has ");

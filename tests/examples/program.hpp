@@ -1,22 +1,23 @@
 #pragma once
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "attend/io/file.hpp"
 #include "temporary_folder.hpp"
+#if defined(_WIN32)
+#include "process_windows.hpp"
+#else
+#include "process_posix.hpp"
+#endif
 
 /// The program `translate`, run as a shell would, with two threads unless ATTEND_THREADS says how many. What it writes to
 /// standard error goes to a file.
@@ -24,41 +25,12 @@ class Program {
  public:
   /// Its input is what `write` gives it, or that file. `launcher`: the words of a command that starts it, if there is one.
   explicit Program(const std::vector<std::string>& arguments, const std::string& input = {},
-                   const std::vector<std::string>& launcher = {}) {
-    std::array<int, 2> in{}, out{};
-    if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    std::vector<std::string> words = launcher;
-    words.emplace_back(ATTEND_TRANSLATE);
-    if (std::getenv("ATTEND_THREADS") == nullptr) words.insert(words.end(), {"--threads", "2"});
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> argv;
-    for (auto& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    const std::string errors = (folder_ / "errors").string();
-    pid_ = ::fork();
-    if (pid_ < 0) throw std::runtime_error("no process");
-    if (pid_ == 0) {
-      const int err = ::open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
-      ::dup2(input.empty() ? in[0] : ::open(input.c_str(), O_RDONLY), STDIN_FILENO);
-      ::dup2(out[1], STDOUT_FILENO), ::dup2(err, STDERR_FILENO);
-      ::execv(argv[0], argv.data());
-      ::_exit(127);
-    }
-    ::close(in[0]), ::close(out[1]);
-    in_ = in[1], out_ = out[0];
-  }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-  ~Program() {
-    if (pid_ > 0) ::kill(pid_, SIGKILL), ::waitpid(pid_, nullptr, 0);
-    close_input(), close_output();
-  }
+                   const std::vector<std::string>& launcher = {})
+      : process_(words(arguments, launcher), input, folder_ / "errors") {}
 
-  void write(std::string_view text) const {
-    if (::write(in_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw std::runtime_error("no reader");
-  }
-  void close_input() { close(in_); }
-  void close_output() { close(out_); }
+  void write(std::string_view text) const { process_.write(text); }
+  void close_input() { process_.close_input(); }
+  void close_output() { process_.close_output(); }
   /// The next line of standard output with its end; what there is if it does not come within a minute.
   std::string line() {
     std::size_t end;
@@ -76,42 +48,35 @@ class Program {
   bool says(std::string_view text) {
     while (errors().find(text) == std::string::npos) {
       if (!runs()) return errors().find(text) != std::string::npos;
-      ::poll(nullptr, 0, 1);
+      Process::pause();
     }
     return true;
   }
-  [[nodiscard]] bool runs() const {
-    siginfo_t state{};
-    return ::waitid(P_PID, static_cast<id_t>(pid_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid != pid_;
-  }
-  void signal(int number) const { ::kill(pid_, number); }
+  [[nodiscard]] bool runs() const { return process_.runs(); }
+  void signal(int number) const { process_.signal(number); }
   /// Waits for the end: the exit code, or 128 and the signal's number.
-  int wait() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
+  int wait() { return process_.wait(); }
   [[nodiscard]] std::string errors() const {
     const auto path = folder_ / "errors";
     return std::filesystem::exists(path) ? attend::io::read_file(path) : "";
   }
 
  private:
-  static void close(int& fd) {
-    if (fd >= 0) ::close(std::exchange(fd, -1));
+  static std::vector<std::string> words(const std::vector<std::string>& arguments, std::vector<std::string> all) {
+    all.emplace_back(ATTEND_TRANSLATE);
+    if (std::getenv("ATTEND_THREADS") == nullptr) all.insert(all.end(), {"--threads", "2"});
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return all;
   }
   bool more() {
-    pollfd output{out_, POLLIN, 0};
-    if (::poll(&output, 1, 60'000) != 1) return false;
     std::array<char, 4096> block{};
-    const ssize_t n = ::read(out_, block.data(), block.size());
-    if (n > 0) read_.append(block.data(), static_cast<std::size_t>(n));
+    const std::size_t n = process_.read(block.data(), block.size());
+    read_.append(block.data(), n);
     return n > 0;
   }
 
   TemporaryFolder folder_;
-  pid_t pid_ = -1;
-  int in_ = -1, out_ = -1;
+  Process process_;
   std::string read_;
 };
 

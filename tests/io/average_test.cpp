@@ -47,11 +47,13 @@ TEST_CASE("average: the mean of the weights, all else as the first has it") {
   const auto c = Written{.weight = {1, 5}}.to(folder / "c");
   io::write_file_atomically(a / "training.safetensors", "no part of the model");
   io::average({a, b, c}, folder / "mean");
-  const auto file = io::SafetensorsFile::open(folder / "mean" / "model.safetensors");
-  CHECK(file.read<double>("weight") == std::vector<double>{2, 3});
-  CHECK(file.read<double>("bias") == std::vector<double>{static_cast<float>(1.25 / 3)});
-  CHECK(file.info("weight").dtype == io::DType::f32);
-  CHECK(file.metadata().at("format") == "pt");
+  {
+    const auto file = io::SafetensorsFile::open(folder / "mean" / "model.safetensors");
+    CHECK(file.read<double>("weight") == std::vector<double>{2, 3});
+    CHECK(file.read<double>("bias") == std::vector<double>{static_cast<float>(1.25 / 3)});
+    CHECK(file.info("weight").dtype == io::DType::f32);
+    CHECK(file.metadata().at("format") == "pt");
+  }
   CHECK(io::read_file(folder / "mean" / "config.json") == Written{}.config);
   CHECK(io::read_file(folder / "mean" / "tokenizer.model") == "pieces");
   CHECK_FALSE(std::filesystem::exists(folder / "mean" / "training.safetensors"));
@@ -88,6 +90,7 @@ TEST_CASE("average: models that are not alike are refused with all that differs"
   CHECK_THROWS_AS(io::average({a, folder / "b"}, mean), FormatError);
 }
 
+#if !defined(_WIN32)
 TEST_CASE("average: of two Transformers; a disk that is full costs nothing") {
   const TemporaryFolder folder;
   const nn::TransformerOptions options{.vocabulary = 7, .d_model = 4, .heads = 2, .layers = 1, .max_length = 5};
@@ -107,6 +110,7 @@ TEST_CASE("average: of two Transformers; a disk that is full costs nothing") {
     for (index_t k = 0; k < x[i].value.size(); ++k)
       REQUIRE(z[i].value.data()[k] == static_cast<float>((static_cast<double>(x[i].value.data()[k]) + y[i].value.data()[k]) / 2));
 }
+#endif
 
 TEST_CASE("average: a folder that somebody else writes into is refused") {
   const TemporaryFolder folder;

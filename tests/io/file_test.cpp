@@ -1,7 +1,5 @@
 #include "attend/io/file.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -43,6 +41,7 @@ TEST_CASE("write_file_atomically takes pieces from a callback and counts them") 
   REQUIRE(io::read_file(folder / "file") == "one two");
 }
 
+#if !defined(_WIN32)
 TEST_CASE("a write that fails in the middle leaves the old file and nothing else") {
   const TemporaryFolder folder;
   io::write_file_atomically(folder / "file", "good");
@@ -58,6 +57,7 @@ TEST_CASE("a write that fails in the middle leaves the old file and nothing else
   io::write_file_atomically(folder / "file", large);
   REQUIRE(io::read_file(folder / "file") == large);
 }
+#endif
 
 TEST_CASE("an exception of the callback leaves the old file and nothing else, and goes on") {
   const TemporaryFolder folder;
@@ -78,20 +78,26 @@ TEST_CASE("write_file_atomically refuses what is no place for a file") {
   REQUIRE_THROWS_AS(io::write_file_atomically(folder / "missing/file", ""), IoError);
   REQUIRE_THROWS_WITH(io::write_file_atomically(folder / "missing/file", ""), ContainsSubstring("missing/file: No such file"));
   REQUIRE_THROWS_WITH(io::write_file_atomically(folder.path(), ""), ContainsSubstring("is a folder"));
+#if defined(_WIN32)
+  REQUIRE_THROWS_WITH(io::write_file_atomically("NUL", ""), ContainsSubstring("is a pipe or a device"));
+#else
   REQUIRE_THROWS_WITH(io::write_file_atomically("/dev/null", ""), ContainsSubstring("is a pipe or a device"));
   REQUIRE(std::filesystem::is_character_file("/dev/null"));
+#endif
 }
 
+#if !defined(_WIN32)
 TEST_CASE("write_file_atomically keeps a file's permissions and a link to it") {
   const TemporaryFolder folder;
   io::write_file_atomically(folder / "file", "old");
-  ::chmod((folder / "file").c_str(), 0640);
+  std::filesystem::permissions(folder / "file", std::filesystem::perms(0640));
   std::filesystem::create_symlink("file", folder / "link");
   io::write_file_atomically(folder / "link", "new");
   REQUIRE(std::filesystem::is_symlink(folder / "link"));
   REQUIRE(io::read_file(folder / "file") == "new");
   REQUIRE(std::filesystem::status(folder / "file").permissions() == std::filesystem::perms(0640));
 }
+#endif
 
 TEST_CASE("read_file names what is wrong") {
   const TemporaryFolder folder;
@@ -101,11 +107,17 @@ TEST_CASE("read_file names what is wrong") {
   io::write_file_atomically(folder / "file", "12345");
   REQUIRE(io::read_file(folder / "file", 5) == "12345");
   REQUIRE_THROWS_AS(io::read_file(folder / "file", 4), FormatError);
+#if !defined(_WIN32)
   std::filesystem::resize_file(folder / "file", std::uintmax_t{1} << 40);  // a file of holes
-  REQUIRE_THROWS_WITH(io::read_file(folder / "file"), ContainsSubstring("has 1099511627776 bytes"));
+  if constexpr (sizeof(std::size_t) == 8)
+    REQUIRE_THROWS_WITH(io::read_file(folder / "file"), ContainsSubstring("has 1099511627776 bytes"));
+  else REQUIRE_THROWS_WITH(io::read_file(folder / "file"), ContainsSubstring("Value too large"));
+#endif
 }
 
+#if !defined(_WIN32)
 TEST_CASE("read_file reads files that do not tell their size") { REQUIRE_FALSE(io::read_file("/proc/self/status").empty()); }
+#endif
 
 TEST_CASE("InputFile reads at any offset and says where the file ends") {
   const TemporaryFolder folder;
@@ -121,6 +133,8 @@ TEST_CASE("InputFile reads at any offset and says where the file ends") {
   std::filesystem::resize_file(folder / "file", 2);  // behind its back
   REQUIRE_THROWS_AS(file.read_at(0, out), FormatError);
   REQUIRE_THROWS_WITH(io::InputFile(folder.path()), ContainsSubstring("is a folder"));
+#if !defined(_WIN32)
   REQUIRE_THROWS_WITH(io::InputFile("/dev/zero"), ContainsSubstring("is a pipe or a device"));
+#endif
   REQUIRE_THROWS_AS(io::InputFile(folder / "missing"), IoError);
 }

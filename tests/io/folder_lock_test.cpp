@@ -1,7 +1,9 @@
 #include "attend/io/folder_lock.hpp"
 
+#if !defined(_WIN32)
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <array>
 #include <csignal>
@@ -42,6 +44,7 @@ TEST_CASE("FolderLock: a folder that was made for it goes with it, unless someth
   CHECK_THROWS_AS(io::FolderLock(folder / "a/b/file"), IoError);
 }
 
+#if !defined(_WIN32)
 TEST_CASE("FolderLock: that of a process that was killed is free, and the file that stays behind means nothing") {
   const TemporaryFolder folder;
   std::array<int, 2> ready{};
@@ -63,3 +66,4 @@ TEST_CASE("FolderLock: that of a process that was killed is free, and the file t
   { const io::FolderLock lock(folder.path()); }
   CHECK_FALSE(fs::exists(folder / ".attend-lock"));
 }
+#endif

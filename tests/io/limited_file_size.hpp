@@ -1,10 +1,12 @@
 #pragma once
 
+#if !defined(_WIN32)
 #include <sys/resource.h>
 
 #include <csignal>
 
 /// While it lives, no file of this process can grow beyond that many bytes: writing fails in the middle, as on a full disk.
+/// Windows has nothing like it.
 class LimitedFileSize {
  public:
   explicit LimitedFileSize(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -23,3 +25,5 @@ class LimitedFileSize {
   void (*handler_)(int);
   rlimit before_{};
 };
+
+#endif

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attend/io/safetensors_writer.hpp"
+#include "maps_privately.hpp"
 #include "pretrained_data.hpp"
 #include "temporary_folder.hpp"
 
@@ -288,7 +289,7 @@ TEST_CASE("pretrained: weights that are mapped are those that are read") {
     CHECK(read.second == 0);
     mapped += here.second;
   }
-  CHECK(mapped > 50);  // files of other types of numbers cannot be
+  CHECK((mapped > 50) == maps_privately);  // files of other types of numbers cannot be
 }
 
 TEST_CASE("pretrained: a model that was saved without its head has no prefix") {

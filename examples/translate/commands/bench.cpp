@@ -1,7 +1,5 @@
 // translate bench: how fast this machine trains and translates.
 
-#include <sys/resource.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -17,6 +15,7 @@
 #include "attend/optim/adam.hpp"
 #include "attend/train/progress.hpp"
 #include "commands.hpp"
+#include "console.hpp"
 #include "flags/model_flags.hpp"
 #include "flags/place.hpp"
 
@@ -125,9 +124,7 @@ void bench(const BenchCommand& flags) {
   bench_training<Types>(flags, model);
   for (const index_t sentences : {1, 32})
     for (const index_t beam : {1, 4}) bench_decoding<Types>(flags, model, beam, sentences);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  std::printf("peak memory      %.0f MB\n", static_cast<double>(usage.ru_maxrss) / 1024);
+  std::printf("peak memory      %.0f MB\n", peak_memory() / (1 << 20));
 #if defined(TRANSLATE_WITH_CUDA)
   if constexpr (std::same_as<typename Types::D, Cuda>)
     std::printf("of the device    %.0f MB\n", static_cast<double>(cuda::memory_use().peak) / (1 << 20));

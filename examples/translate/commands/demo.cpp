@@ -1,13 +1,10 @@
 // translate demo: the whole way in a minute and a half, on a corpus that the program brings along.
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -21,7 +18,9 @@
 #include "attend/train/interrupt.hpp"
 #include "attend/translate/translator.hpp"
 #include "commands.hpp"
+#include "console.hpp"
 #include "demo_corpus/grammar.hpp"
+#include "line_input.hpp"
 #include "pages/attention.hpp"
 #include "pages/report.hpp"
 
@@ -109,10 +108,12 @@ report::ReportData make_report(const DemoCommand& flags, const train::FitReport&
 /// Sentences from the terminal, until there are no more.
 void talk(const decode::Translator<text::SentencePiece, float>& translator) {
   std::printf("\nYour own sentences, in words like those above (an empty line ends):\n");
-  std::string line;
-  while (std::printf("> "), std::fflush(stdout), std::getline(std::cin, line)) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+  LineInput input;
+  std::string line, fault;
+  while (std::printf("> "), std::fflush(stdout), input.next(line, fault)) {
+    if (fault.empty() && line.find_first_not_of(" \t") == std::string::npos) return;
     try {
+      if (!fault.empty()) throw FormatError("the sentence ", fault);
       std::printf("  %s\n", translator(line).c_str());
     } catch (const Error& e) {
       std::printf("  (%s)\n", e.what());
@@ -128,7 +129,7 @@ void check_outputs(const DemoCommand& flags) {
     if (fs::is_directory(flags.report, ignored))
       throw IoError("demo: ", flags.report, " is a folder, expected a file for the report");
     const auto folder = fs::absolute(flags.report).parent_path();
-    if (::access(folder.c_str(), W_OK) != 0)
+    if (!attend::detail::system::is_writable(folder))
       throw IoError("demo: no report can be written to ", folder.string(), ": ", std::generic_category().message(errno),
                     " (--report says where)");
   }
@@ -209,7 +210,7 @@ void run_demo(const DemoCommand& flags) {
     report::write_report(flags.report, data);
     std::printf("curves, attention and translations: %s\n", flags.report.c_str());
   }
-  if (!flags.no_input && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) talk(translator);
+  if (!flags.no_input && is_conversation()) talk(translator);
 }
 
 }  // namespace

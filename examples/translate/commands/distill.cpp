@@ -76,7 +76,7 @@ struct Texts {
 };
 
 index_t lines_in(const fs::path& path) {
-  std::ifstream file(path);
+  std::ifstream file(path, std::ios::binary);
   index_t lines = 0;
   for (std::string line; std::getline(file, line);) ++lines;
   return lines;
@@ -378,8 +378,8 @@ void distill(CLI::App& command, DistillCommand& flags) {
     const io::JsonObject record(json, texts.record.string());
     check_making(with_level(read_making(record.object("made_with"))), made_with, "distill", out.string());
     if (json.contains("finished_with") && with_level(read_making(record.object("finished_with"))) == all_options(command)) {
-      std::fprintf(stderr, "distill: %s is there as a whole; translate with: translate run --model %s\n", out.c_str(),
-                   out.c_str());
+      std::fprintf(stderr, "distill: %s is there as a whole; translate with: translate run --model %s\n", out.string().c_str(),
+                   out.string().c_str());
       return;
     }
   } else {

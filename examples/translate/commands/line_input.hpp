@@ -1,17 +1,15 @@
 #pragma once
 
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "attend/core/error.hpp"
+#include "attend/io/file.hpp"
 #include "attend/text/utf8.hpp"
 
 namespace translate {
@@ -24,15 +22,10 @@ class LineInput {
   /// Throws IoError if there is no such file. Empty: standard input.
   explicit LineInput(const std::string& path) {
     if (path.empty()) return;
-    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    file_ = attend::detail::Descriptor(attend::detail::system::open(path, attend::detail::system::Open::read));
     name_ = path;
-    if (file_ < 0) fail();
+    if (!file_) fail();
   }
-  ~LineInput() {
-    if (file_ != STDIN_FILENO) ::close(file_);
-  }
-  LineInput(const LineInput&) = delete;
-  LineInput& operator=(const LineInput&) = delete;
 
   /// The next line, for which it waits; false at the end of the input. What is wrong with a line (`is not UTF-8`, or that it is
   /// endless) goes into `fault`, which is empty for a good one; `line` is empty then, and the next call goes on after that line.
@@ -65,14 +58,13 @@ class LineInput {
   /// waiting.
   [[nodiscard]] bool ready() {
     while (newline() == std::string::npos && !ended_) {
-      pollfd input{file_, POLLIN, 0};
-      if (::poll(&input, 1, 0) <= 0) return false;
+      if (!attend::detail::system::answers(descriptor())) return false;
       fill();
     }
     return true;
   }
 
-  [[nodiscard]] int descriptor() const { return file_; }
+  [[nodiscard]] int descriptor() const { return file_ ? file_.get() : 0; }
   /// What it is called in messages.
   [[nodiscard]] const std::string& name() const { return name_; }
   /// How many lines `next` has given.
@@ -96,9 +88,7 @@ class LineInput {
       searched_ = 0;
     }
     std::array<char, 1 << 16> block;
-    ssize_t n;
-    do n = ::read(file_, block.data(), block.size());
-    while (n < 0 && errno == EINTR);
+    const std::ptrdiff_t n = attend::detail::system::read(descriptor(), block.data(), block.size());
     if (n < 0) fail();
     bytes_.append(block.data(), n);
     ended_ = n == 0;
@@ -106,7 +96,7 @@ class LineInput {
 
   [[noreturn]] void fail() const { throw attend::IoError(name_, ": ", std::generic_category().message(errno)); }
 
-  int file_ = STDIN_FILENO;
+  attend::detail::Descriptor file_;  // none: standard input
   std::string name_ = "standard input";
   std::string bytes_;                     // what was read and not yet handed out
   std::size_t begin_ = 0, searched_ = 0;  // of the next line; where the search for its end goes on

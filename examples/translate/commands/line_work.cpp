@@ -1,13 +1,8 @@
 #include "line_work.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
@@ -35,6 +30,7 @@ namespace {
 
 using namespace attend;
 namespace fs = std::filesystem;
+namespace files = attend::detail::system;
 
 // As bytes that go from process to process.
 
@@ -142,14 +138,12 @@ class LineOutput {
       std::error_code ignored;
       fs::remove(record(), ignored);  // of a run that is lost: it must not be taken for the record of this one
     }
-    if (::ftruncate(file_, static_cast<off_t>(progress_.bytes)) != 0 || ::lseek(file_, 0, SEEK_END) < 0)
-      attend::detail::throw_errno("write", part());
+    if (!files::truncate(file_.get(), progress_.bytes)) attend::detail::throw_errno("write", part());
     written_ = progress_.bytes;
   }
   ~LineOutput() {
-    if (file_ < 0) return;
-    if (written_ == 0) ::unlink(part().c_str());  // nothing came of it
-    ::close(file_);
+    if (!file_) return;
+    if (written_ == 0) files::remove(part());  // nothing came of it
   }
   LineOutput(const LineOutput&) = delete;
   LineOutput& operator=(const LineOutput&) = delete;
@@ -168,21 +162,21 @@ class LineOutput {
     if (results.faulty) exit_code = 1;
     if (!results.error.empty()) throw ValueError(results.error);
     progress_.bytes = written_;
-    if (file_ >= 0 && Clock::now() - noted_ > std::chrono::seconds(1)) note();
+    if (file_ && Clock::now() - noted_ > std::chrono::seconds(1)) note();
   }
   /// Lets the file appear.
   void finish() {
     if (progress_.faulty) exit_code = 1;
-    if (file_ < 0) return;
-    if (::fsync(file_) != 0 || std::rename(part().c_str(), out_.c_str()) != 0) attend::detail::throw_errno("write", out_);
-    ::close(std::exchange(file_, -1));
+    if (!file_) return;
+    if (!files::sync(file_.get()) || !files::rename(part(), out_)) attend::detail::throw_errno("write", out_);
+    file_.close();
     std::error_code ignored;
     fs::remove(record(), ignored);
     attend::detail::sync_folder("write", attend::detail::folder_of(out_));
   }
   /// Keeps what there is for a run that resumes this one.
   void keep() noexcept {
-    if (file_ < 0 || written_ == 0) return;
+    if (!file_ || written_ == 0) return;
     try {
       note();
       std::fprintf(stderr, "translate: %zu lines are in %s; %s goes on with them\n", progress_.read.lines, part().c_str(),
@@ -198,34 +192,31 @@ class LineOutput {
 
   /// The file of what is done so far, which no other process writes.
   void open(const char* name, const LineInput& input) {
-    file_ = ::open(part().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file_ < 0) attend::detail::throw_errno("write", part());
-    const bool locked = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
-    struct stat opened {
-    }, named{}, read{};
-    const bool same = ::fstat(file_, &opened) == 0 && ::stat(part().c_str(), &named) == 0 && opened.st_ino == named.st_ino;
-    const bool from_itself =
-        ::fstat(input.descriptor(), &read) == 0 && read.st_ino == opened.st_ino && read.st_dev == opened.st_dev;
+    file_ = attend::detail::Descriptor(files::open(part(), files::Open::update));
+    if (!file_) attend::detail::throw_errno("write", part());
+    const bool locked = files::lock(file_.get(), files::Lock::exclusive);
+    const auto opened = files::status(file_.get()), named = files::status(fs::path(part())),
+               read = files::status(input.descriptor());
+    const bool same = opened && named && named->is(*opened), from_itself = opened && read && read->is(*opened);
     if (locked && same && !from_itself) return;
-    ::close(std::exchange(file_, -1));
+    file_.close();
     check_value(!from_itself, name, "--in is ", part(), ", where --out would be written");
     throw IoError(name, ": ", part(), " is being written by another process");
   }
   void write(const std::string& text) {
-    if (file_ < 0) {
+    if (!file_) {
       write_out(text);
       return;
     }
     for (std::size_t at = 0; at < text.size();) {
-      const ssize_t n = ::write(file_, text.data() + at, std::min(attend::detail::max_transfer, text.size() - at));
-      if (n < 0 && errno == EINTR) continue;
+      const std::ptrdiff_t n = files::write(file_.get(), text.data() + at, text.size() - at);
       if (n < 0) attend::detail::throw_errno("write", part());
       at += n;
       written_ += n;
     }
   }
   void note() {
-    if (::fsync(file_) != 0) attend::detail::throw_errno("write", part());
+    if (!files::sync(file_.get())) attend::detail::throw_errno("write", part());
     io::Json json{{"lines", progress_.read.lines},
                   {"bytes", progress_.bytes},
                   {"faulty", progress_.faulty},
@@ -242,14 +233,15 @@ class LineOutput {
                  .bytes = count("bytes"),
                  .faulty = object.get<bool>("faulty")};
     check_making(read_making(object.object("made_with")), made_with_, name, "--resume: " + part());
-    const off_t size = ::lseek(file_, 0, SEEK_END);
-    if (size < 0 || static_cast<std::size_t>(size) < progress_.bytes)
-      throw FormatError(part(), " has ", size, " bytes, ", record(), " says ", progress_.bytes);
+    const auto status = files::status(file_.get());
+    if (!status) attend::detail::throw_errno("read", part());
+    if (status->size < progress_.bytes)
+      throw FormatError(part(), " has ", status->size, " bytes, ", record(), " says ", progress_.bytes);
   }
 
   std::string out_;
   const char* advice_;
-  int file_ = -1;
+  attend::detail::Descriptor file_;
   bool finished_ = false;
   Making made_with_;
   Progress progress_;

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -25,6 +24,7 @@
 #include "attend/train/teacher.hpp"
 #include "attend/translate/translator.hpp"
 #include "commands.hpp"
+#include "console.hpp"
 #include "first_model.hpp"
 #include "model_folder.hpp"
 #include "model_memory.hpp"
@@ -448,7 +448,7 @@ void check_new_training(const CLI::App& command, const TrainCommand& flags, inde
 }
 
 void start_training(CLI::App& command, TrainCommand& flags, std::optional<io::FolderLock>& lock) {
-  std::signal(SIGPIPE, SIG_IGN);  // where who reads the progress goes away, the training does not
+  outlive_readers();  // where who reads the progress goes away, the training does not
   flags.ranks = launched_ranks();
   try {
     start_rank(command, flags, lock);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "attend/core/segments.hpp"
+#include "attend/core/thread_owned.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/dropout.hpp"
@@ -146,7 +147,8 @@ void attention_forward(Cpu, const AttentionLayout& a, const AttentionInputs<T>& 
     const T* ks = keys > 0 ? k + a.keys.begin(s) * a.k_stride + h / a.group * a.d_k : k;  // without any rows k is null
     const T* vs = keys > 0 ? v + a.keys.begin(s) * a.v_stride + h / a.group * a.d_v : v;
     const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;
-    thread_local cpu::Scratch weights_room, dropped_room;
+    ATTEND_THREAD_OWNED(cpu::Scratch, weights_room);
+    ATTEND_THREAD_OWNED(cpu::Scratch, dropped_room);
     cpu::for_query_blocks(a, queries, keys, [&](const cpu::QueryBlock& block) {
       const index_t row = a.queries.begin(s) + block.first, width = block.width;
       T* w = weights_room.get<T>(block.size());
@@ -189,7 +191,9 @@ void attention_backward(Cpu, const AttentionLayout& a, const T* dout, const Atte
     const index_t seen = queries == 0 ? 0 : a.causal ? std::min(queries, keys) : keys;  // by any query; others get no gradient
     clear(dks, seen, keys, a.d_k, a.k_stride);
     clear(dvs, seen, keys, a.d_v, a.v_stride);
-    thread_local cpu::Scratch weights_room, dropped_room, scores_room;
+    ATTEND_THREAD_OWNED(cpu::Scratch, weights_room);
+    ATTEND_THREAD_OWNED(cpu::Scratch, dropped_room);
+    ATTEND_THREAD_OWNED(cpu::Scratch, scores_room);
     bool add = false;  // the first block, which is the last of the sentence, sees all keys that any sees
     const auto back_through = [&](index_t h, const cpu::QueryBlock& block) {
       const T* bs = bias ? bias + s * a.bias_sentence + h * a.bias_head : nullptr;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "attend/core/thread_owned.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/cpu/simd.hpp"
 #include "attend/cpu/targets.hpp"
@@ -149,8 +150,8 @@ void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, cons
   const T scale = static_cast<T>(heads.scale);
   const index_t cost = std::max<index_t>(1, most * (d_k + d_v));
   parallel_for(out.rows * heads_of_row, std::max<index_t>(1, 65536 / cost), [&](index_t begin, index_t end) {
-    thread_local std::vector<const T*> key_room;
-    thread_local std::vector<T> weight_room;
+    ATTEND_THREAD_OWNED(std::vector<const T*>, key_room);
+    ATTEND_THREAD_OWNED(std::vector<T>, weight_room);
     key_room.resize(most + 3);
     weight_room.resize(most + lanes);
     const T** const keys = key_room.data();

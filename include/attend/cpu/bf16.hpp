@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "attend/core/tensor.hpp"
+#include "attend/core/thread_owned.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/bf16_kernel.hpp"
@@ -58,7 +59,7 @@ inline void multiply_pairs(const Product<float>& product, bool parallel) {
   };
   const index_t depth = pair_depth(k), most_k = 8 * depth, words = depth / 2;
   const index_t columns = std::max<index_t>(1, (index_t{1} << 18) / (words * N)) * N;
-  thread_local Scratch scratch;
+  ATTEND_THREAD_OWNED(Scratch, scratch);
   auto* const packed = scratch.get<std::uint32_t>((std::min(n, columns) + N - 1) / N * N * ((std::min(k, most_k) + 1) / 2));
   for (index_t j = 0; j < n; j += columns)
     for (index_t l = 0; l < k; l += most_k) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "attend/core/thread_owned.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/gemm_kernel.hpp"
 #include "attend/cpu/scratch.hpp"
@@ -203,7 +204,7 @@ inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<flo
   const bool by_rows = a.column_step == 1;
   // Several tiles at a time where their numbers lie side by side, the next k's far away.
   constexpr index_t most = 8, size = std::max(tile_rows * pair_row, side * pair_block);
-  thread_local Scratch scratch;
+  ATTEND_THREAD_OWNED(Scratch, scratch);
   auto* const words = scratch.get<std::uint32_t>(by_rows ? size : most * size);
   const index_t tiles = (m + tile_rows - 1) / tile_rows, rows = (m + tiles - 1) / tiles, deep = (k + 1) / 2;
   for (index_t i = 0; i < m;) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "attend/core/thread_owned.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/gemm_kernel.hpp"
@@ -32,7 +33,7 @@ void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
   constexpr index_t N = tile_columns<T>;
   const index_t m = p.m, k = p.k;
   const MatrixView<T> a = p.a, b = p.b;
-  thread_local Scratch scratch;
+  ATTEND_THREAD_OWNED(Scratch, scratch);
   const bool in_place = b.column_step == 1 && m <= 2 * tile_rows;
   T* const copy = scratch.get<T>(N * k_block);
   for (index_t j = begin; j < end; j += N)
@@ -58,7 +59,7 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
     else body(index_t{0}, count);
   };
   const auto in_place = [&](index_t wide) { return b.column_step == 1 && b.row_step <= 256 && wide % width<T> == 0; };
-  thread_local Scratch scratch;
+  ATTEND_THREAD_OWNED(Scratch, scratch);
   const index_t padded = (std::min(n, columns) + N - 1) / N * N;
   T* const packed = n <= columns && in_place(n) ? nullptr : scratch.get<T>(padded * std::min(k, most_k));
   for (index_t j = 0; j < n; j += columns)

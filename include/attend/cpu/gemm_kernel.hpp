@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "attend/core/thread_owned.hpp"
 #include "attend/core/types.hpp"
 #include "attend/cpu/gemm_packing.hpp"
 #include "attend/cpu/scratch.hpp"
@@ -204,9 +205,9 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
   // in the first-level cache.
   const int most = a.row_step == 1 ? TileRows::most : 1;
   T* rows = nullptr;
-  const bool far = a.row_step == 1 && a.column_step * static_cast<index_t>(sizeof(T)) >= 4096;  // every k on a page of its own
-  if (m > 2 && (far || n > (a.row_step == 1 ? 3 : 4) * N)) {
-    thread_local Scratch scratch;
+  const bool apart = a.row_step == 1 && a.column_step * static_cast<index_t>(sizeof(T)) >= 4096;  // every k on a page of its own
+  if (m > 2 && (apart || n > (a.row_step == 1 ? 3 : 4) * N)) {
+    ATTEND_THREAD_OWNED(Scratch, scratch);
     rows = scratch.get<T>(most * packed_rows<T> * k_block);
   }
   index_t tiles = (m + tile_rows - 1) / tile_rows;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "attend/core/thread_owned.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/cpu/packed_matrix.hpp"
 #include "attend/cpu/scratch.hpp"
@@ -263,7 +264,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
   void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const override {
     const index_t m = y.rows;
     if (m <= 0) return;
-    thread_local Scratch scratch;
+    ATTEND_THREAD_OWNED(Scratch, scratch);
     const index_t stride = groups_ * detail::group_bytes;
     auto* const scales = scratch.get<float>(m + m * stride / 4 + groups_);
     auto* const bytes = reinterpret_cast<std::int8_t*>(scales + m);

@@ -18,9 +18,12 @@
 /// pragma for it. It is always the first reading's kernel that is called; its line ATTEND_FASTEST goes on to the one for this
 /// processor.
 ///
-/// ATTEND_DISPATCH is 0 where there is nothing to choose from (flags that grant all, other compilers and processors, nvcc, MinGW,
-/// whose stack is not aligned for wide vectors) and in programs that are not optimised, which would only take longer to compile;
-/// define it as 0 or 1 to have it otherwise.
+/// ATTEND_DISPATCH is 0 where there is nothing to choose from (flags that grant all, other compilers and processors, nvcc) and in
+/// programs that are not optimised, which would only take longer to compile; define it as 0 or 1 to have it otherwise.
+///
+/// GCC for Windows does not align its stack for wide vectors, and reads them as if it did. The assembler can make these reads
+/// what they should be: `-Wa,-muse-unaligned-vector-move`, which ATTEND_UNALIGNED_MOVES says was given, as attend::core does.
+/// Without it there is no choice. Source: GCC's bug 54412.
 
 /// What the text being read may use on x86-64: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI, 5 with BF16
 /// too. The compiler's own macros would not do: Clang does not define them under its pragma.
@@ -67,7 +70,12 @@
 #define ATTEND_CHOICE
 #endif
 #endif
-#if !defined(ATTEND_CHOICE) || !defined(__GNUC__) || defined(__CUDACC__) || defined(__MINGW32__)
+#if defined(__MINGW32__) && !defined(__clang__) && defined(__AVX__) && !defined(ATTEND_UNALIGNED_MOVES)
+#error \
+    "attend: GCC for Windows needs -Wa,-muse-unaligned-vector-move -DATTEND_UNALIGNED_MOVES beside -mavx, -march=native and above"
+#endif
+#if !defined(ATTEND_CHOICE) || !defined(__GNUC__) || defined(__CUDACC__) || \
+    (defined(__MINGW32__) && !defined(__clang__) && !defined(ATTEND_UNALIGNED_MOVES))
 #undef ATTEND_DISPATCH
 #define ATTEND_DISPATCH 0
 #elif !defined(ATTEND_DISPATCH)

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <fcntl.h>
-
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -24,8 +22,8 @@ class AppendFile {
     std::error_code error;
     std::filesystem::create_directories(detail::folder_of(path_), error);
     if (error) detail::throw_errno("write", path_, error.value());
-    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (kind == Kind::fresh ? O_EXCL : 0);
-    fd_ = detail::Descriptor(::open(path_.c_str(), flags, 0666));
+    using detail::system::Open;
+    fd_ = detail::Descriptor(detail::system::open(path_, kind == Kind::fresh ? Open::append_new : Open::append));
     if (!fd_) detail::throw_errno("write", path_);
   }
 

@@ -1,9 +1,5 @@
 #pragma once
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -17,8 +13,9 @@
 #include <utility>
 
 #include "attend/core/error.hpp"
+#include "attend/io/system.hpp"
 
-/// Files read with a bound, and written so that a failure never costs the old contents. POSIX.
+/// Files read with a bound, and written so that a failure never costs the old contents.
 
 namespace attend::detail {
 
@@ -38,11 +35,11 @@ class Descriptor {
     return *this;
   }
   ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) system::close(fd_);
   }
   [[nodiscard]] int get() const { return fd_; }
   /// Closes now and returns whether that went well: some file systems report a failed write only here.
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+  bool close() { return system::close(std::exchange(fd_, -1)); }
   explicit operator bool() const { return fd_ >= 0; }
 
  private:
@@ -56,13 +53,11 @@ inline std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 /// Makes the names in `folder` survive a power cut. A file system that cannot sync a folder is no error.
 inline void sync_folder(const char* operation, const std::filesystem::path& folder) {
-  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) throw_errno(operation, folder);
-  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) throw_errno(operation, folder);
+  if (!system::sync_folder(folder)) throw_errno(operation, folder);
 }
 
-/// Bytes for one system call: Linux moves at most 2 GiB.
-inline constexpr std::size_t max_transfer = std::size_t{1} << 30;
+/// The path of a name in UTF-8. (GCC for Windows would take each byte of a std::string for a character.)
+inline std::filesystem::path path_of(std::string_view name) { return std::u8string(name.begin(), name.end()); }
 
 /// A number that no other call in this process gets.
 inline unsigned unique_number() {
@@ -79,14 +74,15 @@ class InputFile {
  public:
   /// Throws IoError if the file is missing, unreadable, or not a regular file.
   explicit InputFile(std::filesystem::path path) : path_(std::move(path)) {
-    fd_ = detail::Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // O_NONBLOCK: a named pipe must not hang
+    using detail::system::Kind;
+    fd_ = detail::Descriptor(detail::system::open(path_, detail::system::Open::read_now));
     if (!fd_) detail::throw_errno("read", path_);
-    struct stat status {};
-    if (::fstat(fd_.get(), &status) != 0) detail::throw_errno("read", path_);
-    if (!S_ISREG(status.st_mode))
-      throw IoError("read: ", path_.string(), (S_ISDIR(status.st_mode) ? " is a folder" : " is a pipe or a device"),
+    const auto status = detail::system::status(fd_.get());
+    if (!status) detail::throw_errno("read", path_);
+    if (status->kind != Kind::file)
+      throw IoError("read: ", path_.string(), (status->kind == Kind::folder ? " is a folder" : " is a pipe or a device"),
                     ", expected a regular file");
-    size_ = static_cast<std::size_t>(status.st_size);
+    size_ = status->size;
   }
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -101,8 +97,7 @@ class InputFile {
   void read_at(std::size_t offset, std::span<std::byte> out) const {
     const std::size_t wanted = out.size();
     while (!out.empty()) {
-      const ssize_t n = ::pread(fd_.get(), out.data(), std::min(out.size(), detail::max_transfer), static_cast<off_t>(offset));
-      if (n < 0 && errno == EINTR) continue;
+      const std::ptrdiff_t n = detail::system::read_at(fd_.get(), out.data(), out.size(), offset);
       if (n < 0) detail::throw_errno("read", path_);
       if (n == 0)
         throw FormatError("read: ", path_.string(), " ends at byte ", offset, ", expected ", wanted, " bytes from ",
@@ -124,20 +119,19 @@ inline constexpr std::size_t max_file_bytes = std::size_t{1} << 30;
 /// The whole file as bytes; pipes are read to their end. Throws IoError if it cannot be read, FormatError if it has
 /// more than `limit` bytes (so a wrong path cannot exhaust memory).
 inline std::string read_file(const std::filesystem::path& path, std::size_t limit = max_file_bytes) {
-  const detail::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const detail::Descriptor fd(detail::system::open(path, detail::system::Open::read));
   if (!fd) detail::throw_errno("read", path);
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) detail::throw_errno("read", path);
-  const std::size_t expected = S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) : 0;
+  const auto status = detail::system::status(fd.get());
+  if (!status) detail::throw_errno("read", path);
+  const std::size_t expected = status->kind == detail::system::Kind::file ? status->size : 0;
   const auto check_limit = [&](std::size_t size) {
     if (size > limit) throw FormatError("read: ", path.string(), " has ", size, " bytes or more, expected at most ", limit);
   };
   check_limit(expected);
   std::string bytes;
-  for (std::size_t filled = 0;;) {  // to the end, not to st_size: pipes and files in /proc say nothing of their size
+  for (std::size_t filled = 0;;) {  // to the end, not to its size, of which pipes and files in /proc say nothing
     if (filled == bytes.size()) bytes.resize(filled == 0 ? std::max<std::size_t>(expected + 1, 4096) : filled * 2);
-    const ssize_t n = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
-    if (n < 0 && errno == EINTR) continue;
+    const std::ptrdiff_t n = detail::system::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
     if (n < 0) detail::throw_errno("read", path);
     filled += n;
     check_limit(filled);
@@ -158,8 +152,7 @@ class FileSink {
   /// Appends. Throws IoError (a full disk, a quota, a size limit). Unbuffered: give it large pieces.
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), detail::max_transfer));
-      if (n < 0 && errno == EINTR) continue;
+      const std::ptrdiff_t n = detail::system::write(fd_, bytes.data(), bytes.size());
       if (n < 0) detail::throw_errno("write", path_);
       written_ += n;
       bytes = bytes.subspan(n);
@@ -188,34 +181,34 @@ class TemporaryFile {
       path_ = std::filesystem::weakly_canonical(path, error);
       if (error) throw_errno("write", path, error.value());
     }
-    struct stat old {};
-    const bool exists = ::stat(path_.c_str(), &old) == 0;
-    if (!exists && errno != ENOENT) throw_errno("write", path_);
-    if (exists && !S_ISREG(old.st_mode))  // a rename would put a file where the device or the pipe was
-      throw IoError("write: ", path_.string(), (S_ISDIR(old.st_mode) ? " is a folder" : " is a pipe or a device"),
+    const auto old = system::status(path_);
+    if (!old && errno != ENOENT) throw_errno("write", path_);
+    if (old && old->kind != system::Kind::file)  // a rename would put a file where the device or the pipe was
+      throw IoError("write: ", path_.string(), (old->kind == system::Kind::folder ? " is a folder" : " is a pipe or a device"),
                     ", expected a regular file or none");
-    if (exists && ::access(path_.c_str(), W_OK) != 0) throw_errno("write", path_);  // write-protected: rename would not care
+    if (old && !system::is_writable(path_)) throw_errno("write", path_);  // write-protected: rename would not care
     do {
       temporary_ = path_;
-      temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(unique_number());
-      fd_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      temporary_ += ".tmp-" + std::to_string(system::process()) + "-" + std::to_string(unique_number());
+      fd_ = Descriptor(system::open(temporary_, system::Open::create));
     } while (!fd_ && errno == EEXIST);  // left behind by a process that was killed and had our number
     if (!fd_) throw_errno("write", path_);
-    if (exists) (void)::fchmod(fd_.get(), old.st_mode & 07777);  // a courtesy; not every file system can
+    if (old) system::permit(fd_.get(), *old);
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
-    if (!committed_) ::unlink(temporary_.c_str());
+    fd_ = Descriptor();
+    if (!committed_) system::remove(temporary_);
   }
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
   void commit() {
-    if (::fsync(fd_.get()) != 0 && errno != EINVAL) throw_errno("write", path_);
+    if (!system::sync(fd_.get())) throw_errno("write", path_);
     if (!fd_.close()) throw_errno("write", path_);
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_errno("write", path_);
+    if (!system::rename(temporary_, path_)) throw_errno("write", path_);
     committed_ = true;
     sync_folder("write", folder_of(path_));
   }

@@ -1,15 +1,14 @@
 #pragma once
 
-#include <poll.h>
-#include <sys/file.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <concepts>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,21 +36,22 @@ inline constexpr const char* removal_list_name = ".attend-remove";
 /// A lock on a folder among programs of this library: shared for readers, exclusive for the moment of replacing. Advisory and
 /// bounded: after some seconds, or if the file system has no locks, the caller goes on without one, since a reader that hangs
 /// must not cost a training run its checkpoint.
-inline bool lock_folder(const Descriptor& fd, int kind, int patience_ms) {
-  constexpr int pause_ms = 10;
-  while (::flock(fd.get(), kind | LOCK_NB) != 0) {
-    if ((errno != EWOULDBLOCK && errno != EINTR) || patience_ms <= 0) return false;
-    ::poll(nullptr, 0, pause_ms);
-    patience_ms -= pause_ms;
+inline bool lock_folder(const Descriptor& fd, system::Lock kind, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds pause(10);
+  while (!system::lock(fd.get(), kind)) {
+    if (errno != EWOULDBLOCK || patience.count() <= 0) return false;
+    std::this_thread::sleep_for(pause);
+    patience -= pause;
   }
   return true;
 }
 /// How long readers and writers wait for one another.
-inline constexpr int lock_patience_ms = 5000;
+inline constexpr std::chrono::milliseconds lock_patience(5000);
+inline constexpr std::chrono::milliseconds no_patience(0);
 
 /// The folder, opened to be locked. Throws IoError, which begins with `operation`, if it is none or cannot be opened.
 inline Descriptor open_folder(const char* operation, const std::filesystem::path& folder) {
-  Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor fd(system::open_folder(folder));
   if (!fd && errno == ENOTDIR) throw IoError(operation, ": ", folder.string(), " is a file, expected a folder");
   if (!fd) throw_errno(operation, folder);
   return fd;
@@ -70,14 +70,14 @@ inline std::vector<std::string> names_in(const char* operation, const std::files
 /// Whether `name` names a file directly in a folder, and not one of this header's own.
 inline bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\n\0", 3)) == name.npos &&
-         name.substr(0, 8) != ".attend-";
+         name.find_first_of(system::separators) == name.npos && name.substr(0, 8) != ".attend-";
 }
 
 /// The names that a pending replacement takes away. All but plain names are skipped: a folder from elsewhere may hold anything.
 inline std::vector<std::string> pending_removals(const std::filesystem::path& folder) {
   const std::filesystem::path list = folder / pending_name / removal_list_name;
   std::vector<std::string> names;
-  if (::access(list.c_str(), F_OK) != 0) return names;
+  if (!system::is_there(list)) return names;
   const std::string text = io::read_file(list);
   for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
     if (const std::string name = text.substr(begin, end - begin); is_plain_name(name)) names.push_back(name);
@@ -87,16 +87,16 @@ inline std::vector<std::string> pending_removals(const std::filesystem::path& fo
 /// Carries out a replacement that was decided on, from any point at which it was interrupted.
 inline void finish_pending(const std::filesystem::path& folder) {
   const std::filesystem::path pending = folder / pending_name;
-  if (::access(pending.c_str(), F_OK) != 0) return;
+  if (!system::is_there(pending)) return;
   for (const std::string& name : names_in("write", pending))
-    if (is_plain_name(name) && ::rename((pending / name).c_str(), (folder / name).c_str()) != 0)
-      throw_errno("write", folder / name);
+    if (is_plain_name(name) && !system::rename(pending / path_of(name), folder / path_of(name)))
+      throw_errno("write", folder / path_of(name));
   for (const std::string& name : pending_removals(folder))
-    if (::unlink((folder / name).c_str()) != 0 && errno != ENOENT && errno != EISDIR && errno != EPERM)
-      throw_errno("write", folder / name);
+    if (!system::remove(folder / path_of(name)) && errno != ENOENT && errno != EISDIR && errno != EPERM)
+      throw_errno("write", folder / path_of(name));
   sync_folder("write", folder);
-  if (::unlink((pending / removal_list_name).c_str()) != 0 && errno != ENOENT) throw_errno("write", pending);
-  if (::rmdir(pending.c_str()) != 0) throw_errno("write", pending);
+  if (!system::remove(pending / removal_list_name) && errno != ENOENT) throw_errno("write", pending);
+  if (!system::remove_folder(pending)) throw_errno("write", pending);
 }
 
 /// The hidden folder in which new files are written. Locked while its process lives, so that another process can recognise and
@@ -104,13 +104,11 @@ inline void finish_pending(const std::filesystem::path& folder) {
 class StagingFolder {
  public:
   explicit StagingFolder(const std::filesystem::path& folder) {
-    for (;;) {
-      path_ = folder / (staging_prefix + std::to_string(::getpid()) + "-" + std::to_string(unique_number()));
-      if (::mkdir(path_.c_str(), 0777) == 0) break;
-      if (errno != EEXIST) throw_errno("write", folder);
-    }
-    fd_ = open_folder("write", path_);
-    lock_folder(fd_, LOCK_EX, 0);
+    do {
+      path_ = folder / (staging_prefix + std::to_string(system::process()) + "-" + std::to_string(unique_number()));
+      fd_ = Descriptor(system::make_own_folder(path_));
+    } while (!fd_ && errno == EEXIST);
+    if (!fd_) throw_errno("write", folder);
   }
   StagingFolder(const StagingFolder&) = delete;
   StagingFolder& operator=(const StagingFolder&) = delete;
@@ -123,7 +121,7 @@ class StagingFolder {
   /// The moment at which the new files count. What an interrupted replacement left is finished first.
   void commit(const std::filesystem::path& folder) {
     finish_pending(folder);
-    if (::rename(path_.c_str(), (folder / pending_name).c_str()) != 0) throw_errno("write", folder);
+    if (!system::rename(path_, folder / pending_name)) throw_errno("write", folder);
     committed_ = true;
     sync_folder("write", folder);
     finish_pending(folder);
@@ -132,9 +130,8 @@ class StagingFolder {
   static void remove_stale(const std::filesystem::path& folder) {
     for (const std::string& name : names_in("write", folder)) {
       if (!name.starts_with(staging_prefix)) continue;
-      const Descriptor fd(::open((folder / name).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
       std::error_code ignored;
-      if (fd && lock_folder(fd, LOCK_EX, 0)) std::filesystem::remove_all(folder / name, ignored);
+      if (system::is_left_behind(folder / path_of(name))) std::filesystem::remove_all(folder / path_of(name), ignored);
     }
   }
 
@@ -146,24 +143,24 @@ class StagingFolder {
 
 /// Refuses a folder that stands where a file is to be put or taken away, and a write-protected file.
 inline void check_replaceable(const std::filesystem::path& target) {
-  struct stat status {};
-  if (::lstat(target.c_str(), &status) != 0) {
+  const auto status = system::status_here(target);
+  if (!status) {
     if (errno != ENOENT) throw_errno("write", target);
     return;
   }
-  if (S_ISDIR(status.st_mode)) throw IoError("write: ", target.string(), " is a folder, expected a file or nothing");
-  if (S_ISREG(status.st_mode) && ::access(target.c_str(), W_OK) != 0) throw_errno("write", target);
+  if (status->kind == system::Kind::folder) throw IoError("write: ", target.string(), " is a folder, expected a file or nothing");
+  if (status->kind == system::Kind::file && !system::is_writable(target)) throw_errno("write", target);
 }
 
 /// Syncs a file that the caller has staged.
 inline void sync_staged_file(const std::filesystem::path& staged) {
-  const Descriptor fd(::open(staged.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const Descriptor fd(system::open(staged, system::Open::read_here));
   if (!fd) throw_errno("write", staged);
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) throw_errno("write", staged);
-  if (!S_ISREG(status.st_mode) || !is_plain_name(staged.filename().string()))
+  const auto status = system::status(fd.get());
+  if (!status) throw_errno("write", staged);
+  if (status->kind != system::Kind::file || !is_plain_name(staged.filename().string()))
     throw IoError("write: ", staged.string(), " was staged, expected plain files only");
-  if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_errno("write", staged);
+  if (!system::sync(fd.get())) throw_errno("write", staged);
 }
 
 }  // namespace attend::detail
@@ -190,31 +187,31 @@ void write_folder_atomically(const std::filesystem::path& folder, Writer&& write
   try {
     if (is_new) detail::sync_folder("write", detail::folder_of(folder));
     const detail::Descriptor lock = detail::open_folder("write", folder);
-    detail::lock_folder(lock, LOCK_EX, detail::lock_patience_ms);
+    detail::lock_folder(lock, detail::system::Lock::exclusive, detail::lock_patience);
     detail::StagingFolder::remove_stale(folder);
     detail::StagingFolder staging(folder);
-    ::flock(lock.get(), LOCK_UN);  // reading goes on while the files are written
+    detail::system::unlock(lock.get());  // reading goes on while the files are written
 
     std::forward<Writer>(writer)(staging.path());
 
     const std::vector<std::string> names = detail::names_in("write", staging.path());
     for (const std::string& name : names) {
-      detail::sync_staged_file(staging.path() / name);
-      detail::check_replaceable(folder / name);
+      detail::sync_staged_file(staging.path() / detail::path_of(name));
+      detail::check_replaceable(folder / detail::path_of(name));
     }
     std::string removals;
     for (const std::string& name : options.remove) {
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-      detail::check_replaceable(folder / name);
+      detail::check_replaceable(folder / detail::path_of(name));
       removals += name + "\n";
     }
     if (!removals.empty()) write_file_atomically(staging.path() / detail::removal_list_name, removals);
     detail::sync_folder("write", staging.path());
 
-    detail::lock_folder(lock, LOCK_EX, detail::lock_patience_ms);
+    detail::lock_folder(lock, detail::system::Lock::exclusive, detail::lock_patience);
     staging.commit(folder);
   } catch (...) {
-    if (is_new) ::rmdir(folder.c_str());  // does nothing unless it is still empty
+    if (is_new) detail::system::remove_folder(folder);  // does nothing unless it is still empty
     throw;
   }
 }
@@ -225,13 +222,15 @@ class FolderReader {
  public:
   /// Finishes an interrupted replacement if it may. Throws IoError if there is no such folder.
   explicit FolderReader(std::filesystem::path folder) : folder_(std::move(folder)), lock_(detail::open_folder("read", folder_)) {
-    if (::access((folder_ / detail::pending_name).c_str(), F_OK) == 0 && detail::lock_folder(lock_, LOCK_EX, 0)) {
+    using detail::system::Lock;
+    if (detail::system::is_there(folder_ / detail::pending_name) &&
+        detail::lock_folder(lock_, Lock::exclusive, detail::no_patience)) {
       try {
         detail::finish_pending(folder_);
       } catch (const Error&) {  // a folder that we may only read is read as it is
       }
     }
-    detail::lock_folder(lock_, LOCK_SH, detail::lock_patience_ms);
+    detail::lock_folder(lock_, Lock::shared, detail::lock_patience);
     removed_ = detail::pending_removals(folder_);
   }
 
@@ -247,10 +246,11 @@ class FolderReader {
 
  private:
   [[nodiscard]] std::filesystem::path find(const std::string& name) const {
-    const std::filesystem::path pending = folder_ / detail::pending_name / name, settled = folder_ / name;
-    if (::access(pending.c_str(), F_OK) == 0) return pending;
+    const std::filesystem::path pending = folder_ / detail::pending_name / detail::path_of(name),
+                                settled = folder_ / detail::path_of(name);
+    if (detail::system::is_there(pending)) return pending;
     const bool removed = std::find(removed_.begin(), removed_.end(), name) != removed_.end();
-    if (!removed && ::access(settled.c_str(), F_OK) == 0) return settled;
+    if (!removed && detail::system::is_there(settled)) return settled;
     return {};
   }
 

@@ -1,10 +1,5 @@
 #pragma once
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -15,7 +10,7 @@
 namespace attend::io {
 
 /// The right to write into a folder, which only one holder has at a time, here or in another process: two trainings into one
-/// folder would take each other's checkpoints for their own. It is a lock (flock) on the file `.attend-lock` in the folder; the
+/// folder would take each other's checkpoints for their own. It is a lock on the file `.attend-lock` in the folder; the
 /// file goes away with the lock. The system frees the lock of a process that is killed; the file that stays behind then means
 /// nothing. On a file system without locks nobody is kept out.
 class FolderLock {
@@ -26,7 +21,7 @@ class FolderLock {
     try {
       while (!take()) continue;
     } catch (...) {
-      if (made_) ::rmdir(folder_.c_str());
+      if (made_) detail::system::remove_folder(folder_);
       throw;
     }
   }
@@ -34,8 +29,9 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
   /// Removes the file, and also the folder if it was made for this lock and is still empty.
   ~FolderLock() {
-    ::unlink(file().c_str());
-    if (made_) ::rmdir(folder_.c_str());
+    detail::system::remove(file());
+    fd_ = detail::Descriptor();
+    if (made_) detail::system::remove_folder(folder_);
   }
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
@@ -51,19 +47,19 @@ class FolderLock {
       detail::sync_folder("write", detail::folder_of(folder_));
     }
     if (error) detail::throw_errno("write", folder_, error.value());
-    fd_ = detail::Descriptor(::open(file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    fd_ = detail::Descriptor(detail::system::open(file(), detail::system::Open::update_here));
     if (!fd_ && errno == ENOENT) return false;
     if (!fd_) detail::throw_errno("write", file());
-    while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (!detail::system::lock(fd_.get(), detail::system::Lock::exclusive)) {
       if (errno == EWOULDBLOCK)
         throw IoError("write: ", folder_.string(),
                       " is in use: another training or averaging writes there; wait for it to end, or choose another folder");
-      if (errno != EINTR) return true;
+      return true;
     }
-    struct stat held {
-    }, there{};
-    if (::fstat(fd_.get(), &held) != 0) detail::throw_errno("write", file());
-    return ::stat(file().c_str(), &there) == 0 && held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+    const auto held = detail::system::status(fd_.get());
+    if (!held) detail::throw_errno("write", file());
+    const auto there = detail::system::status(file());
+    return there && there->is(*held);
   }
 
   std::filesystem::path folder_;

@@ -19,7 +19,7 @@ namespace attend::detail {
 class TextReader {
  public:
   /// Throws IoError if the file cannot be read.
-  explicit TextReader(std::filesystem::path path) : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit TextReader(std::filesystem::path path) : path_(std::move(path)), file_(system::open(path_, system::Open::read)) {
     if (!file_) throw_errno("read", path_);
   }
 
@@ -59,10 +59,8 @@ class TextReader {
     if (had > longest)
       throw FormatError("read: ", path_.string(), ", line ", number_ + 1, " has more than ", longest, " bytes, expected text");
     bytes_.resize(had + block);
-    ssize_t n;
-    do n = ::read(file_.get(), bytes_.data() + had, block);
-    while (n < 0 && errno == EINTR);
-    bytes_.resize(had + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    const std::ptrdiff_t n = system::read(file_.get(), bytes_.data() + had, block);
+    bytes_.resize(had + static_cast<std::size_t>(std::max<std::ptrdiff_t>(n, 0)));
     if (n < 0) throw_errno("read", path_);
     ended_ = n == 0;
   }

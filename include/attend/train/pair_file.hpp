@@ -100,6 +100,7 @@ class PairWriter {
     index_t size = 0;
 
     ~Part() {
+      out.close();
       std::error_code ignored;
       if (!path.empty()) std::filesystem::remove(path, ignored);
     }

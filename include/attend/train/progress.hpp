@@ -1,18 +1,15 @@
 #pragma once
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "attend/core/types.hpp"
+#include "attend/train/terminal.hpp"
 
 /// What training shows while it runs: a bar on a terminal, plain lines elsewhere.
 namespace attend::train {
@@ -131,7 +128,7 @@ class Progress {
   /// On a null stream nothing is shown.
   explicit Progress(const ProgressOptions& options = {}) : o_(options) {
     if (o_.stream == nullptr) o_.mode = ProgressMode::off;
-    if (o_.mode == ProgressMode::automatic) o_.mode = is_terminal(o_.stream) ? ProgressMode::bar : ProgressMode::lines;
+    if (o_.mode == ProgressMode::automatic) o_.mode = detail::is_terminal(o_.stream) ? ProgressMode::bar : ProgressMode::lines;
   }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -146,7 +143,7 @@ class Progress {
       print(progress_text(state) + "\n");
     } else {
       // One column less than there are, since some terminals go to the next line after the last.
-      print("\r" + progress_bar_text(state, (o_.width > 0 ? o_.width : terminal_width()) - 1) + "\x1b[K");
+      print("\r" + progress_bar_text(state, (o_.width > 0 ? o_.width : detail::terminal_width(o_.stream)) - 1) + "\x1b[K");
       bar_shown_ = true;
     }
   }
@@ -164,15 +161,6 @@ class Progress {
   }
 
  private:
-  static bool is_terminal(std::FILE* stream) {
-    const char* term = std::getenv("TERM");
-    return ::isatty(::fileno(stream)) == 1 && (term == nullptr || std::string_view(term) != "dumb");
-  }
-  [[nodiscard]] int terminal_width() const {
-    winsize size{};
-    if (::ioctl(::fileno(o_.stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    return 80;
-  }
   void print(const std::string& text) {
     std::fputs(text.c_str(), o_.stream);
     std::fflush(o_.stream);

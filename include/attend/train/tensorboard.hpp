@@ -1,7 +1,5 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <array>
 #include <bit>
 #include <chrono>
@@ -114,10 +112,9 @@ class TensorBoard {
   /// TensorBoard looks for `tfevents` in the name, and reads files in the order of their names.
   static std::string new_name() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    std::array<char, 256> host{};
-    if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
     return "events.out.tfevents." + number_text(std::chrono::duration_cast<std::chrono::microseconds>(now).count()) + "." +
-           std::string(host.data()) + "." + number_text(::getpid()) + "." + number_text(attend::detail::unique_number());
+           attend::detail::system::host() + "." + number_text(attend::detail::system::process()) + "." +
+           number_text(attend::detail::unique_number());
   }
 
   io::AppendFile file_;
