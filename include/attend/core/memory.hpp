@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -118,6 +119,7 @@ class CachingPool {
   /// each class would otherwise keep blocks of its own), at most twice as large; otherwise a new one.
   /// Throws MemoryError if the system has no memory left, with the size that was asked for.
   Block allocate(std::size_t bytes) {
+    if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) refuse(bytes);  // which has no size class
     const std::size_t size = size_class(bytes);
     {
       const std::lock_guard lock(mutex_);
@@ -142,8 +144,7 @@ class CachingPool {
       const std::lock_guard lock(mutex_);
       use_.in_use -= size;
     }
-    throw MemoryError(Source::name, ": ", bytes, " bytes were asked for and are not to be had (in use: ", use().in_use,
-                      Source::state(), ")");
+    refuse(bytes);
   }
 
   /// Takes back a block of `allocate`, to hand it out again.
@@ -186,6 +187,11 @@ class CachingPool {
   }
 
  private:
+  [[noreturn]] void refuse(std::size_t bytes) const {
+    throw MemoryError(Source::name, ": ", bytes, " bytes were asked for and are not to be had (in use: ", use().in_use,
+                      Source::state(), ")");
+  }
+
   static constexpr std::size_t shared_from = std::size_t{1} << 16;  // smaller blocks keep to their size class
 
   struct Free {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -179,7 +180,7 @@ class Tensor {
 
  private:
   static const Shape& checked(const Shape& shape) {
-    if (shape.size() > std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T)))
+    if (shape.size() > std::numeric_limits<std::ptrdiff_t>::max() / static_cast<index_t>(sizeof(T)))
       throw ShapeError("tensor: ", shape.text(), " has too many elements");
     return shape;
   }

@@ -46,7 +46,9 @@ class SafetensorsHeaderReader : public nlohmann::json_sax<io::Json> {
         fail("has more than " + std::to_string(Shape::max_rank) + " dimensions, which is the most that is supported");
       sizes_[numbers_++] = static_cast<index_t>(value);
     } else if (place_ == Place::offsets && numbers_ < 2) {
-      offsets_[numbers_++] = value;
+      // What no file's size can be in this program stands for all that is too far.
+      offsets_[numbers_++] =
+          static_cast<std::size_t>(std::min<number_unsigned_t>(value, std::numeric_limits<std::size_t>::max()));
     } else if (place_ == Place::offsets) {
       fail("has more than two data_offsets");
     } else {
@@ -180,7 +182,8 @@ inline void check_safetensors_layout(std::span<const io::TensorInfo> tensors, st
     if (t.end > data_bytes)
       throw FormatError(where, quoted(t), " has its bytes at ", range(t), ", but the file has only ", data_bytes,
                         " bytes of data (truncated?)");
-    const std::size_t bytes = t.end - t.begin, each = io::dtype_bytes(t.dtype), count = static_cast<std::size_t>(t.shape.size());
+    const std::size_t bytes = t.end - t.begin, each = io::dtype_bytes(t.dtype);
+    const auto count = static_cast<std::uint64_t>(t.shape.size());
     if (bytes % each != 0 || bytes / each != count)  // in this order nothing overflows
       throw FormatError(where, quoted(t), " has ", bytes, " bytes, expected ", count, " numbers (shape ", t.shape.text(), ") of ",
                         each, " bytes each (", io::dtype_name(t.dtype), ")");

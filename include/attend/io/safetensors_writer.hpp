@@ -163,7 +163,7 @@ class SafetensorsWriter {
   };
 
   static void check_size(const std::string& name, const Shape& shape, std::size_t got, std::size_t each, const char* unit) {
-    if (got % each != 0 || got / each != static_cast<std::size_t>(shape.size()))
+    if (got % each != 0 || got / each != static_cast<std::uint64_t>(shape.size()))
       throw ShapeError("safetensors: tensor '", name, "' got ", got, " ", unit, ", expected shape ", shape.text(),
                        (each == 1 ? "" : " of " + std::to_string(each) + " bytes each"));
   }
@@ -171,7 +171,7 @@ class SafetensorsWriter {
   void add_entry(const std::string& name, DType dtype, const Shape& shape, std::function<void(FileSink&)> produce) {
     if (name == "__metadata__") throw ValueError("safetensors: no tensor can have the name __metadata__");
     if (entries_.count(name) != 0) throw ValueError("safetensors: the tensor '", name, "' was added twice");
-    if (shape.size() > std::numeric_limits<index_t>::max() / static_cast<index_t>(dtype_bytes(dtype)))
+    if (shape.size() > std::numeric_limits<std::ptrdiff_t>::max() / static_cast<index_t>(dtype_bytes(dtype)))
       throw ShapeError("safetensors: tensor '", name, "' of shape ", shape.text(), " has more bytes than a file can");
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * dtype_bytes(dtype);
     entries_.emplace(
