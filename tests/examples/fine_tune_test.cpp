@@ -190,15 +190,17 @@ TEST_CASE("translate train --adapter-rank: adapters learn and all else stays; me
   CHECK_THAT(outcome.errors, ContainsSubstring("adapters of rank 3 in ") && ContainsSubstring("all else stays as it is"));
   CHECK_THAT(io::read_file(fs::path(tuned) / "best" / "config.json"),
              ContainsSubstring("\"alpha\": 12") && ContainsSubstring("\"rank\": 3") && ContainsSubstring("0.125"));
-  const auto before = weights(marian), after = weights(tuned + "/last");
-  for (const char* name : {"encoder.layers.0.fc1.weight", "decoder.layers.0.encoder_attn.q_proj.weight"})
-    CHECK(before.read<float>(std::string("model.") + name) == after.read<float>(name));
   std::size_t adapters = 0;
-  for (const auto& t : after.tensors()) {
-    if (!t.name.ends_with("lora_B.weight")) continue;
-    ++adapters;
-    const auto values = after.read<float>(t.name);
-    CHECK(std::any_of(values.begin(), values.end(), [](float x) { return x != 0; }));
+  {
+    const auto before = weights(marian), after = weights(tuned + "/last");
+    for (const char* name : {"encoder.layers.0.fc1.weight", "decoder.layers.0.encoder_attn.q_proj.weight"})
+      CHECK(before.read<float>(std::string("model.") + name) == after.read<float>(name));
+    for (const auto& t : after.tensors()) {
+      if (!t.name.ends_with("lora_B.weight")) continue;
+      ++adapters;
+      const auto values = after.read<float>(t.name);
+      CHECK(std::any_of(values.begin(), values.end(), [](float x) { return x != 0; }));
+    }
   }
   CHECK(adapters > 3);
 
