@@ -94,7 +94,7 @@ TEST_CASE("gemm: a row's product has the same bits whatever rows are beside it")
 
 #if !defined(ATTEND_GEMM_EIGEN) && !defined(ATTEND_GEMM_BLAS)
 TEST_CASE("gemm: each product is added with one rounding where the processor can, in the order of k") {
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__i386__)
   if (processor().level < 2) return;  // no fused multiply-add
 #endif
   for (const auto& [m, n, k] : {Size{1, 40, 70}, Size{2, 70, 31}, Size{3, 5, 64}, Size{7, 16, 100}, Size{30, 130, 33}}) {
