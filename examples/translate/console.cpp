@@ -1,5 +1,6 @@
 #include "console.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
+#include <filesystem>
 #include <utility>
 
 #if defined(_WIN32)
@@ -62,13 +64,11 @@ std::vector<std::string> begin_program(int argc, char** argv) {
   if (::SetConsoleOutputCP(CP_UTF8)) std::atexit([] { ::SetConsoleOutputCP(before); });
   int count = 0;
   wchar_t** const words = ::CommandLineToArgvW(::GetCommandLineW(), &count);
-  if (words == nullptr) return {argv, argv + argc};
+  if (words == nullptr) return {argv + std::min(argc, 1), argv + argc};
   std::vector<std::string> converted;
-  for (int i = 0; i < count; ++i) {
-    const int size = ::WideCharToMultiByte(CP_UTF8, 0, words[i], -1, nullptr, 0, nullptr, nullptr);  // with the end
-    std::string word(static_cast<std::size_t>(size > 0 ? size - 1 : 0), '\0');
-    ::WideCharToMultiByte(CP_UTF8, 0, words[i], -1, word.data(), size, nullptr, nullptr);
-    converted.push_back(std::move(word));
+  for (int i = 1; i < count; ++i) {
+    const std::u8string word = std::filesystem::path(words[i]).u8string();
+    converted.emplace_back(word.begin(), word.end());
   }
   ::LocalFree(words);
   return converted;
@@ -87,7 +87,7 @@ double peak_memory() {
 std::vector<std::string> begin_program(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `translate run | head` ends quietly
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error like a full disk
-  return {argv, argv + argc};
+  return {argv + std::min(argc, 1), argv + argc};
 }
 void outlive_readers() { std::signal(SIGPIPE, SIG_IGN); }
 bool is_conversation() { return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1; }

@@ -5,7 +5,8 @@
 
 namespace translate {
 
-/// Makes the standard streams what the commands take them for, and gives the words of the command line in UTF-8.
+/// Makes the standard streams what the commands take them for, and gives the words of the command line after the program's name,
+/// in UTF-8.
 std::vector<std::string> begin_program(int argc, char** argv);
 /// A writer whose reader goes away gets an error instead of ending.
 void outlive_readers();

@@ -2,11 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <new>
 #include <string>
@@ -121,7 +119,6 @@ void flush_output() {
 
 int main(int argc, char** argv) {
   std::vector<std::string> words = translate::begin_program(argc, argv);
-  words.erase(words.begin(), words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)));
   CLI::App app{
       "Trains encoder-decoder Transformers on sentence pairs, translates with them and scores translations, all on this machine.",
       "translate"};

@@ -182,7 +182,7 @@ TEST_CASE("translate: what cannot be done ends with 1 and one line that names it
 
 #if !defined(_WIN32)
 TEST_CASE("translate run: a model that does not fit into memory is refused before it is read", "[translate]") {
-  if (sanitized) return;
+  if (sanitized || sizeof(std::size_t) < 8) return;  // programs of 32 bits open no file of that size
   const std::string folder = files("large");
   fs::copy(model() + "/best", folder);
   // Tensors of half a billion numbers, the first of more; all but the header is a hole in the file.

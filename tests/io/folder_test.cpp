@@ -63,6 +63,20 @@ TEST_CASE("files of others in the folder stay, and what was asked for goes") {
   REQUIRE(found(folder.path(), "config") == "new");
 }
 
+TEST_CASE("names of files in a folder may have any characters") {
+  const TemporaryFolder folder;
+  const path odd(u8"été 模型 𝔪.txt");
+  const auto write = [&](const std::string& contents) {
+    io::write_folder_atomically(folder.path(), [&](const path& staging) { io::write_file_atomically(staging / odd, contents); });
+  };
+  write("old");
+  write("new");
+  REQUIRE(io::read_file(folder.path() / odd) == "new");
+  REQUIRE(io::FolderReader(folder.path()).file(odd.string()) == folder.path() / odd);
+  io::write_folder_atomically(folder.path(), [](const path&) {}, {.remove = {odd.string()}});
+  REQUIRE(names_in(folder.path()).empty());
+}
+
 #if !defined(_WIN32)
 TEST_CASE("a folder whose new files do not fit on the disk keeps the old ones") {
   const TemporaryFolder folder;

@@ -111,9 +111,12 @@ void talk(const decode::Translator<text::SentencePiece, float>& translator) {
   LineInput input;
   std::string line, fault;
   while (std::printf("> "), std::fflush(stdout), input.next(line, fault)) {
-    if (fault.empty() && line.find_first_not_of(" \t") == std::string::npos) return;
+    if (!fault.empty()) {
+      std::printf("  (the sentence %s)\n", fault.c_str());
+      continue;
+    }
+    if (line.find_first_not_of(" \t") == std::string::npos) return;
     try {
-      if (!fault.empty()) throw FormatError("the sentence ", fault);
       std::printf("  %s\n", translator(line).c_str());
     } catch (const Error& e) {
       std::printf("  (%s)\n", e.what());

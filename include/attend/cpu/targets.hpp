@@ -70,12 +70,14 @@
 #define ATTEND_CHOICE
 #endif
 #endif
-#if defined(__MINGW32__) && !defined(__clang__) && defined(__AVX__) && !defined(ATTEND_UNALIGNED_MOVES)
+#if defined(__MINGW32__) && !defined(__clang__) && !defined(ATTEND_UNALIGNED_MOVES)
+#undef ATTEND_CHOICE
+#if defined(__AVX__)
 #error \
     "attend: GCC for Windows needs -Wa,-muse-unaligned-vector-move -DATTEND_UNALIGNED_MOVES beside -mavx, -march=native and above"
 #endif
-#if !defined(ATTEND_CHOICE) || !defined(__GNUC__) || defined(__CUDACC__) || \
-    (defined(__MINGW32__) && !defined(__clang__) && !defined(ATTEND_UNALIGNED_MOVES))
+#endif
+#if !defined(ATTEND_CHOICE) || !defined(__GNUC__) || defined(__CUDACC__)
 #undef ATTEND_DISPATCH
 #define ATTEND_DISPATCH 0
 #elif !defined(ATTEND_DISPATCH)

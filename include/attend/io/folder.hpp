@@ -47,6 +47,7 @@ inline bool lock_folder(const Descriptor& fd, system::Lock kind, std::chrono::mi
 }
 /// How long readers and writers wait for one another.
 inline constexpr std::chrono::milliseconds lock_patience(5000);
+/// For a lock that is taken at once or not at all.
 inline constexpr std::chrono::milliseconds no_patience(0);
 
 /// The folder, opened to be locked. Throws IoError, which begins with `operation`, if it is none or cannot be opened.

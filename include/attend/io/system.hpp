@@ -26,6 +26,9 @@ enum class Open {
   update_here,  ///< the same, and not through a symbolic link at its end
 };
 
+/// Bytes that one call of `read`, `read_at` or `write` moves at most: Linux moves up to 2 GiB.
+inline constexpr std::size_t most_at_once = std::size_t{1} << 30;
+
 /// The descriptor; negative if the system refuses.
 int open(const std::filesystem::path& path, Open how);
 /// False if what was written before has failed: some file systems say so only here.
@@ -46,6 +49,7 @@ bool sync(int file);
 /// The same for the names in a folder. False if there is no such folder.
 bool sync_folder(const std::filesystem::path& folder);
 
+/// A regular file, a folder, or another: a pipe, a device, a symbolic link.
 enum class Kind { file, folder, other };
 /// What a file is. Two descriptions of one file have the same device and number.
 struct Status {
@@ -55,12 +59,15 @@ struct Status {
   unsigned permissions = 0;
   [[nodiscard]] bool is(const Status& other) const { return device == other.device && number == other.number; }
 };
+/// Of what is open; nothing if the system refuses.
 std::optional<Status> status(int file);
 /// Of what symbolic links lead to.
 std::optional<Status> status(const std::filesystem::path& path);
 /// Of a symbolic link itself, which is of another kind.
 std::optional<Status> status_here(const std::filesystem::path& path);
+/// Whether anything has that name; links are followed.
 bool is_there(const std::filesystem::path& path);
+/// Whether this process may write to it.
 bool is_writable(const std::filesystem::path& path);
 /// Gives a file the permissions of another; a courtesy that not every file system can do.
 void permit(int file, const Status& as);
@@ -69,11 +76,12 @@ void permit(int file, const Status& as);
 bool rename(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Removes a file; EISDIR or EPERM for a folder.
 bool remove(const std::filesystem::path& path);
-/// For this user alone. EEXIST if there is one.
+/// Makes a folder for this user alone. EEXIST if there is one.
 bool make_private_folder(const std::filesystem::path& path);
 /// Removes an empty folder.
 bool remove_folder(const std::filesystem::path& path);
 
+/// `shared` with all others that are shared; `exclusive` of all others.
 enum class Lock { shared, exclusive };
 /// What stands for a folder where it is to be locked; ENOTDIR for a file.
 int open_folder(const std::filesystem::path& folder);
@@ -84,22 +92,26 @@ bool is_left_behind(const std::filesystem::path& folder);
 /// A lock that others who ask for it respect, for as long as the descriptor is open. Does not wait: EWOULDBLOCK if another has
 /// it.
 bool lock(int file, Lock kind);
+/// Gives the lock back before the descriptor is closed.
 void unlock(int file);
 
 /// Whole pages of a file in memory; null if the system refuses. `offset` is a multiple of `mapping_unit`.
 void* map(int file, std::size_t offset, std::size_t size);
 /// The same for this program alone: what is written to it stays there.
 void* map_privately(int file, std::size_t offset, std::size_t size);
+/// Ends what `map` or `map_privately` began; `size` is that of the call.
 void unmap(void* pages, std::size_t size);
+/// Bytes of which the offset of a mapping is a multiple.
 std::size_t mapping_unit();
 /// Whether a file may be another machine's, or a program's that answers for it. There a file that somebody replaces or removes is
 /// gone for all but them, and a mapping of it ends the process.
 bool is_remote(int file);
 
-/// Characters besides `/` that part the names in a path.
 #if defined(_WIN32)
+/// Characters besides `/` that part the names in a path.
 inline constexpr std::string_view separators = "\\:";
 #else
+/// Characters besides `/` that part the names in a path: none.
 inline constexpr std::string_view separators;
 #endif
 

@@ -20,12 +20,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
 
-/// attend/io/system.hpp for POSIX.
+/// attend/io/system.hpp for POSIX; it says what each function does.
 
 namespace attend::detail::system {
 
@@ -50,9 +49,6 @@ std::ptrdiff_t uninterrupted(Call call) {
   while (n < 0 && errno == EINTR);
   return n;
 }
-/// Bytes for one call: Linux moves at most 2 GiB.
-inline constexpr std::size_t most_at_once = std::size_t{1} << 30;
-
 inline std::ptrdiff_t read(int file, void* to, std::size_t size) {
   return uninterrupted([&] { return ::read(file, to, std::min(size, most_at_once)); });
 }
@@ -75,8 +71,9 @@ inline bool sync(int file) {
 #endif
   return ::fsync(file) == 0 || errno == EINVAL;
 }
+inline int open_folder(const std::filesystem::path& folder) { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
 inline bool sync_folder(const std::filesystem::path& folder) {
-  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int file = open_folder(folder);
   if (file < 0) return false;
   const bool synced = ::fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP;
   const int error = errno;
@@ -117,7 +114,6 @@ inline bool remove(const std::filesystem::path& path) { return ::unlink(path.c_s
 inline bool make_private_folder(const std::filesystem::path& path) { return ::mkdir(path.c_str(), 0700) == 0; }
 inline bool remove_folder(const std::filesystem::path& path) { return ::rmdir(path.c_str()) == 0; }
 
-inline int open_folder(const std::filesystem::path& folder) { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
 inline bool lock(int file, Lock kind) {
   return uninterrupted([&] { return ::flock(file, (kind == Lock::shared ? LOCK_SH : LOCK_EX) | LOCK_NB); }) == 0;
 }

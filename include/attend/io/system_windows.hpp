@@ -19,7 +19,8 @@
 #include <system_error>
 #include <vector>
 
-/// attend/io/system.hpp for Windows. Files are opened so that others may rename and remove them meanwhile, as POSIX has it.
+/// attend/io/system.hpp for Windows; it says what each function does. Files are opened so that others may rename and remove them
+/// meanwhile, as POSIX has it.
 
 namespace attend::detail::system {
 
@@ -119,9 +120,6 @@ inline int open(const std::filesystem::path& path, Open how) {
   return descriptor_of(opened, reads ? _O_RDONLY : appends ? _O_APPEND : 0);
 }
 inline bool close(int file) { return ::_close(file) == 0; }
-
-/// Bytes for one call.
-inline constexpr std::size_t most_at_once = std::size_t{1} << 30;
 
 /// What is typed, in UTF-8. Ctrl-Z at the beginning of a line ends it, as it does everywhere on Windows.
 inline std::ptrdiff_t read_console(HANDLE console, void* to, std::size_t size) {
