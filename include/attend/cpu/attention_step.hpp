@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "attend/core/thread_owned.hpp"
@@ -81,36 +82,46 @@ void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, 
   for (int v = 0; v < V; ++v) store<T>(out + v * width<T>, sum[v]);
 }
 
-/// weights[j] = softmax(scale * q . k_j + bias[j]) over n > 0 keys; a null bias adds nothing. There is room for n rounded up to a
-/// multiple of `lanes` weights, those beyond n are 0.
+/// The same for a d_k that is known when it runs.
 template <class T>
-void key_weights(const HeadQuery<T>& query, const HeadKeys<T>& keys, const T* bias, T* weights) {
+void key_scores(const HeadQuery<T>& query, const HeadKeys<T>& keys, T* scores) {
   constexpr index_t W = width<T>;
-  const index_t n = keys.n, d_k = query.d_k;
-  switch (d_k % W == 0 ? d_k / W : 0) {
+  switch (query.d_k % W == 0 ? query.d_k / W : 0) {
     case 1:
-      key_scores<1>(query, keys, weights);
-      break;
+      return key_scores<1>(query, keys, scores);
     case 2:
-      key_scores<2>(query, keys, weights);
-      break;
+      return key_scores<2>(query, keys, scores);
     case 4:
-      key_scores<4>(query, keys, weights);
-      break;
+      return key_scores<4>(query, keys, scores);
     case 8:
-      key_scores<8>(query, keys, weights);
-      break;
+      return key_scores<8>(query, keys, scores);
     default:
-      key_scores<0>(query, keys, weights);
+      return key_scores<0>(query, keys, scores);
   }
+}
+
+/// weights = softmax(weights + bias) over n > 0 of them; a null bias adds nothing. There is room for n rounded up to a multiple
+/// of `lanes`, and those beyond n become 0. The last lanes stay in registers: if minus infinity were written behind n first, the
+/// processor would have to wait until that can be read.
+template <class T>
+void softmax_of_scores(index_t n, const T* bias, T* weights) {
   for (index_t j = 0; bias && j < n; ++j) weights[j] += bias[j];
-  // To the end of the lanes, with keys that weigh nothing: the rest of 13 one by one would take longer than all else here.
-  const index_t whole = whole_lanes(n);
-  std::fill(weights + n, weights + whole, -std::numeric_limits<T>::infinity());
-  const T top = max_over<T>(whole, [=](index_t j) { return weights[j]; });
-  for (index_t j = 0; j < whole; ++j) weights[j] = cpu::exp_to_88(weights[j] - top);
-  const T inverse = T(1) / sum_over<T>(whole, [=](index_t j) { return weights[j]; });
-  for (index_t j = 0; j < whole; ++j) weights[j] *= inverse;
+  const index_t before = whole_lanes(n) - lanes;
+  const auto rest = static_cast<int>(n - before);
+  T* const last = weights + before;
+  T end[lanes], part[lanes], sum[lanes] = {};
+  for (int l = 0; l < lanes; ++l) part[l] = end[l] = select(l < rest, last[l], -std::numeric_limits<T>::infinity());
+  for (index_t j = 0; j < before; j += lanes) {
+#pragma GCC unroll 1  // as in max_over
+    for (index_t l = 0; l < lanes; ++l) part[l] = weights[j + l] > part[l] ? weights[j + l] : part[l];
+  }
+  const T top = detail::join_lanes(part, [](auto& x, const auto& y) { x = y > x ? y : x; });
+  for (index_t j = 0; j < before; j += lanes)
+    for (index_t l = 0; l < lanes; ++l) sum[l] += weights[j + l] = cpu::exp_to_88(weights[j + l] - top);
+  for (index_t l = 0; l < lanes; ++l) sum[l] += end[l] = cpu::exp_to_88(end[l] - top);
+  const T inverse = T(1) / detail::join_lanes(sum, [](auto& x, const auto& y) { x += y; });
+  for (index_t j = 0; j < before; ++j) weights[j] *= inverse;
+  for (index_t l = 0; l < lanes; ++l) last[l] = end[l] * inverse;
 }
 
 /// out [d_v] = sum_j weights[j] v_j over the n keys: v_j begins v_offset after the key's row.
@@ -130,6 +141,20 @@ void weigh_values(const HeadKeys<T>& of, const T* weights, index_t v_offset, ind
   }
 }
 
+/// The same for 8 / V heads whose values, V vectors each, stand side by side, as their sums do in `out`; the weights of the next
+/// head are `stride` further on. One head's sums alone would wait for one another.
+template <int V, class T>
+void weigh_values_of_heads(const HeadKeys<T>& of, const T* weights, index_t stride, index_t v_offset, T* out) {
+  constexpr index_t W = width<T>;
+  Vector<T> sum[8] = {};
+  for (index_t j = 0; j < of.n; ++j) {
+    const T* const from = of.rows[j] + v_offset;
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) multiply_add<T>(sum[i], weights[i / V * stride + j], load<T>(from + i * W));
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) store<T>(out + i * W, sum[i]);
+}
 /// The keys of rows. count(row): how many it has, no more than `most`; key(row, j): where key j's vector of all heads begins.
 /// v_offset leads from there to the value. `bias`: as in kernels::StepBias.
 template <class T, class Count, class Key>
@@ -142,34 +167,61 @@ struct KeysOfRows {
 template <class T, class Count, class Key>
 KeysOfRows(index_t, index_t, Count, Key, kernels::StepBias<T>) -> KeysOfRows<T, Count, Key>;
 
+/// Heads [first, last) of one row. Each step is done for all of them before the next, so that none waits for the one before.
+/// `rows` as in HeadKeys; `weights`: room for as many times n rounded up to a multiple of `lanes`.
+template <class T>
+void attention_step_row(const kernels::StepHeads& heads, index_t first, index_t last, const HeadKeys<T>& keys, index_t v_offset,
+                        const kernels::StepBias<T>& bias, const T* q, T* weights, T* out) {
+  const index_t n = keys.n, d_k = heads.d_k, d_v = heads.d_v, stride = whole_lanes(n);
+  const auto weights_of = [=](index_t head) { return weights + (head - first) * stride; };
+  const auto keys_of = [&](index_t head) { return HeadKeys<T>{n, keys.rows, head / heads.group * d_k}; };
+  for (index_t head = first; head < last; ++head)
+    key_scores<T>({q + head * d_k, d_k, static_cast<T>(heads.scale)}, keys_of(head), weights_of(head));
+  for (index_t head = first; head < last; ++head)
+    softmax_of_scores<T>(n, bias.newest ? bias.newest + head * bias.head - (n - 1) : nullptr, weights_of(head));
+  const index_t vectors = heads.group == 1 && d_v % width<T> == 0 ? d_v / width<T> : 0;
+  for (index_t head = first; head < last;) {
+    const index_t offset = v_offset + head / heads.group * d_v;
+    T* const to = out + head * d_v;
+    const auto together = [&](auto v) {
+      constexpr index_t V = v, count = 8 / V;
+      if (vectors != V || last - head < count) return false;
+      weigh_values_of_heads<V>(keys, weights_of(head), stride, offset, to);
+      head += count;
+      return true;
+    };
+    using std::integral_constant;
+    if (together(integral_constant<int, 1>()) || together(integral_constant<int, 2>()) || together(integral_constant<int, 4>()))
+      continue;
+    weigh_values<T>(keys_of(head), weights_of(head), offset, d_v, to);
+    ++head;
+  }
+}
+
 /// The heads of all rows in parallel. Rows without keys get zeros.
 template <class T, class Count, class Key>
 void attention_step_rows(const kernels::StepHeads& heads, ConstMatrix<T> q, const KeysOfRows<T, Count, Key>& of, Matrix<T> out) {
-  const index_t most = of.most, v_offset = of.v_offset;
-  const index_t heads_of_row = heads.count, d_k = heads.d_k, d_v = heads.d_v;
-  const T scale = static_cast<T>(heads.scale);
-  const index_t cost = std::max<index_t>(1, most * (d_k + d_v));
+  const index_t most = of.most, heads_of_row = heads.count, d_v = heads.d_v;
+  const index_t cost = std::max<index_t>(1, most * (heads.d_k + d_v));
   parallel_for(out.rows * heads_of_row, std::max<index_t>(1, 65536 / cost), [&](index_t begin, index_t end) {
     ATTEND_THREAD_OWNED(std::vector<const T*>, key_room);
     ATTEND_THREAD_OWNED(std::vector<T>, weight_room);
     key_room.resize(most + 3);
-    weight_room.resize(most + lanes);
+    weight_room.resize(heads_of_row * whole_lanes(most));
     const T** const keys = key_room.data();
     for (index_t task = begin; task < end;) {
       const index_t row = task / heads_of_row, first = task - row * heads_of_row,
                     last = std::min(heads_of_row, first + end - task), n = of.count(row);
-      const T* const from = q.data + row * q.stride;
       T* const to = out.data + row * out.stride;
-      if (n == 0) std::fill(to + first * d_v, to + last * d_v, T(0));
-      for (index_t j = 0; j < n; ++j) keys[j] = of.key(row, j);
-      if (n > 0) std::fill_n(keys + n, 3, keys[n - 1]);  // what completes the last four
-      for (index_t head = first; n > 0 && head < last; ++head) {
-        const T* const bias = of.bias.newest ? of.bias.newest + head * of.bias.head - (n - 1) : nullptr;
-        const HeadKeys<T> keys_of_head{n, keys, head / heads.group * d_k};
-        key_weights<T>({from + head * d_k, d_k, scale}, keys_of_head, bias, weight_room.data());
-        weigh_values<T>(keys_of_head, weight_room.data(), v_offset + head / heads.group * d_v, d_v, to + head * d_v);
-      }
       task += last - first;
+      if (n == 0) {
+        std::fill(to + first * d_v, to + last * d_v, T(0));
+        continue;
+      }
+      for (index_t j = 0; j < n; ++j) keys[j] = of.key(row, j);
+      std::fill_n(keys + n, 3, keys[n - 1]);  // what completes the last four
+      attention_step_row<T>(heads, first, last, {n, keys, 0}, of.v_offset, of.bias, q.data + row * q.stride, weight_room.data(),
+                            to);
     }
   });
 }
@@ -226,8 +278,9 @@ void cross_attention_weights_step(Cpu, const StepHeads& heads, ConstMatrix<T> q,
         nth(vectors, j) = keys.data + (keys.begins[r] + std::min(j, n - 1)) * layout.stride + layout.k_offset;
       for (index_t head = 0; head < heads.count; ++head) {
         const index_t offset = head * heads.d_k;
-        cpu::key_weights<T>({q.data + r * q.stride + offset, heads.d_k, scale},
-                            {n, vectors.data(), head / heads.group * heads.d_k}, nullptr, room.data());
+        cpu::key_scores<T>({q.data + r * q.stride + offset, heads.d_k, scale},
+                           {n, vectors.data(), head / heads.group * heads.d_k}, room.data());
+        cpu::softmax_of_scores<T>(n, nullptr, room.data());
         for (index_t j = 0; j < n; ++j) to[j] += share * nth(room, j);
       }
     }
