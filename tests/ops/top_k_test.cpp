@@ -4,6 +4,7 @@
 
 #include "attend/core/random.hpp"
 #include "attend/core/tensor.hpp"
+#include "attend/cpu/softmax.hpp"
 #include "catch.hpp"
 
 using namespace attend;
@@ -88,6 +89,52 @@ TEMPLATE_TEST_CASE("top_k names the place of a NaN", "[top_k]", float, double) {
 TEST_CASE("top_k refuses a k outside the row", "[top_k]") {
   REQUIRE_THROWS_AS(run<float>({1, 2, 3}, 1, 3, 0), ValueError);
   REQUIRE_THROWS_WITH(run<float>({1, 2, 3}, 1, 3, 4), "top_k: k is 4, expected 1 to the width 3");
+}
+
+TEMPLATE_TEST_CASE("top_k_of_logits gives the bits of log_softmax, excluded columns and top_k one after another", "[top_k]",
+                   float, double) {
+  constexpr auto none = -std::numeric_limits<TestType>::infinity();
+  std::uint64_t seed = 0;
+  for (const index_t width : {1, 2, 16, 63, 64, 65, 1000, 4097, 70001})
+    for (const index_t k : {1, 6, 100, 300})
+      for (const index_t levels : {1, 40, 100000000})
+        for (const int excluded_columns : {0, 1, 9}) {
+          if (k > width) continue;
+          const index_t rows = width > 5000 ? 1 : 3;
+          auto x = random_rows<TestType>(rows * width, ++seed, levels);
+          // Log-softmax takes the last digits off most of these, so that numbers which differ by little come out the same.
+          for (std::size_t i = 0; i < x.size(); ++i) x[i] = x[i] / TestType(16 * levels) + TestType(i % 5) * TestType(1e-8);
+          if (rows == 3) std::fill_n(x.begin() + 2 * width, width, none);
+          std::vector<token_t> excluded;
+          for (int e = 0; e < excluded_columns; ++e) excluded.push_back(static_cast<token_t>(e * e * width / 81));
+
+          auto plain = x;
+          log_softmax_forward(Cpu{}, rows, width, plain.data(), plain.data());
+          fill_columns(Cpu{}, rows, width, count_of(excluded), excluded.data(), none, plain.data());
+          const auto expected = run(plain, rows, width, k);
+          Top<TestType> top{expected.values, expected.indices};
+          std::fill(top.values.begin(), top.values.end(), TestType(7));
+          std::fill(top.indices.begin(), top.indices.end(), -1);
+          top_k_of_logits(Cpu{}, {x.data(), rows, width}, excluded, k, top.values.data(), top.indices.data());
+          INFO("width " << width << ", k " << k << ", levels " << levels << ", excluded " << excluded_columns);
+          REQUIRE(top.indices == expected.indices);
+          REQUIRE(top.values == expected.values);
+        }
+}
+
+TEST_CASE("top_k_of_logits names the place of what has no softmax, and refuses a k outside the row", "[top_k]") {
+  std::vector<float> x(2 * 130, -1), values(4);
+  std::vector<token_t> columns(4);
+  const auto best = [&](index_t k) { top_k_of_logits(Cpu{}, {x.data(), 2, 130}, {}, k, values.data(), columns.data()); };
+  REQUIRE_THROWS_WITH(best(131), "top_k_of_logits: k is 131, expected 1 to the width 130");
+  REQUIRE_THROWS_AS(best(0), ValueError);
+  x[130 + 129] = std::numeric_limits<float>::infinity();
+  REQUIRE_THROWS_WITH(best(2), "top_k_of_logits: row 1 holds infinity in column 129");
+  for (const std::size_t column : {0, 64, 128}) {
+    x[130 + column] = std::numeric_limits<float>::quiet_NaN();
+    REQUIRE_THROWS_WITH(best(2), "top_k_of_logits: row 1 holds NaN in column " + std::to_string(column));
+    x[130 + column] = -1;
+  }
 }
 
 TEST_CASE("argmax gives the first column of the largest value", "[top_k]") {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -14,6 +16,8 @@
 #include "attend/core/shape.hpp"
 #include "attend/core/threads.hpp"
 #include "attend/cpu/targets.hpp"
+#include "attend/cpu/vector.hpp"
+#include "attend/kernels/matrix.hpp"
 
 #endif  // ATTEND_READING
 
@@ -68,19 +72,44 @@ BlockMaximum<T> block_maximum(const T* x, index_t n) {
   return most;
 }
 
-/// top_k for one row. One vectorised pass finds the maximum of each block of 64 or more; the k largest values can only stand
-/// in the k blocks with the largest maxima (each other block is beaten by k values), and only those are looked at one by one.
+/// How a row is cut into blocks of 64 values or more, of which the last may be shorter.
+struct Blocks {
+  static constexpr index_t most = 1024, unit = 64;
+  explicit Blocks(index_t row_width)
+      : width(row_width), size((width + most * unit - 1) / (most * unit) * unit), count((width + size - 1) / size) {}
+  [[nodiscard]] index_t begin(index_t block) const { return block * size; }
+  [[nodiscard]] index_t end(index_t block) const { return std::min(width, (block + 1) * size); }
+  index_t width, size, count;
+};
+
+/// Above so many values, all of a row are sorted.
+inline constexpr index_t most_listed = 256;
+
+/// The k <= most_listed largest of value(0), value(1), ..., given the largest order of each block: they can only stand in the k
+/// blocks with the largest of these (each other block is beaten by k values), and only those are looked at one by one.
+template <class T, class Value>
+void best_of_blocks(const Blocks& blocks, const BitsOf<T>* orders, index_t k, Value&& value, T* values, token_t* indices) {
+  BitsOf<T> best[most_listed];
+  token_t chosen[most_listed];
+  TopList<BitsOf<T>> best_blocks{best, chosen, k};
+  for (index_t b = 0; b < blocks.count; ++b) best_blocks.offer(orders[b], b);
+  std::sort(chosen, chosen + best_blocks.count);  // so that of equal values the lower column is offered first
+  TopList<T> list{values, indices, k};
+  for (index_t c = 0; c < best_blocks.count; ++c)
+    for (index_t i = blocks.begin(chosen[c]); i < blocks.end(chosen[c]); ++i) list.offer(value(i), i);
+}
+
+/// top_k for one row: one vectorised pass for the blocks' maxima.
 template <class T>
 void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, token_t* indices) {
-  constexpr index_t most_blocks = 1024, most_listed = 256, unit = 64;
-  const index_t block = (width + most_blocks * unit - 1) / (most_blocks * unit) * unit;
-  const index_t blocks = (width + block - 1) / block;
-  BitsOf<T> maxima[most_blocks], magnitude = 0;
-  for (index_t b = 0; b < blocks; ++b) {
-    const T* first = x + b * block;
-    const index_t size = std::min(block, width - b * block);
-    const auto most = size == unit ? block_maximum(first, unit) : block_maximum(first, size);  // a known length is quicker
-    maxima[b] = most.order;
+  const Blocks blocks(width);
+  BitsOf<T> orders[Blocks::most], magnitude = 0;
+  for (index_t b = 0; b < blocks.count; ++b) {
+    const T* const first = x + blocks.begin(b);
+    const index_t size = blocks.end(b) - blocks.begin(b);
+    // A known length is quicker.
+    const auto most = size == Blocks::unit ? block_maximum(first, Blocks::unit) : block_maximum(first, size);
+    orders[b] = most.order;
     magnitude = std::max(magnitude, most.magnitude);
   }
   const auto infinity = magnitude_bits(std::numeric_limits<T>::infinity());
@@ -97,21 +126,63 @@ void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, tok
     for (index_t i = 0; i < k; ++i) indices[i] = nth(order, i), values[i] = x[indices[i]];
     return;
   }
-  BitsOf<T> best[most_listed];
-  token_t chosen[most_listed];
-  TopList<BitsOf<T>> best_blocks{best, chosen, k};
-  for (index_t b = 0; b < blocks; ++b) best_blocks.offer(maxima[b], b);
-  std::sort(chosen, chosen + best_blocks.count);  // so that of equal values the lower column is offered first
-  TopList<T> list{values, indices, k};
-  for (index_t c = 0; c < best_blocks.count; ++c) {
-    const index_t begin = chosen[c] * block, end = std::min(begin + block, width);
-    for (index_t i = begin; i < end; ++i) list.offer(x[i], i);
+  best_of_blocks<T>(
+      blocks, orders, k, [=](index_t i) { return x[i]; }, values, indices);
+}
+
+/// What log-softmax takes off the numbers of a row, one after the other: together they would lose the second's digits where the
+/// first is large.
+template <class T>
+struct LogSum {
+  T shift, log_sum;
+  [[nodiscard]] T operator()(T x) const { return (x - shift) - log_sum; }
+};
+
+/// top_k_of_logits for one row: one pass for the blocks' maxima and one for the sum. What log-softmax takes off is taken off the
+/// maxima and what is looked at; it leaves a larger number the larger one, or makes both the same.
+template <class T>
+void top_k_of_logits_row(index_t row, index_t k, std::span<const token_t> excluded, std::span<T> logits, T* values,
+                         token_t* indices) {
+  constexpr T none = -std::numeric_limits<T>::infinity();
+  const index_t width = count_of(logits);
+  T* const x = logits.data();
+  const Blocks blocks(width);
+  T maxima[Blocks::most];
+  const auto read_block = [&](index_t b) {
+    const T* const from = x + blocks.begin(b);
+    const index_t size = blocks.end(b) - blocks.begin(b);
+    const auto at = [=](index_t i) { return from[i]; };
+    maxima[b] = size == Blocks::unit ? max_over<T>(Blocks::unit, at) : max_over<T>(size, at);
+  };
+  for (index_t b = 0; b < blocks.count; ++b) read_block(b);
+  const T top = *std::max_element(maxima, maxima + blocks.count), shift = top == none ? T(0) : top;
+  const T sum = sum_over<T>(width, [=](index_t i) { return cpu::exp_to_88(x[i] - shift); });
+  if (std::isnan(sum)) {
+    const T* at = std::find_if(x, x + width, [](T v) { return !(v < std::numeric_limits<T>::infinity()); });
+    throw Error("top_k_of_logits: row ", row, " holds ", std::isnan(*at) ? "NaN" : "infinity", " in column ", at - x);
   }
+  const LogSum<T> log_softmax{shift, sum == T(0) ? T(0) : std::log(sum)};
+  for (const token_t column : excluded) x[column] = none;
+  for (const token_t column : excluded) read_block(column / blocks.size);
+  if (k > most_listed) {
+    for (index_t i = 0; i < width; ++i) x[i] = log_softmax(x[i]);
+    return top_k_row(row, width, k, x, values, indices);
+  }
+  BitsOf<T> orders[Blocks::most];
+  for (index_t b = 0; b < blocks.count; ++b) orders[b] = order_bits(log_softmax(maxima[b]));
+  best_of_blocks<T>(
+      blocks, orders, k, [&](index_t i) { return log_softmax(x[i]); }, values, indices);
 }
 
 }  // namespace attend::ATTEND_CPU
 
 namespace attend::kernels {
+
+/// Throws ValueError unless the k largest of a row's `width` values can be found.
+inline void check_top_k(const char* kernel, index_t width, index_t k) {
+  check_value(k >= 1 && k <= width, kernel, "k is ", k, ", expected 1 to the width ", width);
+  check_value(width <= std::numeric_limits<token_t>::max(), kernel, "rows of ", width, " values");
+}
 
 /// The k largest values of each row, largest first, and their columns; of equal values the lower column comes first.
 /// Minus infinity is a value like any other. x [rows, width] -> values, indices [rows, k].
@@ -119,10 +190,23 @@ namespace attend::kernels {
 template <class T>
 void top_k(Cpu, index_t rows, index_t width, index_t k, const T* x, T* values, token_t* indices) {
   ATTEND_FASTEST(top_k, rows, width, k, x, values, indices);
-  check_value(k >= 1 && k <= width, "top_k", "k is ", k, ", expected 1 to the width ", width);
-  check_value(width <= std::numeric_limits<token_t>::max(), "top_k", "rows of ", width, " values");
+  check_top_k("top_k", width, k);
   parallel_rows(rows, width, [=](index_t begin, index_t end) {
     for (index_t r = begin; r < end; ++r) cpu::top_k_row(r, width, k, x + r * width, values + r * k, indices + r * k);
+  });
+}
+
+/// top_k of log_softmax(x) once minus infinity stands in the `count` columns `excluded`, which are within it: the bits of these
+/// steps one after another, but each row is read twice and not written. What is left in x is nothing to rely on. x, values and
+/// indices as top_k has them. Throws ValueError unless 1 <= k <= width, Error if a row holds NaN or infinity.
+template <class T>
+void top_k_of_logits(Cpu, const Matrix<T>& x, std::span<const token_t> excluded, index_t k, T* values, token_t* indices) {
+  ATTEND_FASTEST(top_k_of_logits, x, excluded, k, values, indices);
+  check_top_k("top_k_of_logits", x.columns, k);
+  parallel_rows(x.rows, x.columns, [=](index_t begin, index_t end) {
+    for (index_t r = begin; r < end; ++r)
+      cpu::top_k_of_logits_row(r, k, excluded, std::span(x.data + r * x.stride, static_cast<std::size_t>(x.columns)),
+                               values + r * k, indices + r * k);
   });
 }
 

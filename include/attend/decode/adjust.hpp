@@ -14,6 +14,7 @@
 #include "attend/cpu/softmax.hpp"
 #include "attend/cpu/top_k.hpp"
 #include "attend/decode/constraints.hpp"
+#include "attend/decode/model.hpp"
 
 namespace attend::decode::detail {
 
@@ -53,6 +54,21 @@ class Adjust {
     if (!all.empty()) allowed_ = Tensor<token_t>({count_of(all)}, std::span<const token_t>(all)).template to<D>();
   }
 
+  /// A step of a model after prefixes of `length` tokens, from which only the best tokens of each row are wanted: with the bits
+  /// that `step`, what is done to its result here and `top_k` give, sooner. values, best [rows, k] or, for k = 1, [rows]. False,
+  /// and nothing is done, if the model or the options need all log-probabilities.
+  template <StepModel M>
+  bool step_to_best(M& model, typename M::State& state, std::span<const token_t> tokens, index_t length,
+                    const Tensor<T, D>& values, const Tensor<token_t, D>& best) const {
+    if constexpr (LogitModel<M>) {
+      if (!only_excludes() || !model.gives_logits(state)) return false;
+      const auto x = checked_logits(search_, model, state, tokens);
+      top_k_of_logits(D{}, kernels::as_rows(x), excluded(length), values.size() / x.dim(0), values.data(), best.data());
+      return true;
+    }
+    return false;
+  }
+
   /// x [rows, vocabulary] follows prefixes of `length` tokens; prefix_of(row, tokens) writes those of a row and gives its
   /// sentence. Throws ValueError if the model gives a token of a forced prefix no probability.
   template <class PrefixOf>
@@ -72,8 +88,8 @@ class Adjust {
     penalize(x);
     if (options_.constraints.edit) edit(x, prefix_of);
     keep_next(x);
-    fill_columns(D{}, rows, vocabulary_, count_of(never_), never_.data(), never, x.data());
-    if (length < options_.min_length) fill_columns(D{}, rows, vocabulary_, count_of(ends_), ends_.data(), never, x.data());
+    const auto out = excluded(length);
+    fill_columns(D{}, rows, vocabulary_, count_of(out), out.data(), never, x.data());
     const auto& banned = rules_.banned;
     if (!banned.rows.empty()) set_entries(D{}, entries(banned), vocabulary_, never, x.data());
     if (options_.constraints.renormalize) log_softmax_forward(D{}, rows, vocabulary_, x.data(), x.data());
@@ -81,6 +97,19 @@ class Adjust {
   }
 
  private:
+  /// Whether nothing becomes of log-probabilities but that those of `excluded` tokens are minus infinity, in every row.
+  [[nodiscard]] bool only_excludes() const {
+    if constexpr (std::same_as<Options, BeamOptions>)
+      if (options_.temperature != 1) return false;
+    const Constraints& c = options_.constraints;
+    return !by_row_ && !options_.distributions && !c.edit && !c.renormalize && !(c.unknown_penalty > 0);
+  }
+  /// The tokens that can follow prefixes of `length` tokens in no row.
+  [[nodiscard]] std::vector<token_t> excluded(index_t length) const {
+    auto tokens = never_;
+    if (length < options_.min_length) tokens.insert(tokens.end(), ends_.begin(), ends_.end());
+    return tokens;
+  }
   static kernels::Entries entries(const StepRules::Lists& at) { return {count_of(at.rows), at.rows.data(), at.tokens.data()}; }
   /// The values of rows that only one token may follow: the model's for a token of a prefix or a scored end, otherwise 0.
   /// Puts all of these rows into `rules_.forced`.

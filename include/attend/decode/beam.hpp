@@ -67,15 +67,17 @@ class BeamSearch {
       const auto count = count_of(rows_);
       tokens_.clear();
       for (const Row& row : rows_) tokens_.push_back(row.token);
-      const auto log_probabilities = checked_step("beam_search", model_, state_, tokens_);  // [rows, vocabulary]
-      if constexpr (AttendingModel<M>)
-        if (coverage_.counts()) coverage_.read(model_, state_);
-      adjust_(length, log_probabilities, [&](index_t row, std::vector<token_t>& prefix) { return prefix_of(row, prefix); });
-      if (options_.distributions) tree_.add_step(rows_of(log_probabilities));
-      take_required(log_probabilities);
       const Tensor<T, D> values({count, k});
       const Tensor<token_t, D> tokens({count, k});
-      top_k(D{}, count, vocabulary_, k, log_probabilities.data(), values.data(), tokens.data());
+      if (offer_.required().any() || !adjust_.step_to_best(model_, state_, tokens_, length, values, tokens)) {
+        const auto log_probabilities = checked_step("beam_search", model_, state_, tokens_);  // [rows, vocabulary]
+        adjust_(length, log_probabilities, [&](index_t row, std::vector<token_t>& prefix) { return prefix_of(row, prefix); });
+        if (options_.distributions) tree_.add_step(rows_of(log_probabilities));
+        take_required(log_probabilities);
+        top_k(D{}, count, vocabulary_, k, log_probabilities.data(), values.data(), tokens.data());
+      }
+      if constexpr (AttendingModel<M>)
+        if (coverage_.counts()) coverage_.read(model_, state_);
       const auto host_values = values.to_host();
       const auto host_tokens = tokens.to_host();
       offer_.begin_step(k, host_values.data(), host_tokens.data());

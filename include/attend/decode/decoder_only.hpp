@@ -54,6 +54,23 @@ class DecoderOnly {
   /// The log-probabilities after one more token for each row, [rows, vocabulary]. Throws ShapeError for another number of tokens
   /// than rows, and beyond the decoder's positions; IndexError for a token outside the vocabulary.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
+    const auto logits = logits_of_step(state, tokens);
+    const Tensor<Wide<T>, D> y(logits.shape());
+    log_softmax_forward(D{}, y.dim(0), y.dim(1), logits.data(), y.data());
+    return y;
+  }
+
+  /// What makes it a LogitModel, if its numbers are as wide as log-probabilities.
+  [[nodiscard]] bool gives_logits(const State& /*state*/) const requires detail::GivesLogits<T, D> { return true; }
+  [[nodiscard]] Tensor<T, D> logits(State& state, std::span<const token_t> tokens) const requires detail::GivesLogits<T, D> {
+    return logits_of_step(state, tokens);
+  }
+
+  /// Row i goes on as row rows[i] was; see StepModel.
+  void reorder(State& state, std::span<const index_t> rows) const { state.reorder(rows); }
+
+ private:
+  Tensor<T, D> logits_of_step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
     const auto rows = count_of(tokens);
     if (rows != state.rows()) throw ShapeError("DecoderOnly: ", rows, " tokens for ", state.rows(), " rows");
@@ -61,16 +78,9 @@ class DecoderOnly {
     const auto embedded = (*decoder_.embed_tokens)(Tensor<token_t>({rows}, tokens).template to<D>());  // [rows, d_model]
     state.begin_step();
     const auto x = decoder_.read(embedded, detail::CachedReading<T, D>{state});
-    const auto logits = linear(x, head_weight_, head_bias_);
-    const Tensor<Wide<T>, D> y(logits.shape());
-    log_softmax_forward(D{}, rows, vocabulary(), logits.data(), y.data());
-    return y;
+    return linear(x, head_weight_, head_bias_).value();
   }
 
-  /// Row i goes on as row rows[i] was; see StepModel.
-  void reorder(State& state, std::span<const index_t> rows) const { state.reorder(rows); }
-
- private:
   nn::Decoder<T, D> decoder_;
   Var<T, D> head_weight_;
   std::optional<Var<T, D>> head_bias_;

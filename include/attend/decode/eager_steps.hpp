@@ -52,17 +52,7 @@ class EagerSteps {
 
   /// The log-probabilities of what follows, [rows, vocabulary].
   Tensor<Wide<T>, D> step(const nn::Transformer<T, D>& model, State& state, std::span<const token_t> tokens) const {
-    const auto& decoder = model.decoder;
-    const auto x = (*decoder.embed_tokens)(Tensor<token_t>({state.rows()}, tokens).template to<D>());  // [rows, d_model]
-    state.cache.begin_step();
-    std::vector<SourceKeys<T, D>> sources;
-    for (const auto& kv : state.source)
-      sources.push_back({kv.data(), kv.dim(1), state.device_spans.data(), state.device_spans.data() + state.rows()});
-    if (options_.attention) {
-      state.attention = Tensor<Wide<T>, D>({state.rows(), state.longest});
-      sources.back().attention = state.attention.data(), sources.back().longest = state.longest;
-    }
-    const auto decoded = decoder.read(x, CachedReading<T, D>{state.cache, sources});
+    const auto decoded = decode(model, state, tokens);
     if (state.head) return state.head->log_probabilities(model.to_head(decoded).value());
     const auto logits = model.logits(decoded).value();
     Tensor<Wide<T>, D> y;
@@ -70,6 +60,10 @@ class EagerSteps {
     else y = Tensor<Wide<T>, D>(logits.shape());
     log_softmax_forward(D{}, y.dim(0), y.dim(1), logits.data(), y.data());
     return y;
+  }
+  /// What log-softmax makes these of. The state has no `head`.
+  Tensor<T, D> logits(const nn::Transformer<T, D>& model, State& state, std::span<const token_t> tokens) const {
+    return model.logits(decode(model, state, tokens)).value();
   }
 
   void reorder(const nn::Transformer<T, D>& /*model*/, State& state, std::span<const index_t> rows) const {
@@ -101,6 +95,21 @@ class EagerSteps {
   }
 
  private:
+  /// What the decoder makes of one more token for each row, [rows, d_model].
+  Var<T, D> decode(const nn::Transformer<T, D>& model, State& state, std::span<const token_t> tokens) const {
+    const auto& decoder = model.decoder;
+    const auto x = (*decoder.embed_tokens)(Tensor<token_t>({state.rows()}, tokens).template to<D>());  // [rows, d_model]
+    state.cache.begin_step();
+    std::vector<SourceKeys<T, D>> sources;
+    for (const auto& kv : state.source)
+      sources.push_back({kv.data(), kv.dim(1), state.device_spans.data(), state.device_spans.data() + state.rows()});
+    if (options_.attention) {
+      state.attention = Tensor<Wide<T>, D>({state.rows(), state.longest});
+      sources.back().attention = state.attention.data(), sources.back().longest = state.longest;
+    }
+    return decoder.read(x, CachedReading<T, D>{state.cache, sources});
+  }
+
   StepOptions options_;
 };
 

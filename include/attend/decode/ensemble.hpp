@@ -97,6 +97,15 @@ class Ensemble {
     return mean_step(members_, state, tokens);
   }
 
+  /// An ensemble of one model is a LogitModel if that is.
+  [[nodiscard]] bool gives_logits(const State& state) const requires LogitModel<const M> {
+    return members_.size() == 1 && members_.front().gives_logits(state.members.front());
+  }
+  [[nodiscard]] Tensor<value_type> logits(State& state, std::span<const token_t> tokens) const requires LogitModel<const M> {
+    check_state(members_, state);
+    return members_.front().logits(state.members.front(), tokens);
+  }
+
   /// See StepModel.
   void reorder(State& state, std::span<const index_t> rows) { reorder_all(members_, state, rows); }
   void reorder(State& state, std::span<const index_t> rows) const requires StepModel<const M> {

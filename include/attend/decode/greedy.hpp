@@ -43,13 +43,17 @@ Results<Hypothesis> greedy(M& model, typename M::State& state, index_t sentences
 
   for (index_t length = 0; !tokens.empty(); ++length) {
     const auto rows = count_of(tokens);
-    const auto log_probabilities = detail::checked_step("greedy", model, state, tokens);  // [rows, vocabulary]
-    adjust(length, log_probabilities, prefix_of);
     std::vector<std::vector<float>> whole;  // rows, if they are asked for
-    if (options.distributions) whole = detail::rows_of(log_probabilities);
-    argmax(D{}, rows, vocabulary, log_probabilities.data(), best.data(), best_token.data());
-    const auto values = best.rows(0, rows).to_host();
-    const auto choices = best_token.rows(0, rows).to_host();
+    const auto values_of_rows = best.rows(0, rows);
+    const auto tokens_of_rows = best_token.rows(0, rows);
+    if (!adjust.step_to_best(model, state, tokens, length, values_of_rows, tokens_of_rows)) {
+      const auto log_probabilities = detail::checked_step("greedy", model, state, tokens);  // [rows, vocabulary]
+      adjust(length, log_probabilities, prefix_of);
+      if (options.distributions) whole = detail::rows_of(log_probabilities);
+      argmax(D{}, rows, vocabulary, log_probabilities.data(), values_of_rows.data(), tokens_of_rows.data());
+    }
+    const auto values = values_of_rows.to_host();
+    const auto choices = tokens_of_rows.to_host();
 
     kept.clear();
     for (index_t row = 0; row < rows; ++row) {

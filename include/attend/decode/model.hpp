@@ -29,6 +29,16 @@ concept StepModel = Device<typename M::device_type> && Scalar<typename M::value_
   model.reorder(state, rows);
 };
 
+/// A StepModel on the processor that can leave log-softmax to the search, which mostly needs a few numbers of each row alone.
+/// - `gives_logits(state)`: whether the next step's may be asked for.
+/// - `logits(state, tokens)`: a step in place of `step`, whose result is log_softmax of this; the search may write into it, too.
+template <class M>
+concept LogitModel = StepModel<M> && std::same_as<typename M::device_type, Cpu> &&
+    requires(M& model, typename M::State& state, std::span<const token_t> tokens) {
+  { model.gives_logits(state) } -> std::convertible_to<bool>;
+  { model.logits(state, tokens) } -> std::same_as<Tensor<typename M::value_type, Cpu>>;
+};
+
 /// A StepModel that can say where in its source it looks.
 /// - `attends()`: whether it was made to; only if so may the others be called.
 /// - `attention(state)`: after a step, until rows are reordered: how each row attended to its source when it gave the
@@ -43,6 +53,10 @@ concept AttendingModel = StepModel<M> && requires(M& model, typename M::State& s
 
 namespace detail {
 
+/// Whether the logits of a model of T on D can stand in for log-probabilities.
+template <class T, class D>
+concept GivesLogits = std::same_as<T, Wide<T>> && std::same_as<D, Cpu>;
+
 /// model.step, with the shape of what it gives checked. Throws ShapeError.
 template <StepModel M>
 Tensor<typename M::value_type, typename M::device_type> checked_step(const char* search, M& model, typename M::State& state,
@@ -51,6 +65,14 @@ Tensor<typename M::value_type, typename M::device_type> checked_step(const char*
   check_shape(search, "the model's step", log_probabilities.shape(),
               {count_of(tokens), static_cast<index_t>(model.vocabulary())});
   return log_probabilities;
+}
+/// model.logits, likewise.
+template <LogitModel M>
+Tensor<typename M::value_type> checked_logits(const char* search, M& model, typename M::State& state,
+                                              std::span<const token_t> tokens) {
+  auto logits = model.logits(state, tokens);
+  check_shape(search, "the model's logits", logits.shape(), {count_of(tokens), static_cast<index_t>(model.vocabulary())});
+  return logits;
 }
 
 /// Throws ValueError for a value that is no log-probability. A little above 0 is rounding.

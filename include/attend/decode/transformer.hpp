@@ -69,10 +69,16 @@ class TransformerModel {
   /// step. Throws ShapeError for another number of tokens than rows, and beyond the model's positions.
   [[nodiscard]] Tensor<Wide<T>, D> step(State& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
-    const auto rows = count_of(tokens);
-    if (rows != state.rows()) throw ShapeError("TransformerModel: ", rows, " tokens for ", state.rows(), " rows");
-    model_.decoder.positions.check_place(state.steps());
+    check_step(state, tokens);
     return steps_.step(model_, state, tokens);
+  }
+
+  /// What makes it a LogitModel, if its numbers are as wide as log-probabilities and the state has no `head`.
+  [[nodiscard]] bool gives_logits(const State& state) const requires detail::GivesLogits<T, D> { return !state.head; }
+  [[nodiscard]] Tensor<T, D> logits(State& state, std::span<const token_t> tokens) const requires detail::GivesLogits<T, D> {
+    const NoGrad no_grad;
+    check_step(state, tokens);
+    return steps_.logits(model_, state, tokens);
   }
 
   /// Row i goes on as row rows[i] was; see StepModel.
@@ -99,6 +105,12 @@ class TransformerModel {
   }
 
  private:
+  void check_step(const State& state, std::span<const token_t> tokens) const {
+    const auto rows = count_of(tokens);
+    if (rows != state.rows()) throw ShapeError("TransformerModel: ", rows, " tokens for ", state.rows(), " rows");
+    model_.decoder.positions.check_place(state.steps());
+  }
+
   nn::Transformer<T, D> plain_;  // the same weights, read where they are
   nn::Transformer<T, D> model_;  // whose products read weights_
   StepOptions options_;
