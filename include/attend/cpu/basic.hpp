@@ -55,7 +55,9 @@ void convert(Cpu, index_t n, const From* x, To* y) {
 template <class T>
 void sum_rows(Cpu, ConstMatrix<T> x, Gradient<T> into) {
   ATTEND_FASTEST(sum_rows, x, into);
-  parallel_for(x.columns, std::max<index_t>(64, 8192 / std::max<index_t>(1, x.rows)), [=](index_t begin, index_t end) {
+  // Four lines of the cache a part, or for many threads down to one: only the columns are shared out, so that the order stays.
+  const index_t least = std::clamp<index_t>(x.columns / threads(), 16, 64);
+  parallel_for(x.columns, std::max(least, 8192 / std::max<index_t>(1, x.rows)), [=](index_t begin, index_t end) {
     T* const y = into.data;
     for (index_t j = begin; !into.add && j < end; ++j) y[j] = T(0);
     index_t i = 0;

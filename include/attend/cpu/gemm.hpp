@@ -82,15 +82,30 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
           }
         });
       }
+      // Rows [row, last) by panels [p, stop).
+      const auto multiply_part = [&](index_t row, index_t last, index_t p, index_t stop) {
+        const index_t at = j + p * N, wanted = std::min(wide, stop * N) - p * N;
+        for (index_t first = 0; wanted > 0 && first < deep; first += k_block) {
+          const Panels<T> from =
+              copied ? Panels<T>{copy(first, p), depth(first) * N, N} : Panels<T>{b.at(l + first, at), N, b.row_step};
+          multiply_panels(last - row, wanted, depth(first), a.from(row, l + first), from, outcome.at(row, at).from(l + first));
+        }
+      };
+      const index_t tiles = (m + tile_rows - 1) / tile_rows;
+      if (parallel && !lower && tiles < threads()) {  // too few rows for all threads, which share the panels out, too
+        const index_t cuts = std::min(panels, (2 * threads() + tiles - 1) / tiles);
+        run(tiles * cuts, 1, [&](index_t begin, index_t end) {
+          for (index_t i = begin; i < end; ++i) {
+            const index_t tile = i / cuts, cut = i % cuts;
+            multiply_part(m * tile / tiles, m * (tile + 1) / tiles, panels * cut / cuts, panels * (cut + 1) / cuts);
+          }
+        });
+        continue;
+      }
       run(m, tile_rows, [&](index_t begin, index_t end) {
         for (index_t row = begin, last = end; row < end; row = last) {
           if (lower) last = std::min(end, row + 2 * tile_rows);
-          const index_t wanted = lower ? std::min(wide, (last - j + N - 1) / N * N) : wide;
-          for (index_t first = 0; wanted > 0 && first < deep; first += k_block) {
-            const Panels<T> from =
-                copied ? Panels<T>{copy(first, 0), depth(first) * N, N} : Panels<T>{b.at(l + first, j), N, b.row_step};
-            multiply_panels(last - row, wanted, depth(first), a.from(row, l + first), from, outcome.at(row, j).from(l + first));
-          }
+          multiply_part(row, last, 0, lower ? std::min(panels, (last - j + N - 1) / N) : panels);
         }
       });
     }
