@@ -155,6 +155,7 @@ void weigh_values_of_heads(const HeadKeys<T>& of, const T* weights, index_t stri
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) store<T>(out + i * W, sum[i]);
 }
+
 /// The keys of rows. count(row): how many it has, no more than `most`; key(row, j): where key j's vector of all heads begins.
 /// v_offset leads from there to the value. `bias`: as in kernels::StepBias.
 template <class T, class Count, class Key>
@@ -167,8 +168,9 @@ struct KeysOfRows {
 template <class T, class Count, class Key>
 KeysOfRows(index_t, index_t, Count, Key, kernels::StepBias<T>) -> KeysOfRows<T, Count, Key>;
 
-/// Heads [first, last) of one row. Each step is done for all of them before the next, so that none waits for the one before.
-/// `rows` as in HeadKeys; `weights`: room for as many times n rounded up to a multiple of `lanes`.
+/// Heads [first, last) of one row, of whose keys each head takes its own part. Scores, softmax and sums are each done for all
+/// heads before the next begins, so that no head waits for its own results. `weights` has room for n of each head, rounded up to
+/// a multiple of `lanes`.
 template <class T>
 void attention_step_row(const kernels::StepHeads& heads, index_t first, index_t last, const HeadKeys<T>& keys, index_t v_offset,
                         const kernels::StepBias<T>& bias, const T* q, T* weights, T* out) {

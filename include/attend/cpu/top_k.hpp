@@ -196,9 +196,9 @@ void top_k(Cpu, index_t rows, index_t width, index_t k, const T* x, T* values, t
   });
 }
 
-/// top_k of log_softmax(x) once minus infinity stands in the `count` columns `excluded`, which are within it: the bits of these
-/// steps one after another, but each row is read twice and not written. What is left in x is nothing to rely on. x, values and
-/// indices as top_k has them. Throws ValueError unless 1 <= k <= width, Error if a row holds NaN or infinity.
+/// top_k of log_softmax(x) with minus infinity in the columns `excluded`, which must be within it: the same bits as these steps
+/// one after another, but each row is read twice and nothing written back. x may be changed, and is then of no use. Shapes as in
+/// top_k; x may have a stride. Throws ValueError unless 1 <= k <= width, Error if a row holds NaN or infinity.
 template <class T>
 void top_k_of_logits(Cpu, const Matrix<T>& x, std::span<const token_t> excluded, index_t k, T* values, token_t* indices) {
   ATTEND_FASTEST(top_k_of_logits, x, excluded, k, values, indices);
