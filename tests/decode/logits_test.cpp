@@ -122,6 +122,17 @@ TEST_CASE("searches with options that change more than excluded tokens take log-
       [](auto& m, auto& state) { return decode::greedy(m, state, 1, {.max_length = {8}}); }, false);
 }
 
+TEST_CASE("a state of another number of models is refused, and the logits of several models", "[logits]") {
+  seed(6);
+  const nn::Transformer<float> model({.vocabulary = 20, .d_model = 8, .heads = 2, .d_ff = 12, .layers = 1, .max_length = 8});
+  const decode::TransformerModel<float> steps(model);
+  const decode::Ensemble<decode::TransformerModel<float>> one({steps}), two({steps, steps});
+  decode::Ensemble<decode::TransformerModel<float>>::State empty;
+  REQUIRE_THROWS_AS(decode::greedy(one, empty, 1, {.max_length = {4}}), ValueError);
+  auto state = two.begin(Tensor<token_t>({2}, {3, 2}), Segments::ragged({2}));
+  REQUIRE_THROWS_WITH(two.logits(state, std::vector<token_t>{1}), "Ensemble: logits of 2 models, expected one");
+}
+
 TEST_CASE("a language model is searched with logits, too", "[logits]") {
   seed(5);
   nn::StackOptions options{.vocabulary = 80, .d_model = 8, .heads = 2, .d_ff = 12, .layers = 2, .max_length = 16};

@@ -82,7 +82,7 @@ void weighted_rows(index_t n, const T* w, const T* const* rows, index_t offset, 
   for (int v = 0; v < V; ++v) store<T>(out + v * width<T>, sum[v]);
 }
 
-/// The same for a d_k that is known when it runs.
+/// The same as `key_scores` with V, for a d_k that is known only at run time.
 template <class T>
 void key_scores(const HeadQuery<T>& query, const HeadKeys<T>& keys, T* scores) {
   constexpr index_t W = width<T>;
@@ -142,7 +142,7 @@ void weigh_values(const HeadKeys<T>& of, const T* weights, index_t v_offset, ind
 }
 
 /// The same for 8 / V heads whose values, V vectors each, stand side by side, as their sums do in `out`; the weights of the next
-/// head are `stride` further on. One head's sums alone would wait for one another.
+/// head are `stride` further on. For heads that share no keys. One head has too few sums to hide the latency of its additions.
 template <int V, class T>
 void weigh_values_of_heads(const HeadKeys<T>& of, const T* weights, index_t stride, index_t v_offset, T* out) {
   constexpr index_t W = width<T>;

@@ -45,8 +45,8 @@ void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
 }
 
 /// The whole product: b is copied into panels by all threads, as much at a time as a second-level cache holds for one
-/// `k_block`; then the threads share the rows of c. If b's rows are short and lie in memory as panels do, they are not copied.
-/// With `lower`, tiles that lie wholly above c's diagonal are left out.
+/// `k_block`; then the threads share the rows of c, and its columns if the rows are too few. If b's rows are short and lie in
+/// memory as panels do, they are not copied. With `lower`, tiles that lie wholly above c's diagonal are left out.
 template <class T>
 void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
   const index_t m = product.m, n = product.n, k = product.k;

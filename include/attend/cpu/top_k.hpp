@@ -163,7 +163,9 @@ void top_k_of_logits_row(index_t row, index_t k, std::span<const token_t> exclud
   }
   const LogSum<T> log_softmax{shift, sum == T(0) ? T(0) : std::log(sum)};
   for (const token_t column : excluded) x[column] = none;
-  for (const token_t column : excluded) read_block(column / blocks.size);
+  index_t read = -1;  // excluded tokens often stand side by side
+  for (const token_t column : excluded)
+    if (const index_t b = column / blocks.size; b != read) read_block(read = b);
   if (k > most_listed) {
     for (index_t i = 0; i < width; ++i) x[i] = log_softmax(x[i]);
     return top_k_row(row, width, k, x, values, indices);

@@ -33,12 +33,12 @@ template <class T>
 
 namespace detail {
 
-/// As many numbers as any processor adds at once.
+/// As many numbers as every processor can add at once.
 template <class T>
 struct Short {
   typedef T type __attribute__((vector_size(16)));
 };
-/// One value of the lanes: each of the first half is joined with its like in the second, by turns until one is left.
+/// One value of the lanes: each of the first half is joined with its counterpart in the second, until one is left.
 /// join(x, y) makes x what both are together, of vectors and of numbers. Spelt out in vectors, since compilers make a loop that
 /// writes lanes and reads them again at once, which takes two to six times as long.
 template <class T, class Join>

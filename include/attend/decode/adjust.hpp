@@ -97,7 +97,7 @@ class Adjust {
   }
 
  private:
-  /// Whether nothing becomes of log-probabilities but that those of `excluded` tokens are minus infinity, in every row.
+  /// Whether the options do no more to log-probabilities than to rule out `excluded` tokens in every row.
   [[nodiscard]] bool only_excludes() const {
     if constexpr (std::same_as<Options, BeamOptions>)
       if (options_.temperature != 1) return false;

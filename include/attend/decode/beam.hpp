@@ -298,7 +298,7 @@ class BeamSearch {
 /// for "never", and either `keep_unfinished` with max_length = n or, if there is a forced_eos_token_id, `force_end` with
 /// max_length = n - 1.
 /// Throws ValueError, IndexError for bad options, ValueError for a prefix that the model gives no probability, Error if a
-/// log-probability is NaN.
+/// log-probability is NaN or a logit NaN or infinite.
 template <StepModel M>
 Results<Results<Hypothesis>> beam_search(M& model, typename M::State& state, index_t sentences, const BeamOptions& options = {}) {
   const NoGrad no_grad;

@@ -99,10 +99,12 @@ class Ensemble {
 
   /// An ensemble of one model is a LogitModel if that is.
   [[nodiscard]] bool gives_logits(const State& state) const requires LogitModel<const M> {
+    check_state(members_, state);
     return members_.size() == 1 && members_.front().gives_logits(state.members.front());
   }
   [[nodiscard]] Tensor<value_type> logits(State& state, std::span<const token_t> tokens) const requires LogitModel<const M> {
     check_state(members_, state);
+    check_value(members_.size() == 1, "Ensemble", "logits of ", members_.size(), " models, expected one");
     return members_.front().logits(state.members.front(), tokens);
   }
 

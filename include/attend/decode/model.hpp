@@ -29,7 +29,7 @@ concept StepModel = Device<typename M::device_type> && Scalar<typename M::value_
   model.reorder(state, rows);
 };
 
-/// A StepModel on the processor that can leave log-softmax to the search, which mostly needs a few numbers of each row alone.
+/// A StepModel on the processor that can leave log-softmax to the search, which usually needs only a few numbers of each row.
 /// - `gives_logits(state)`: whether the next step's may be asked for.
 /// - `logits(state, tokens)`: a step in place of `step`, whose result is log_softmax of this; the search may write into it, too.
 template <class M>
