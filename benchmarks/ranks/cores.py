@@ -13,6 +13,7 @@ import model
 TAKE = 0.1e-6  # seconds to take a part: a line that another core, perhaps of another die, has written last
 LOOP = 2e-6  # to begin a loop, and to see that it has ended
 BETWEEN = 80  # Gbit/s between two ranks of a machine, through its memory
+LATENCY = 1e-6  # seconds of a message between them
 PARAMETERS = {"tiny": 2.4e6, "base": 48.2e6}  # with 8,000 subwords, in one matrix for embeddings and head
 EMBEDDING = {"tiny": 0.43, "base": 0.085}
 
@@ -41,11 +42,11 @@ def main() -> None:
     print("|---|--:|" + "--:|" * 5)
     for preset, tokens in (("tiny", 2048), ("tiny", 16384), ("base", 2048), ("base", 8192)):
         alone = COUNTED[preset, tokens][0]
-        row = [f"`{preset}`, {tokens:,} tokens", f"{alone:.2f} s"]
+        row = [f"`{preset}`, {tokens:,} tokens", f"{alone:.2g} s"]
         row += [f"{alone / one_process(preset, tokens, n):.0f}" for n in (8, 16, 32, 64)]
         if (preset, tokens // 4) in COUNTED:
             compute = one_process(preset, tokens // 4, 16)
-            row.append(f"{alone / model.step(4, 4, PARAMETERS[preset], EMBEDDING[preset], compute, BETWEEN, 1e-6)['step']:.0f}")
+            row.append(f"{alone / model.step(4, 4, PARAMETERS[preset], EMBEDDING[preset], compute, BETWEEN, LATENCY)['step']:.0f}")
         else:
             row.append("")
         print("| " + " | ".join(row) + " |")

@@ -115,11 +115,11 @@ void softmax_of_scores(index_t n, const T* bias, T* weights) {
 #pragma GCC unroll 1  // as in max_over
     for (index_t l = 0; l < lanes; ++l) part[l] = weights[j + l] > part[l] ? weights[j + l] : part[l];
   }
-  const T top = detail::join_lanes(part, [](auto& x, const auto& y) { x = y > x ? y : x; });
+  const T top = largest_of_lanes(part);
   for (index_t j = 0; j < before; j += lanes)
     for (index_t l = 0; l < lanes; ++l) sum[l] += weights[j + l] = cpu::exp_to_88(weights[j + l] - top);
   for (index_t l = 0; l < lanes; ++l) sum[l] += end[l] = cpu::exp_to_88(end[l] - top);
-  const T inverse = T(1) / detail::join_lanes(sum, [](auto& x, const auto& y) { x += y; });
+  const T inverse = T(1) / sum_of_lanes(sum);
   for (index_t j = 0; j < before; ++j) weights[j] *= inverse;
   for (index_t l = 0; l < lanes; ++l) last[l] = end[l] * inverse;
 }

@@ -15,12 +15,33 @@
 
 namespace attend::ATTEND_CPU {
 
-/// The largest of a row, or 0 if that is minus infinity: what may be subtracted from every value of the row.
+/// What may be subtracted from every value of a row whose largest is `top`: that, or 0 if it is minus infinity.
 template <class T>
-T softmax_shift(index_t n, const T* x) {
-  const T top = max_over<T>(n, [=](index_t i) { return x[i]; });
+T softmax_shift(T top) {
   return top == -std::numeric_limits<T>::infinity() ? T(0) : top;
 }
+/// The same of a row.
+template <class T>
+T softmax_shift(index_t n, const T* x) {
+  return softmax_shift(max_over<T>(n, [=](index_t i) { return x[i]; }));
+}
+
+/// Log-softmax of the values of one row.
+template <class T>
+class LogSoftmax {
+ public:
+  LogSoftmax(index_t n, const T* x, T shift) : shift_(shift) {
+    const T sum = sum_over<T>(n, [=](index_t i) { return cpu::exp_to_88(x[i] - shift); });
+    log_sum_ = sum == T(0) ? T(0) : std::log(sum);
+  }
+  /// In two steps: shift + log_sum would lose the digits of log_sum where the shift is large.
+  [[nodiscard]] T operator()(T x) const { return (x - shift_) - log_sum_; }
+  /// Whether the row holds NaN or infinity, which leave no value as it should be.
+  [[nodiscard]] bool is_nan() const { return std::isnan(log_sum_); }
+
+ private:
+  T shift_, log_sum_;
+};
 
 }  // namespace attend::ATTEND_CPU
 
@@ -67,11 +88,8 @@ void log_softmax_forward(Cpu, index_t rows, index_t n, const T* x, T* y) {
     for (index_t r = begin; r < end; ++r) {
       const T* row = x + r * n;
       T* out = y + r * n;
-      const T shift = cpu::softmax_shift(n, row);
-      const T sum = cpu::sum_over<T>(n, [=](index_t i) { return cpu::exp_to_88(row[i] - shift); });
-      const T log_sum = sum == T(0) ? T(0) : std::log(sum);
-      // In two steps: shift + log_sum would lose the digits of log_sum where the shift is large.
-      for (index_t i = 0; i < n; ++i) out[i] = (row[i] - shift) - log_sum;
+      const cpu::LogSoftmax<T> log_softmax(n, row, cpu::softmax_shift(n, row));
+      for (index_t i = 0; i < n; ++i) out[i] = log_softmax(row[i]);
     }
   });
 }

@@ -15,6 +15,7 @@
 
 #include "attend/core/shape.hpp"
 #include "attend/core/threads.hpp"
+#include "attend/cpu/softmax.hpp"
 #include "attend/cpu/targets.hpp"
 #include "attend/cpu/vector.hpp"
 #include "attend/kernels/matrix.hpp"
@@ -130,20 +131,12 @@ void top_k_row(index_t row, index_t width, index_t k, const T* x, T* values, tok
       blocks, orders, k, [=](index_t i) { return x[i]; }, values, indices);
 }
 
-/// What log-softmax takes off the numbers of a row, one after the other: together they would lose the second's digits where the
-/// first is large.
-template <class T>
-struct LogSum {
-  T shift, log_sum;
-  [[nodiscard]] T operator()(T x) const { return (x - shift) - log_sum; }
-};
-
-/// top_k_of_logits for one row: one pass for the blocks' maxima and one for the sum. What log-softmax takes off is taken off the
-/// maxima and what is looked at; it leaves a larger number the larger one, or makes both the same.
+/// top_k_of_logits for one row: one pass for the blocks' maxima and one for log-softmax's sum. Log-softmax itself is taken of the
+/// maxima and of what is looked at: since it keeps the order of two numbers, or makes them equal, a block's maximum stays its
+/// maximum.
 template <class T>
 void top_k_of_logits_row(index_t row, index_t k, std::span<const token_t> excluded, std::span<T> logits, T* values,
                          token_t* indices) {
-  constexpr T none = -std::numeric_limits<T>::infinity();
   const index_t width = count_of(logits);
   T* const x = logits.data();
   const Blocks blocks(width);
@@ -155,15 +148,13 @@ void top_k_of_logits_row(index_t row, index_t k, std::span<const token_t> exclud
     maxima[b] = size == Blocks::unit ? max_over<T>(Blocks::unit, at) : max_over<T>(size, at);
   };
   for (index_t b = 0; b < blocks.count; ++b) read_block(b);
-  const T top = *std::max_element(maxima, maxima + blocks.count), shift = top == none ? T(0) : top;
-  const T sum = sum_over<T>(width, [=](index_t i) { return cpu::exp_to_88(x[i] - shift); });
-  if (std::isnan(sum)) {
+  const LogSoftmax<T> log_softmax(width, x, softmax_shift(*std::max_element(maxima, maxima + blocks.count)));
+  if (log_softmax.is_nan()) {
     const T* at = std::find_if(x, x + width, [](T v) { return !(v < std::numeric_limits<T>::infinity()); });
     throw Error("top_k_of_logits: row ", row, " holds ", std::isnan(*at) ? "NaN" : "infinity", " in column ", at - x);
   }
-  const LogSum<T> log_softmax{shift, sum == T(0) ? T(0) : std::log(sum)};
-  for (const token_t column : excluded) x[column] = none;
-  index_t read = -1;  // excluded tokens often stand side by side
+  for (const token_t column : excluded) x[column] = -std::numeric_limits<T>::infinity();
+  index_t read = -1;  // of columns in their order, each block is read once
   for (const token_t column : excluded)
     if (const index_t b = column / blocks.size; b != read) read_block(read = b);
   if (k > most_listed) {
@@ -200,7 +191,8 @@ void top_k(Cpu, index_t rows, index_t width, index_t k, const T* x, T* values, t
 
 /// top_k of log_softmax(x) with minus infinity in the columns `excluded`, which must be within it: the same bits as these steps
 /// one after another, but each row is read twice and nothing written back. x may be changed, and is then of no use. Shapes as in
-/// top_k; x may have a stride. Throws ValueError unless 1 <= k <= width, Error if a row holds NaN or infinity.
+/// top_k; x may have a stride. Many excluded columns take least time in their order. Throws ValueError unless 1 <= k <= width,
+/// Error if a row holds NaN or infinity.
 template <class T>
 void top_k_of_logits(Cpu, const Matrix<T>& x, std::span<const token_t> excluded, index_t k, T* values, token_t* indices) {
   ATTEND_FASTEST(top_k_of_logits, x, excluded, k, values, indices);

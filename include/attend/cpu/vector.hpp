@@ -39,8 +39,8 @@ struct Short {
   typedef T type __attribute__((vector_size(16)));
 };
 /// One value of the lanes: each of the first half is joined with its counterpart in the second, until one is left.
-/// join(x, y) makes x what both are together, of vectors and of numbers. Spelt out in vectors, since compilers make a loop that
-/// writes lanes and reads them again at once, which takes two to six times as long.
+/// join(x, y) makes x what both are together, of vectors and of numbers. Spelt out in vectors, since of a loop over the lanes
+/// compilers make one that writes them and reads them again at once, which takes two to six times as long.
 template <class T, class Join>
 [[gnu::always_inline]] inline T join_lanes(const T (&part)[lanes], Join&& join) {
   constexpr int width = 16 / sizeof(T), vectors = lanes / width;
@@ -61,6 +61,17 @@ template <class T, class Join>
 
 }  // namespace detail
 
+/// The sum of all lanes.
+template <class T>
+[[gnu::always_inline]] inline T sum_of_lanes(const T (&part)[lanes]) {
+  return detail::join_lanes(part, [](auto& x, const auto& y) { x += y; });
+}
+/// The largest of them.
+template <class T>
+[[gnu::always_inline]] inline T largest_of_lanes(const T (&part)[lanes]) {
+  return detail::join_lanes(part, [](auto& x, const auto& y) { x = y > x ? y : x; });
+}
+
 /// f(0) + f(1) + ... + f(n - 1), in `lanes` partial sums.
 template <class T, class F>
 [[gnu::always_inline]] inline T sum_over(index_t n, F&& f) {
@@ -73,7 +84,7 @@ template <class T, class F>
     for (index_t l = 0; l < lanes && i < n; ++i, ++l) last[l] = f(i);
     for (index_t l = 0; l < lanes; ++l) part[l] += last[l];
   }
-  return detail::join_lanes(part, [](auto& x, const auto& y) { x += y; });
+  return sum_of_lanes(part);
 }
 
 /// The largest of f(0) ... f(n - 1); minus infinity for n = 0. NaN is passed over. Of whole numbers, which none may be negative,
@@ -97,7 +108,7 @@ template <class T, class F>
     for (index_t l = 0; l < lanes && i < n; ++i, ++l) last[l] = f(i);
     for (index_t l = 0; l < lanes; ++l) part[l] = last[l] > part[l] ? last[l] : part[l];
   }
-  return detail::join_lanes(part, [](auto& x, const auto& y) { x = y > x ? y : x; });
+  return largest_of_lanes(part);
 }
 
 namespace detail {

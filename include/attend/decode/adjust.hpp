@@ -36,12 +36,14 @@ class Adjust {
       : search_(search),
         options_(options),
         vocabulary_(vocabulary),
-        never_(options.suppressed),
         ends_(options.end_tokens),
+        excluded_(options.suppressed),
         by_row_(by_row(options.constraints)) {
     ends_.push_back(options.eos);
     for (const auto& sequence : options.constraints.banned)
-      if (sequence.size() == 1) never_.push_back(sequence[0]);
+      if (sequence.size() == 1) excluded_.push_back(sequence[0]);
+    std::sort(excluded_.begin(), excluded_.end());
+    excluded_.insert(excluded_.end(), ends_.begin(), ends_.end());
     std::vector<token_t> all;
     for (auto list : options.constraints.allowed) {
       if (!list.empty()) list.insert(list.end(), ends_.begin(), ends_.end());
@@ -54,9 +56,9 @@ class Adjust {
     if (!all.empty()) allowed_ = Tensor<token_t>({count_of(all)}, std::span<const token_t>(all)).template to<D>();
   }
 
-  /// A step of a model after prefixes of `length` tokens, from which only the best tokens of each row are wanted: with the bits
-  /// that `step`, what is done to its result here and `top_k` give, sooner. values, best [rows, k] or, for k = 1, [rows]. False,
-  /// and nothing is done, if the model or the options need all log-probabilities.
+  /// A step of a model after prefixes of `length` tokens, from which only the best tokens of each row are wanted: the same to the
+  /// bit as `step`, what is done to its result here, and `top_k`, but faster. values, best [rows, k] or, for k = 1, [rows].
+  /// False, and nothing is done, if the model or the options need all log-probabilities.
   template <StepModel M>
   bool step_to_best(M& model, typename M::State& state, std::span<const token_t> tokens, index_t length,
                     const Tensor<T, D>& values, const Tensor<token_t, D>& best) const {
@@ -104,11 +106,9 @@ class Adjust {
     const Constraints& c = options_.constraints;
     return !by_row_ && !options_.distributions && !c.edit && !c.renormalize && !(c.unknown_penalty > 0);
   }
-  /// The tokens that can follow prefixes of `length` tokens in no row.
-  [[nodiscard]] std::vector<token_t> excluded(index_t length) const {
-    auto tokens = never_;
-    if (length < options_.min_length) tokens.insert(tokens.end(), ends_.begin(), ends_.end());
-    return tokens;
+  /// The tokens that cannot follow prefixes of `length` tokens in any row.
+  [[nodiscard]] std::span<const token_t> excluded(index_t length) const {
+    return {excluded_.data(), length < options_.min_length ? excluded_.size() : excluded_.size() - ends_.size()};
   }
   static kernels::Entries entries(const StepRules::Lists& at) { return {count_of(at.rows), at.rows.data(), at.tokens.data()}; }
   /// The values of rows that only one token may follow: the model's for a token of a prefix or a scored end, otherwise 0.
@@ -197,8 +197,8 @@ class Adjust {
   const char* search_;
   const Options& options_;
   index_t vocabulary_;
-  std::vector<token_t> never_;  // in no row
-  std::vector<token_t> ends_;   // all that end a hypothesis
+  std::vector<token_t> ends_;      // all that end a hypothesis
+  std::vector<token_t> excluded_;  // in no row, and then these
   bool by_row_;
   Tensor<token_t, D> allowed_;             // the lists of all sentences, the end token among them
   std::vector<index_t> begins_, lengths_;  // of each sentence's list in it
