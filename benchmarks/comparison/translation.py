@@ -69,19 +69,20 @@ class Side:
         return self.workers[self.way].ask(do, **request)
 
     def choose(self, settings: Settings, batches: int, request: dict[str, object]) -> dict[Way, float]:
-        """By some of so many batches. Tokens a second of each way."""
+        """By some of so many batches, which the ways take in turn, so that a slow moment of the machine is not one way's alone.
+        Tokens a second of each way when it was fastest."""
         speeds: dict[Way, float] = {}
         if len(self.workers) > 1:
             least = SHARE * max(way.workers for way in self.workers)
             every = max(1, batches // max(least, batches // SAMPLE))
-            for way, worker in self.workers.items():
-                settle()
-                times: list[float] = []
-                while len(times) < 2 or sum(times) < TRIAL:
+            times: dict[Way, list[float]] = {way: [] for way in self.workers}
+            while any(len(own) < 3 or sum(own) < TRIAL for own in times.values()):
+                for way, worker in self.workers.items():
+                    settle()
                     answer = worker.ask("translate", scores=False, every=every, **request)
-                    times.append(answer[settings.clock])
-                # Without the first time, when threads and memory wake up.
-                speeds[way] = sum(len(o) + 1 for o in answer["outputs"]) / statistics.median(times[1:])
+                    times[way].append(answer[settings.clock])
+                    # Without the first time, when threads and memory wake up.
+                    speeds[way] = sum(len(o) + 1 for o in answer["outputs"]) / min(times[way][1:] or times[way])
             self.way = max(speeds, key=speeds.__getitem__)
         self.counted.add(self.way)
         return speeds

@@ -198,7 +198,7 @@ class Adjust {
   const Options& options_;
   index_t vocabulary_;
   std::vector<token_t> ends_;      // all that end a hypothesis
-  std::vector<token_t> excluded_;  // in no row, and then these
+  std::vector<token_t> excluded_;  // what follows in no row, in order, and then `ends_`
   bool by_row_;
   Tensor<token_t, D> allowed_;             // the lists of all sentences, the end token among them
   std::vector<index_t> begins_, lengths_;  // of each sentence's list in it
