@@ -26,7 +26,7 @@ namespace attend::ATTEND_CPU {
 /// Copies words of panels [first, last) of b, k rows and n columns, to where panel 0 would begin at `to`.
 inline void pack_pair_panels(MatrixView<float> b, index_t k, index_t n, index_t first, index_t last, std::uint32_t* to) {
   constexpr index_t N = tile_columns<float>;
-  const index_t words = (k + 1) / 2, size = words * N;
+  const index_t words = pair_words(k), size = words * N;
   if (b.column_step == 1) {
     const index_t columns = std::min(n, last * N) - first * N;
     cpu::pack_pair_rows<N>(b.from(0, first * N), 0, words, k, columns, N, to + first * size, size);
@@ -60,7 +60,7 @@ inline void multiply_pairs(const Product<float>& product, bool parallel) {
   const index_t depth = pair_depth(k), most_k = 8 * depth, words = depth / 2;
   const index_t columns = std::max<index_t>(1, (index_t{1} << 18) / (words * N)) * N;
   ATTEND_THREAD_OWNED(Scratch, scratch);
-  auto* const packed = scratch.get<std::uint32_t>((std::min(n, columns) + N - 1) / N * N * ((std::min(k, most_k) + 1) / 2));
+  auto* const packed = scratch.get<std::uint32_t>((std::min(n, columns) + N - 1) / N * N * pair_words(std::min(k, most_k)));
   for (index_t j = 0; j < n; j += columns)
     for (index_t l = 0; l < k; l += most_k) {
       const index_t wide = std::min(columns, n - j), deep = std::min(most_k, k - l), panels = (wide + N - 1) / N;
@@ -68,11 +68,12 @@ inline void multiply_pairs(const Product<float>& product, bool parallel) {
       const auto numbers = [&](index_t first) { return std::min(depth, deep - first); };
       const auto block = [&](index_t first) { return packed + first / 2 * panels * N; };
       if (b.column_step == 1) {  // row by row across all panels, as memory likes it
-        run((deep + 1) / 2, 8, [&](index_t begin, index_t end) {
+        run(pair_words(deep), 8, [&](index_t begin, index_t end) {
           for (index_t first = begin / words * words; first < end; first += words) {
             const index_t rows = numbers(2 * first);
             cpu::pack_pair_rows<N>(b.from(2 * first, 0), std::max(begin - first, index_t{0}),
-                                   std::min(end - first, (rows + 1) / 2), rows, wide, N, block(2 * first), (rows + 1) / 2 * N);
+                                   std::min(end - first, pair_words(rows)), rows, wide, N, block(2 * first),
+                                   pair_words(rows) * N);
           }
         });
       } else {
@@ -86,7 +87,7 @@ inline void multiply_pairs(const Product<float>& product, bool parallel) {
       run(m, tile_rows, [&](index_t begin, index_t end) {
         for (index_t first = 0; first < deep; first += depth)
           cpu::multiply_pair_panels(end - begin, wide, numbers(first), product.a.from(begin, l + first), block(first),
-                                    (numbers(first) + 1) / 2 * N, product.outcome.at(begin, j).from(l + first));
+                                    pair_words(numbers(first)) * N, product.outcome.at(begin, j).from(l + first));
       });
     }
 }
@@ -95,7 +96,7 @@ inline void multiply_pairs(const Product<float>& product, bool parallel) {
 class Bf16Matrix final : public kernels::PackedProduct<float> {
  public:
   explicit Bf16Matrix(const Matrix<const float>& b, kernels::PackingObserver* observer = nullptr)
-      : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), depth_(pair_depth(k_)), words_({panels_ * N * ((k_ + 1) / 2)}) {
+      : k_(b.rows), n_(b.columns), panels_((n_ + N - 1) / N), depth_(pair_depth(k_)), words_({panels_ * N * pair_words(k_)}) {
     const MatrixView<float> from(b);
     for_panels(panels_, N, k_, n_, observer, [&](index_t begin, index_t end) {
       for (index_t l = 0; l < k_; l += depth_) cpu::pack_pair_panels(from.from(l, 0), numbers(l), n_, begin, end, block(l));
@@ -114,7 +115,7 @@ class Bf16Matrix final : public kernels::PackedProduct<float> {
     share_product(m, panels_, n_ * k_ / 2, [&](index_t begin, index_t end, index_t first, index_t last) {
       for (index_t p = first; p < last; p += together)
         for (index_t l = 0; l < k_; l += depth_) {
-          const index_t step = (numbers(l) + 1) / 2 * N, j = p * N, wide = std::min(std::min(last, p + together) * N, n_) - j;
+          const index_t step = pair_words(numbers(l)) * N, j = p * N, wide = std::min(std::min(last, p + together) * N, n_) - j;
           cpu::multiply_pair_panels(end - begin, wide, numbers(l), rows.from(begin, l), block(l) + p * step, step,
                                     outcome.at(begin, j).from(l));
         }
@@ -136,7 +137,7 @@ namespace attend::kernels {
 
 /// c [m, n] = alpha * a * b + bias, a [m, k] and b [k, n] rounded to bfloat16, the sums in float, and what c was before on top if
 /// `add`; c is not transposed, `bias` may be null. An element's bits depend on its row of a and column of b alone, and are the
-/// same with every instruction set, but for the limits that bf16_kernel.hpp names. T is float.
+/// same with every instruction set but AMX, within the limits that bf16_kernel.hpp names. T is float.
 template <class T>
 void gemm_bf16(Cpu, ConstMatrix<T> a, ConstMatrix<T> b, const std::type_identity_t<T>* bias, Matrix<T> c,
                const ProductOptions& options = {}) {

@@ -10,6 +10,7 @@
 
 #include "attend/core/thread_owned.hpp"
 #include "attend/core/types.hpp"
+#include "attend/cpu/amx.hpp"
 #include "attend/cpu/gemm_kernel.hpp"
 #include "attend/cpu/scratch.hpp"
 #include "attend/cpu/targets.hpp"
@@ -24,6 +25,9 @@
 /// sums below 2^-126: the instruction takes such for 0 and leaves 0 in their place, other instructions do not. (Without a fused
 /// multiply-add, on SSE2, there are also products beyond what a float holds.)
 ///
+/// AMX adds otherwise: of each sixteen words the lower products by themselves and the upper ones, then both to the sum. So its
+/// bits are its own.
+///
 /// Numbers are rounded to the nearest, ties to even; those below 2^-126 become 0, with their sign; a NaN stays one. As in
 /// gemm_kernel.hpp, an element's sum depends on its own row of a and column of b alone.
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 2, VDPBF16PS and VCVTNE2PS2BF16.
@@ -37,6 +41,12 @@ inline constexpr index_t pair_block = 512, pair_row = pair_block + 16;
 inline index_t pair_depth(index_t k) {
   const index_t most = 2 * pair_block, blocks = std::max<index_t>(1, (k + most - 1) / most);
   return std::max<index_t>(1, ((k + blocks - 1) / blocks + 31) / 32) * 32;
+}
+
+/// Words that so many numbers take, zeros behind them included: whole tiles with AMX.
+constexpr index_t pair_words(index_t numbers) {
+  constexpr index_t at_once = ATTEND_LEVEL >= 6 ? 16 : 1;
+  return (numbers + 2 * at_once - 1) / (2 * at_once) * at_once;
 }
 
 namespace detail {
@@ -88,6 +98,7 @@ template <int... L>
   return round_neighbours(load_part<float>(x, first), second > 0 ? load_part<float>(x + W, second) : Vector<float>{});
 }
 
+#if ATTEND_LEVEL < 6
 /// sum[v] += both products of the word a with word v of b's.
 template <int V>
 [[gnu::always_inline]] inline void add_pairs(Vector<float> (&sum)[V], std::uint32_t a, const Pairs (&b)[V]) {
@@ -147,6 +158,25 @@ constexpr auto pair_tiles(std::integer_sequence<int, R...>) {
 /// Those of 1 to tile_rows rows.
 template <bool Wide, bool ByRows>
 inline constexpr auto all_pair_tiles = pair_tiles<Wide, ByRows>(std::make_integer_sequence<int, tile_rows>{});
+#else
+/// The same as a product of tiles: c [count, 32 P], of which `columns` exist, from a's words row by row, R tiles of them.
+template <int R, int P>
+[[gnu::noinline]] void pair_tiles(index_t count, index_t words, const std::uint32_t* a, const std::uint32_t* b,
+                                  index_t panel_step, Outcome<float> outcome, index_t columns) {
+  constexpr index_t N = tile_columns<float>;
+  using Tiles = TileRegisters;
+  alignas(64) float sums[R * tile_side][P * N];
+  sum_in_tiles<R, P>(
+      words, a, pair_row, b, panel_step, sums,
+      [] { Tiles::template clear<0>(), Tiles::template clear<1>(), Tiles::template clear<2>(), Tiles::template clear<3>(); },
+      []<int C, int A, int B>() { Tiles::template multiply_bf16<C, A, B>(); });
+  for (index_t i = 0; i < count; ++i)
+    for (index_t j = 0; j < P * N && j < columns; j += N) {
+      const Vector<float> sum[1][tile_vectors] = {{load<float>(sums[i] + j), load<float>(sums[i] + j + width<float>)}};
+      finish_tile<float, 1, tile_vectors, false>(sum, outcome.at(i, j), columns - j);
+    }
+}
+#endif
 
 }  // namespace detail
 
@@ -192,11 +222,12 @@ void pack_pair_columns(MatrixView<float> b, index_t k, index_t columns, std::uin
 #pragma GCC unroll 16
         for (index_t r = 0; r < W; ++r) store<float>(reinterpret_cast<float*>(to + (l / 2 + r) * N + j), v[r]);
       } else {
-        for (index_t r = 0; r < (deep + 1) / 2; ++r) store<float>(reinterpret_cast<float*>(to + (l / 2 + r) * N + j), v[r]);
+        for (index_t r = 0; r < pair_words(deep); ++r) store<float>(reinterpret_cast<float*>(to + (l / 2 + r) * N + j), v[r]);
       }
     }
 }
 
+#if ATTEND_LEVEL < 6
 /// c [m, n] from rows of a and the panels of words of b, of k numbers, at most `pair_depth`.
 inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<float> a, const std::uint32_t* b, index_t panel_step,
                                  Outcome<float> outcome) {
@@ -206,7 +237,7 @@ inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<flo
   constexpr index_t most = 8, size = std::max(tile_rows * pair_row, side * pair_block);
   ATTEND_THREAD_OWNED(Scratch, scratch);
   auto* const words = scratch.get<std::uint32_t>(by_rows ? size : most * size);
-  const index_t tiles = (m + tile_rows - 1) / tile_rows, rows = (m + tiles - 1) / tiles, deep = (k + 1) / 2;
+  const index_t tiles = (m + tile_rows - 1) / tile_rows, rows = (m + tiles - 1) / tiles, deep = pair_words(k);
   for (index_t i = 0; i < m;) {
     if (by_rows) {
       for (index_t r = 0; r < std::min(rows, m - i); ++r)
@@ -230,6 +261,53 @@ inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<flo
     }
   }
 }
+#else
+/// Copies the words of `count` rows of a whose columns are contiguous, at most 16, row by row. Rows that are missing become 0.
+inline void pack_pair_turned(MatrixView<float> a, index_t count, index_t k, std::uint32_t* to) {
+  constexpr index_t W = width<float>;
+  const auto from = [&](index_t l) {
+    if (l >= k) return Vector<float>{};
+    return count >= W ? load<float>(a.at(0, l)) : load_part<float>(a.at(0, l), static_cast<int>(count));
+  };
+  for (index_t l = 0; l < k; l += 2 * W) {
+    Vector<float> v[W];
+#pragma GCC unroll 16
+    for (index_t r = 0; r < W; ++r) v[r] = (Vector<float>)detail::round_pairs(from(l + 2 * r), from(l + 2 * r + 1));
+    transpose<float>(v);
+#pragma GCC unroll 16
+    for (index_t r = 0; r < W; ++r) store<std::uint32_t>(to + r * pair_row + l / 2, (Vector<std::uint32_t>)v[r]);
+  }
+}
+
+/// The same with AMX: up to 32 rows at a time with one panel, or up to 16 with two, so that four sums are under way.
+inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<float> a, const std::uint32_t* b, index_t panel_step,
+                                 Outcome<float> outcome) {
+  constexpr index_t N = tile_columns<float>, W = width<float>, side = detail::tile_side;
+  ATTEND_THREAD_OWNED(Scratch, scratch);
+  auto* const words = scratch.get<std::uint32_t>(2 * side * pair_row);
+  const index_t deep = pair_words(k);
+  detail::TileRegisters registers;
+  for (index_t i = 0; i < m; i += 2 * side) {
+    const index_t count = std::min(2 * side, m - i);
+    if (a.column_step == 1) {
+      for (index_t r = 0; r < count; ++r)
+        for (index_t l = 0; l < k; l += 2 * W)
+          store<std::uint32_t>(words + r * pair_row + l / 2, detail::round_neighbours(a.at(i + r, l), std::min(2 * W, k - l)));
+    } else {
+      for (index_t r = 0; r < count; r += side)
+        cpu::pack_pair_turned(a.from(i + r, 0), std::min(side, count - r), k, words + r * pair_row);
+    }
+    registers.hold_rows(count);
+    const index_t together = count > side ? 1 : 2;
+    for (index_t p = 0; p * N < n;) {
+      const bool one = together == 1 || (p + 1) * N >= n;
+      const auto run = count > side ? &detail::pair_tiles<2, 1> : one ? &detail::pair_tiles<1, 1> : &detail::pair_tiles<1, 2>;
+      run(count, deep, words, b + p * panel_step, panel_step, outcome.at(i, p * N), n - p * N);
+      p += one ? 1 : 2;
+    }
+  }
+}
+#endif
 
 }  // namespace attend::ATTEND_CPU
 

@@ -24,7 +24,7 @@
 #define ATTEND_FASTEST_BF16(...) static_cast<void>(0)
 #define ATTEND_READING
 
-#if defined(__x86_64__) && ATTEND_GRANTED < 2
+#if defined(__x86_64__) && ATTEND_GRANTED < 2 && !defined(ATTEND_READ_FOR_AMX)
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 2
 #undef attend
@@ -34,7 +34,7 @@ ATTEND_BEGIN_TARGET("avx2,fma", "")
 ATTEND_END_TARGET
 #endif
 
-#if defined(__x86_64__) && ATTEND_GRANTED < 3
+#if defined(__x86_64__) && ATTEND_GRANTED < 3 && !defined(ATTEND_READ_FOR_AMX)
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 3
 #undef attend
@@ -60,6 +60,17 @@ ATTEND_END_TARGET
 #undef attend
 #define attend attend::avx512::bf16
 ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16", ",prefer-vector-width=512")
+#include ATTEND_READ_AGAIN
+ATTEND_END_TARGET
+#endif
+
+#if ATTEND_AMX && (defined(ATTEND_READ_FOR_BYTES) || defined(ATTEND_READ_FOR_BF16) || defined(ATTEND_READ_FOR_AMX))
+#undef ATTEND_LEVEL
+#define ATTEND_LEVEL 6
+#undef attend
+#define attend attend::avx512::amx
+ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16",
+                    ",prefer-vector-width=512")
 #include ATTEND_READ_AGAIN
 ATTEND_END_TARGET
 #endif
@@ -99,4 +110,5 @@ ATTEND_END_TARGET
 #undef ATTEND_READ_AGAIN
 #undef ATTEND_READ_FOR_BYTES
 #undef ATTEND_READ_FOR_BF16
+#undef ATTEND_READ_FOR_AMX
 #endif

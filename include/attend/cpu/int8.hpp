@@ -16,6 +16,7 @@
 
 #include "attend/core/thread_owned.hpp"
 #include "attend/core/threads.hpp"
+#include "attend/cpu/amx.hpp"
 #include "attend/cpu/packed_matrix.hpp"
 #include "attend/cpu/scratch.hpp"
 #include "attend/cpu/targets.hpp"
@@ -41,10 +42,10 @@ inline constexpr bool in_pairs = (ATTEND_LEVEL < 2 || ATTEND_LEVEL == 3) && ATTE
 inline constexpr bool shifted_bytes = ATTEND_LEVEL >= 4;
 /// Of four activations. In pairs they lie as 0, 2, 1, 3: the even bytes of weights are widened together, and the odd ones.
 inline constexpr index_t group_bytes = in_pairs ? 8 : 4;
-/// Groups that are multiplied at once, two by ARM's I8MM: a multiple of as many are kept, the last ones 0.
-inline constexpr index_t groups_at_once = ATTEND_BYTES_LEVEL == 2 ? 2 : 1;
+/// Groups that are multiplied at once, two by ARM's I8MM, a tile of them by AMX: a multiple of as many are kept, the last ones 0.
+inline constexpr index_t groups_at_once = ATTEND_LEVEL >= 6 ? 16 : ATTEND_BYTES_LEVEL == 2 ? 2 : 1;
 /// The most rows of a tile. Of more, GCC 12 for ARM keeps some of the sums in memory.
-inline constexpr int int8_rows = ATTEND_BYTES_LEVEL > 0 ? 8 : tile_rows;
+inline constexpr int int8_rows = ATTEND_LEVEL >= 6 ? 32 : ATTEND_BYTES_LEVEL > 0 ? 8 : tile_rows;
 
 /// sum[i] += the products of the 16-bit numbers 2i and 2i + 1 of a with those of b.
 [[gnu::always_inline]] inline Words add_pairs_16(Words sum, Words a, Words b) {
@@ -125,6 +126,11 @@ struct Int8Outcome {
   const float *row_scales, *column_scales, *bias;
   float* y;
   index_t ldy;
+
+  /// That of y's rows from i and columns from j on.
+  [[nodiscard]] Int8Outcome at(index_t i, index_t j) const {
+    return {row_scales + i, column_scales + j, bias ? bias + j : nullptr, y + i * ldy + j, ldy};
+  }
 };
 
 #if ATTEND_BYTES_LEVEL == 2
@@ -163,6 +169,28 @@ template <int R, int V>
 }
 #endif
 
+/// Writes the sums of a tile, of which `columns` exist.
+template <int R, int V>
+[[gnu::always_inline]] inline void finish_int8(const Words (&sum)[R][V], const Int8Outcome& outcome, index_t columns) {
+  constexpr int W = width<std::int32_t>;
+#pragma GCC unroll 16
+  for (int v = 0; v < V; ++v) {
+    const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
+    if (here <= 0) break;
+    const Vector<float> scale = load<float>(outcome.column_scales + v * W);
+    Vector<float> add = {};
+    if (const float* bias = outcome.bias) add = here == W ? load<float>(bias + v * W) : load_part<float>(bias + v * W, here);
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const Vector<float> z = __builtin_convertvector(sum[i][v], Vector<float>) * (outcome.row_scales[i] * scale) + add;
+      float* const to = outcome.y + i * outcome.ldy + v * W;
+      if (here == W) store<float>(to, z);
+      else store_part<float>(to, z, here);
+    }
+  }
+}
+
+#if ATTEND_LEVEL < 6
 /// One tile of an 8-bit product: sums [R, V vectors], from `start` on, over groups of four bytes.
 template <int R, int P>
 [[gnu::noinline]] void int8_tile(index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b, index_t panel_step,
@@ -188,21 +216,7 @@ template <int R, int P>
         for (int v = 0; v < V; ++v) sum[i][v] = weights[v].add_products(sum[i][v], x);
       }
     }
-#pragma GCC unroll 16
-  for (int v = 0; v < V; ++v) {
-    const int here = static_cast<int>(std::min<index_t>(W, columns - v * W));
-    if (here <= 0) break;
-    const Vector<float> scale = load<float>(outcome.column_scales + v * W);
-    Vector<float> add = {};
-    if (const float* bias = outcome.bias) add = here == W ? load<float>(bias + v * W) : load_part<float>(bias + v * W, here);
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      const Vector<float> z = __builtin_convertvector(sum[i][v], Vector<float>) * (outcome.row_scales[i] * scale) + add;
-      float* const to = outcome.y + i * outcome.ldy + v * W;
-      if (here == W) store<float>(to, z);
-      else store_part<float>(to, z, here);
-    }
-  }
+  finish_int8<R, V>(sum, outcome, columns);
 }
 
 /// An `int8_tile` of so many rows.
@@ -213,6 +227,29 @@ template <bool Wide, int... R>
 constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
   return std::array<Int8Tile, sizeof...(R)>{&int8_tile < R + 1, Wide ? panels_of(R + 1) : 1 > ...};
 }
+#else
+/// The same of R tiles of AMX's, `count` rows in all, and P panels.
+template <int R, int P>
+[[gnu::noinline]] void int8_tiles(index_t count, index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b,
+                                  index_t panel_step, const std::int32_t* start, Int8Outcome outcome, index_t columns) {
+  constexpr index_t N = tile_vectors * width<std::int32_t>;
+  using Tiles = TileRegisters;
+  alignas(64) std::int32_t sums[R * tile_side][P * N];
+  sum_in_tiles<R, P>(
+      groups, a, a_stride / 4, b, panel_step / 4, sums,
+      [=] {  // all rows from the same
+        Tiles::template load<0>(start, 0), Tiles::template load<1>(start + tile_side, 0);
+        if constexpr (R * P == 2)
+          Tiles::template load<2>(start + (P - 1) * N, 0), Tiles::template load<3>(start + (P - 1) * N + tile_side, 0);
+      },
+      []<int C, int A, int B>() { Tiles::template multiply_bytes<C, A, B>(); });
+  for (index_t i = 0; i < count; ++i)
+    for (index_t j = 0; j < P * N && j < columns; j += N) {
+      const Words sum[1][tile_vectors] = {{load<std::int32_t>(sums[i] + j), load<std::int32_t>(sums[i] + j + tile_side)}};
+      finish_int8<1, tile_vectors>(sum, outcome.at(i, j), columns - j);
+    }
+}
+#endif
 
 }  // namespace detail
 
@@ -317,24 +354,42 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
 
   void multiply_part(index_t begin, index_t end, index_t first, index_t last, const std::int8_t* bytes, const float* scales,
                      const float* bias, const Matrix<float>& y) const {
+    const index_t stride = groups_ * detail::group_bytes, rows = detail::int8_rows;
+    const detail::Int8Outcome all{scales, scales_.data(), bias, y.data, y.stride};
+    const auto panel = [this](index_t p) { return bytes_.data() + p * panel_bytes(); };
+    const index_t together = std::max<index_t>(4, (index_t{1} << 19) / panel_bytes());  // what stays in a second-level cache
+#if ATTEND_LEVEL >= 6
+    detail::TileRegisters registers;
+#else
     static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, detail::int8_rows>{});
     static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, detail::int8_rows>{});
-    const index_t m = end - begin, tiles = (m + detail::int8_rows - 1) / detail::int8_rows,
-                  stride = groups_ * detail::group_bytes;
-    const index_t together = std::max<index_t>(4, (index_t{1} << 19) / panel_bytes());  // what stays in a second-level cache
+#endif
     for (index_t block = first; block < last; block += together) {
       const index_t stop = std::min(last, block + together);
-      for (index_t t = 0, i = begin; t < tiles; ++t) {
-        const index_t count = (end - i) / (tiles - t), step = detail::panels_of(static_cast<int>(count));
-        const auto at = static_cast<std::size_t>(count - 1);
-        const auto run = [&](detail::Int8Tile tile, index_t p) {
-          tile(groups_, bytes + i * stride, stride, bytes_.data() + p * panel_bytes(), panel_bytes(), start_.data() + p * N,
-               {scales + i, scales_.data() + p * N, bias ? bias + p * N : nullptr, y.data + i * y.stride + p * N, y.stride},
+      for (index_t tiles = (end - begin + rows - 1) / rows, i = begin; tiles > 0; --tiles) {
+        const index_t count = (end - i) / tiles;
+        index_t p = block;
+#if ATTEND_LEVEL >= 6
+        registers.hold_rows(count);
+        const auto run = [&](auto* tile) {
+          tile(count, groups_, bytes + i * stride, stride, panel(p), panel_bytes(), start_.data() + p * N, all.at(i, p * N),
                n_ - p * N);
         };
-        index_t p = block;
-        for (; p + step <= stop; p += step) run(wide[at], p);
-        for (; p < stop; ++p) run(narrow[at], p);
+        if (count <= detail::tile_side) {
+          for (; p + 2 <= stop; p += 2) run(&detail::int8_tiles<1, 2>);
+          if (p < stop) run(&detail::int8_tiles<1, 1>);
+        } else {
+          for (; p < stop; ++p) run(&detail::int8_tiles<2, 1>);
+        }
+#else
+        const index_t step = detail::panels_of(static_cast<int>(count));
+        const auto at = static_cast<std::size_t>(count - 1);
+        const auto run = [&](detail::Int8Tile tile) {
+          tile(groups_, bytes + i * stride, stride, panel(p), panel_bytes(), start_.data() + p * N, all.at(i, p * N), n_ - p * N);
+        };
+        for (; p + step <= stop; p += step) run(wide[at]);
+        for (; p < stop; ++p) run(narrow[at]);
+#endif
         i += count;
       }
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -7,6 +8,10 @@
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include "attend/core/error.hpp"
@@ -26,7 +31,8 @@
 /// Without it there is no choice. Source: GCC's bug 54412.
 
 /// What the text being read may use on x86-64: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI, 5 with BF16
-/// too. The compiler's own macros would not do: Clang does not define them under its pragma.
+/// too, 6 with AMX, which no flags grant: the system has to allow it. The compiler's own macros would not do: Clang does not
+/// define them under its pragma.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__) && defined(__AVX512BF16__)
 #define ATTEND_LEVEL 5
 #define ATTEND_GRANTED 5
@@ -86,6 +92,13 @@
 #else
 #define ATTEND_DISPATCH 0
 #endif
+#endif
+
+/// Whether there are kernels for AMX.
+#if ATTEND_DISPATCH && defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
+#define ATTEND_AMX 1
+#else
+#define ATTEND_AMX 0
 #endif
 
 // Files of one program may be compiled with other flags, for other vectors. So all that depends on the flags has a name of its
@@ -174,12 +187,27 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
 #if ATTEND_DISPATCH
       {"avx512_bf16", 5, 64},
 #endif
+#if ATTEND_AMX
+      {"amx", 6, 64},
+#endif
 });
 /// The level that the whole program was compiled for.
 inline constexpr int granted_level = ATTEND_GRANTED;
 
 /// Whether this processor has the instructions of a level.
 inline bool processor_has([[maybe_unused]] int level) {
+#if ATTEND_AMX
+  if (level >= 6) {
+    // Leaf 7: AMX-BF16, AMX-TILE, AMX-INT8, and that the system keeps both parts of the tiles' state. It is read by XGETBV, which
+    // there is wherever the levels below are.
+    constexpr unsigned instructions = 1u << 22 | 1u << 24 | 1u << 25, state = 1u << 17 | 1u << 18;
+    unsigned a = 0, b = 0, c = 0, d = 0, kept = 0, upper = 0;
+    if (!processor_has(5) || !processor_has(4) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (~d & instructions) != 0)
+      return false;
+    asm("xgetbv" : "=a"(kept), "=d"(upper) : "c"(0));
+    if ((~kept & state) != 0) return false;
+  }
+#endif
 #if ATTEND_DISPATCH
   __builtin_cpu_init();
   if (level >= 5 && !__builtin_cpu_supports("avx512bf16")) return false;
@@ -194,16 +222,33 @@ inline bool processor_has([[maybe_unused]] int level) {
 
 #endif
 
-/// The last of them that this processor has, or the one that `wanted` names, unless that is null or empty. Throws ValueError if
-/// there is none of that name.
+/// The highest level that is chosen where none is named. AMX has run on an emulated processor alone.
+inline constexpr int usual_level = 5;
+
+/// Asks the system to let this process use the instructions of a level. Returns whether it does.
+/// Source: the Linux kernel's documentation, "Using XSTATE features in user space applications".
+inline bool system_allows([[maybe_unused]] int level) {
+#if ATTEND_AMX
+  constexpr long ask_for = 0x1023, tiles = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  if (level >= 6) return ::syscall(SYS_arch_prctl, ask_for, tiles) == 0;
+#endif
+  return true;
+}
+
+/// The last of them that is usual and that this processor has, or the one that `wanted` names, unless that is null or empty.
+/// Throws ValueError if there is none of that name.
 inline const InstructionSet& choose_instruction_set(const char* wanted) {
   const std::string_view name = wanted ? wanted : "";
   const InstructionSet* best = nullptr;
   std::string names;
   for (const InstructionSet& set : instruction_sets) {
     if (set.level > granted_level && !processor_has(set.level)) continue;
-    best = &set;
-    if (set.name == name) return set;
+    if (set.name == name) {
+      if (!system_allows(set.level))
+        throw ValueError("ATTEND_ISA is '", printable(name), "', which this processor has and this system does not allow");
+      return set;
+    }
+    if (set.level <= std::max(granted_level, usual_level)) best = &set;
     names += (names.empty() ? "" : ", ") + std::string(set.name);
   }
   if (!name.empty())
@@ -226,6 +271,9 @@ inline const InstructionSet& processor() {
 
 /// Whether these have products of bfloat16 among them.
 inline bool multiplies_bf16() { return processor().level >= 5; }
+
+/// Whether products of bfloat16 are summed as AMX does, to other bits than all other instructions give.
+inline bool sums_bf16_in_tiles() { return processor().level >= 6; }
 
 }  // namespace ATTEND_FLAGS
 
@@ -285,6 +333,9 @@ ATTEND_DECLARE_TARGET(attend::avx2, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512::vnni, ::attend::avx512)
 ATTEND_DECLARE_TARGET(attend::avx512::bf16, ::attend::avx512)
+#if ATTEND_AMX
+ATTEND_DECLARE_TARGET(attend::avx512::amx, ::attend::avx512)
+#endif
 #endif
 #undef ATTEND_DECLARE_TARGET
 #endif
@@ -300,26 +351,33 @@ ATTEND_DECLARE_TARGET(attend::avx512::bf16, ::attend::avx512)
 #else
 #define ATTEND_TARGET_AVX512(...)
 #endif
+#if ATTEND_AMX
+#define ATTEND_TARGET_AMX(...) __VA_ARGS__
+#else
+#define ATTEND_TARGET_AMX(...)
+#endif
 /// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor.
-#define ATTEND_FASTEST(kernel, ...)                                                                                \
-  switch (processor().level) {                                                                                     \
-    ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);)                       \
-    ATTEND_TARGET_AVX512(case 3 : case 4 : case 5 : return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);) \
-    default:                                                                                                       \
-      break;                                                                                                       \
-  }                                                                                                                \
+#define ATTEND_FASTEST(kernel, ...)                                                                                         \
+  switch (processor().level) {                                                                                              \
+    ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);)                                \
+    ATTEND_TARGET_AVX512(case 3 : case 4 : case 5 : case 6 : return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);) \
+    default:                                                                                                                \
+      break;                                                                                                                \
+  }                                                                                                                         \
   static_cast<void>(0)
 /// The same for kernels that are read for instructions on bytes too, which are 8-bit products alone, and for those that are read
 /// for BF16: the others would be compiled once more for nothing.
 #if ATTEND_GRANTED < 4
-#define ATTEND_FASTEST_BYTES(kernel, ...)                                                         \
-  if (processor().level >= 4) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__); \
+#define ATTEND_FASTEST_BYTES(kernel, ...)                                                                           \
+  ATTEND_TARGET_AMX(if (processor().level >= 6) return kernel(::attend::avx512::amx::kernels::Cpu{}, __VA_ARGS__);) \
+  if (processor().level >= 4) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__);                   \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST_BYTES(...) static_cast<void>(0)
 #endif
-#define ATTEND_FASTEST_BF16(kernel, ...)                                                          \
-  if (processor().level >= 5) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__); \
+#define ATTEND_FASTEST_BF16(kernel, ...)                                                                            \
+  ATTEND_TARGET_AMX(if (processor().level >= 6) return kernel(::attend::avx512::amx::kernels::Cpu{}, __VA_ARGS__);) \
+  if (processor().level >= 5) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__);                   \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST(...) static_cast<void>(0)

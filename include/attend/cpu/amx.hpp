@@ -1,0 +1,133 @@
+#if !defined(ATTEND_CPU_AMX) || defined(ATTEND_READING)
+#ifndef ATTEND_READING
+#define ATTEND_CPU_AMX
+
+#include <cstdint>
+#include <cstring>
+
+#include "attend/core/types.hpp"
+#include "attend/cpu/gemm_packing.hpp"
+#include "attend/cpu/simd.hpp"
+#include "attend/cpu/targets.hpp"
+
+#endif  // ATTEND_READING
+
+#if ATTEND_LEVEL >= 6
+namespace attend::ATTEND_CPU::detail {
+
+/// Rows of a tile register, and words of 32 bits in each.
+inline constexpr index_t tile_side = 16;
+
+#ifdef ATTEND_TILES  // the tests' stand-in for processors without tiles
+using TileRegisters = ATTEND_TILES;
+#else
+/// AMX's tile registers while a product uses them: 0 to 3 for sums, 4 and 5 for rows of a, 6 and 7 for columns of b. What others
+/// had in them is lost, as it is with vector registers that a function may change.
+///
+/// The instructions stand here as text, because GCC is not told by its own functions for them that they read and write memory.
+/// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 1, chapter 18, and vol. 2, TDPBUSD and TDPBF16PS.
+class TileRegisters {
+ public:
+  TileRegisters() = default;
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+  ~TileRegisters() {
+    if (rows_ > 0) asm volatile("tilerelease");
+  }
+
+  /// For so many rows of a, at most 2 * tile_side. Those beyond the first `tile_side` are register 5's, their sums 2's and 3's;
+  /// if there are no more, all sums are of the same rows. What was in the registers is lost if that is another number than
+  /// before.
+  void hold_rows(index_t rows) {
+    if (rows == rows_) return;
+    rows_ = rows;
+    const auto first = static_cast<std::uint8_t>(rows < tile_side ? rows : tile_side),
+               second = static_cast<std::uint8_t>(rows > tile_side ? rows - tile_side : rows);
+    struct alignas(64) {
+      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      std::uint8_t rows[16] = {};
+    } shapes;
+    const std::uint8_t each[] = {first, first, second, second, first, second, tile_side, tile_side};
+    std::memcpy(shapes.rows, each, sizeof(each));
+    asm volatile("ldtilecfg %0" : : "m"(shapes) : "memory");
+  }
+
+  /// Reads register I's rows, which lie `stride` words apart.
+  template <int I>
+  [[gnu::always_inline]] static void load(const void* from, index_t stride) {
+    asm volatile("tileloadd (%0,%1,4), %%tmm%c2" : : "r"(from), "r"(stride), "i"(I) : "memory");
+  }
+  /// Writes them.
+  template <int I>
+  [[gnu::always_inline]] static void store(void* to, index_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,4)" : : "r"(to), "r"(stride), "i"(I) : "memory");
+  }
+  /// Fills register I with zeros.
+  template <int I>
+  [[gnu::always_inline]] static void clear() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(I));
+  }
+  /// Adds to the sums in register C the products of the pairs of bfloat16 in A and B. The first numbers of all pairs are
+  /// multiplied and added up from 0, the second ones by themselves, both by fused multiply-adds; then the one sum is added to the
+  /// other, and that to C. What is smaller than 2^-126 counts as 0.
+  template <int C, int A, int B>
+  [[gnu::always_inline]] static void multiply_bf16() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+  }
+  /// Adds to the sums in register C the products of the bytes in A, from 0 to 255, and in B, from -128 to 127, four in each word.
+  template <int C, int A, int B>
+  [[gnu::always_inline]] static void multiply_bytes() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+  }
+
+ private:
+  index_t rows_ = 0;
+};
+#endif
+
+/// The sums of a product of R tiles of a's rows with P panels of b, R * P <= 2, to sums [16 R, 32 P]. `words`, a multiple of 16:
+/// how many each row of a has, `a_stride` from the next, and each panel rows, `panel_step` from the next panel. `begin` fills
+/// registers 0 and 1, and 2 and 3 if they are used, with what the sums start from; `multiply` is one of those above.
+template <int R, int P, class Begin, class Multiply>
+[[gnu::always_inline]] inline void sum_in_tiles(index_t words, const void* a, index_t a_stride, const void* b, index_t panel_step,
+                                                void* sums, Begin&& begin, Multiply&& multiply) {
+  static_assert(R * P <= 2 && tile_vectors == 2 && width<std::uint32_t> == tile_side);
+  using Tiles = TileRegisters;
+  constexpr index_t panel = tile_vectors * tile_side, stride = P * panel;
+  const auto* rows = static_cast<const std::uint32_t*>(a);
+  const auto* columns = static_cast<const std::uint32_t*>(b);
+  begin();
+  for (index_t l = 0; l < words; l += tile_side, rows += tile_side, columns += tile_side * panel) {
+    Tiles::template load<4>(rows, a_stride);
+    if constexpr (R == 2) Tiles::template load<5>(rows + tile_side * a_stride, a_stride);
+    Tiles::template load<6>(columns, panel);
+    multiply.template operator()<0, 4, 6>();
+    if constexpr (R == 2) multiply.template operator()<2, 5, 6>();
+    Tiles::template load<7>(columns + tile_side, panel);
+    multiply.template operator()<1, 4, 7>();
+    if constexpr (R == 2) multiply.template operator()<3, 5, 7>();
+    if constexpr (P == 2) {
+      Tiles::template load<6>(columns + panel_step, panel);
+      multiply.template operator()<2, 4, 6>();
+      Tiles::template load<7>(columns + panel_step + tile_side, panel);
+      multiply.template operator()<3, 4, 7>();
+    }
+  }
+  auto* const to = static_cast<std::uint32_t*>(sums);
+  Tiles::template store<0>(to, stride);
+  Tiles::template store<1>(to + tile_side, stride);
+  if constexpr (R * P == 2) {
+    auto* const further = to + (R == 2 ? tile_side * stride : panel);
+    Tiles::template store<2>(further, stride);
+    Tiles::template store<3>(further + tile_side, stride);
+  }
+}
+
+}  // namespace attend::ATTEND_CPU::detail
+#endif
+
+#define ATTEND_READ_AGAIN "attend/cpu/amx.hpp"
+#define ATTEND_READ_FOR_AMX
+#include "attend/cpu/each_target.hpp"
+#endif

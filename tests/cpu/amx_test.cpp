@@ -1,0 +1,182 @@
+// Products by AMX's tiles, called by name, because nothing else chooses them. Compiled twice: as part of the kernels' test, for
+// processors that have tiles, and with ATTEND_TILES in place of the instructions for those that do not.
+#include "attend/cpu/amx.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "attend/core/bfloat16.hpp"
+#include "attend/core/random.hpp"
+#include "attend/cpu/bf16.hpp"
+#include "attend/cpu/int8.hpp"
+#include "catch.hpp"
+#include "with_threads.hpp"
+
+#if ATTEND_AMX
+
+using namespace attend;
+using kernels::stored;
+using Amx = avx512::amx::kernels::Cpu;
+
+namespace {
+
+using Numbers = std::vector<float>;
+
+/// Whether this process may use tiles, or what stands for them.
+bool have_tiles() {
+#ifdef ATTEND_TILES
+  const bool have = detail::processor_has(4) && detail::processor_has(5);
+#else
+  const bool have = detail::processor_has(6) && detail::system_allows(6);
+#endif
+  if (!have) WARN("skipped: this processor, or this system, lacks what AMX needs");
+  return have;
+}
+
+Numbers numbers(index_t n, std::uint64_t stream) {
+  const Generator::Stream random{17, stream};
+  Numbers x(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random.normal(i));
+  return x;
+}
+/// Exponents far apart, so that the order of a sum shows.
+Numbers spread(index_t n, std::uint64_t stream) {
+  auto x = numbers(n, stream);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], static_cast<int>(i * 7 % 41) - 20);
+  return x;
+}
+
+template <class D>
+Numbers product(D device, bool ta, bool tb, index_t m, index_t n, index_t k, const Numbers& a, const Numbers& b) {
+  Numbers c(static_cast<std::size_t>(m * n), 7.0f);
+  gemm_bf16<float>(device, stored(ta, a.data(), m, k), stored(tb, b.data(), k, n), nullptr,
+                   kernels::Matrix<float>{c.data(), m, n});
+  return c;
+}
+
+/// c of a product whose bits are those of the tiles: sixteen pairs at a time, the first numbers' products and the second ones'
+/// summed by themselves.
+Numbers sums_of_tiles(bool ta, bool tb, index_t m, index_t n, index_t k, const Numbers& a, const Numbers& b) {
+  const auto of = [](const Numbers& x, index_t at) { return static_cast<float>(bfloat16(x[static_cast<std::size_t>(at)])); };
+  const index_t depth = cpu::pair_depth(k);
+  Numbers c;
+  for (index_t i = 0; i < m; ++i)
+    for (index_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (index_t block = 0; block < k; block += depth) {
+        float part = 0;
+        for (index_t first = block; first < std::min(k, block + depth); first += 32) {
+          float halves[2] = {};
+          for (index_t l = first; l < std::min(k, first + 32); ++l)
+            halves[l % 2] = std::fma(of(a, ta ? l * m + i : i * k + l), of(b, tb ? j * k + l : l * n + j), halves[l % 2]);
+          part += halves[0] + halves[1];
+        }
+        sum = block == 0 ? part : sum + part;
+      }
+      c.push_back(sum);
+    }
+  return c;
+}
+
+std::size_t differing(const Numbers& a, const Numbers& b) {
+  std::size_t others = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    others += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]);
+  return others;
+}
+
+}  // namespace
+
+TEST_CASE("amx: products in bfloat16 have the bits of the tiles' sums, each way of storing, with any number of threads") {
+  if (!have_tiles()) return;
+  const WithThreads afterwards;
+  struct Size {
+    index_t m, n, k;
+  };
+  for (const auto& [m, n, k] : {Size{1, 1, 1},
+                                {3, 5, 7},
+                                {16, 32, 32},
+                                {17, 33, 31},
+                                {2, 70, 2049},
+                                {33, 65, 64},
+                                {15, 100, 1023},
+                                {48, 20, 300},
+                                {129, 97, 1030},
+                                {5, 200, 66}}) {
+    const auto a = spread(m * k, 0), b = spread(k * n, 1);
+    for (int way = 0; way < 4; ++way) {
+      const bool ta = way & 1, tb = way & 2;
+      INFO(m << " x " << n << " x " << k << ", way " << way);
+      set_threads(1);
+      const auto c = product(Amx{}, ta, tb, m, n, k, a, b);
+      CHECK(differing(c, sums_of_tiles(ta, tb, m, n, k, a, b)) == 0);
+      set_threads(3);
+      CHECK(differing(c, product(Amx{}, ta, tb, m, n, k, a, b)) == 0);
+    }
+  }
+}
+
+TEST_CASE("amx: a packed matrix in bfloat16 gives each row the bits that it has alone, with a bias") {
+  if (!have_tiles()) return;
+  constexpr index_t rows = 70, n = 83, k = 1100;
+  const auto a = numbers(rows * k, 2), b = numbers(k * n, 3), bias = numbers(n, 4);
+  const auto packed = avx512::amx::kernels::pack_bf16<float>(Amx{}, {b.data(), k, n});
+  Numbers whole(static_cast<std::size_t>(rows * n)), plain = product(Amx{}, false, false, rows, n, k, a, b);
+  packed->multiply({a.data(), rows, k}, bias.data(), {whole.data(), rows, n});
+  for (const index_t count : {1, 2, 16, 17, 31, 32, 33, 69}) {
+    const index_t first = rows - count;
+    Numbers part(static_cast<std::size_t>(count * n));
+    packed->multiply({a.data() + first * k, count, k}, bias.data(), {part.data(), count, n});
+    INFO(count << " rows");
+    CHECK(std::equal(part.begin(), part.end(), whole.begin() + first * n));
+    packed->multiply({a.data() + first * k, count, k}, nullptr, {part.data(), count, n});
+    CHECK(std::equal(part.begin(), part.end(), plain.begin() + first * n));
+  }
+}
+
+TEST_CASE("amx: what is no number reaches its row and its column, and no other") {
+  if (!have_tiles()) return;
+  constexpr index_t m = 35, n = 40, k = 50;  // which leaves zeros behind the numbers
+  auto a = numbers(m * k, 5), b = numbers(k * n, 6);
+  const auto usual = product(Amx{}, false, false, m, n, k, a, b);
+  a[17 * k + k - 1] = std::numeric_limits<float>::infinity();
+  b[(k - 1) * n + 20] = std::numeric_limits<float>::quiet_NaN();
+  const auto c = product(Amx{}, false, false, m, n, k, a, b);
+  for (index_t i = 0; i < m; ++i)
+    for (index_t j = 0; j < n; ++j) {
+      const auto at = static_cast<std::size_t>(i * n + j);
+      if (j == 20) CHECK(std::isnan(c[at]));
+      else if (i == 17) CHECK(std::isinf(c[at]));
+      else CHECK(c[at] == usual[at]);
+    }
+}
+
+TEST_CASE("amx: 8-bit products have the bits that VNNI gives") {
+  if (!have_tiles()) return;
+  const WithThreads afterwards;
+  for (const index_t n : {1, 32, 83, 130})
+    for (const index_t m : {1, 5, 16, 17, 32, 33, 100})
+      for (const index_t k : {1, 63, 64, 301}) {
+        const auto w = numbers(n * k, 7), x = numbers(m * k, 8), bias = numbers(n, 9);
+        const kernels::Matrix<const float> left{x.data(), m, k}, right{w.data(), k, n};
+        const auto of = [&](const auto& packed, const float* plus) {
+          Numbers y(static_cast<std::size_t>(m * n), 0.5f);
+          packed->multiply(left, plus, {y.data(), m, n});
+          return y;
+        };
+        INFO(m << " x " << n << " x " << k);
+        const auto tiles = avx512::amx::kernels::pack_int8<float>(Amx{}, right);
+        const auto vnni = avx512::vnni::kernels::pack_int8<float>(avx512::vnni::kernels::Cpu{}, right);
+        for (const int threads : {1, 3}) {
+          set_threads(threads);
+          CHECK(differing(of(tiles, bias.data()), of(vnni, bias.data())) == 0);
+          CHECK(differing(of(tiles, nullptr), of(vnni, nullptr)) == 0);
+        }
+      }
+}
+
+#endif
