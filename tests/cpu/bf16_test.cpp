@@ -68,7 +68,7 @@ TEST_CASE("gemm_bf16: the sum of products of rounded numbers, each way of storin
           if (!(off <= worst)) worst = off;  // also if it is not a number
         }
       CHECK(worst < 1e-5 * std::sqrt(static_cast<double>(k)));  // without rounding it would be 1e-3
-      for (const int count : {2, 3, 5}) {
+      for (const int count : {2, 3, 5, 40}) {
         set_threads(count);
         INFO(count << " threads");
         CHECK(product(Cpu{}, ta, tb, size, a, b) == c);

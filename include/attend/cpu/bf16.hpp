@@ -84,11 +84,15 @@ inline void multiply_pairs(const Product<float>& product, bool parallel) {
           }
         });
       }
-      run(m, tile_rows, [&](index_t begin, index_t end) {
-        for (index_t first = 0; first < deep; first += depth)
-          cpu::multiply_pair_panels(end - begin, wide, numbers(first), product.a.from(begin, l + first), block(first),
-                                    pair_words(numbers(first)) * N, product.outcome.at(begin, j).from(l + first));
-      });
+      const auto multiply_part = [&](index_t row, index_t last, index_t p, index_t stop) {
+        for (index_t first = 0; p < stop && first < deep; first += depth) {
+          const index_t step = pair_words(numbers(first)) * N;
+          cpu::multiply_pair_panels(last - row, std::min(wide, stop * N) - p * N, numbers(first), product.a.from(row, l + first),
+                                    block(first) + p * step, step, product.outcome.at(row, j + p * N).from(l + first));
+        }
+      };
+      if (parallel && has_few_rows(m)) share_rows_and_panels(m, panels, multiply_part);
+      else run(m, tile_rows, [&](index_t begin, index_t end) { multiply_part(begin, end, 0, panels); });
     }
 }
 

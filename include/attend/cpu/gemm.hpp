@@ -44,6 +44,21 @@ void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
     }
 }
 
+/// Whether a product has fewer tiles of rows than there are threads.
+inline bool has_few_rows(index_t rows) { return (rows + tile_rows - 1) / tile_rows < threads(); }
+
+/// f(row, last row, panel, last panel) for all parts of a product of few rows: the threads share out its panels, too.
+template <class F>
+void share_rows_and_panels(index_t rows, index_t panels, const F& f) {
+  const index_t tiles = (rows + tile_rows - 1) / tile_rows, cuts = std::min(panels, (2 * threads() + tiles - 1) / tiles);
+  parallel_for(tiles * cuts, 1, [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      const index_t tile = i / cuts, cut = i % cuts;
+      f(rows * tile / tiles, rows * (tile + 1) / tiles, panels * cut / cuts, panels * (cut + 1) / cuts);
+    }
+  });
+}
+
 /// The whole product: b is copied into panels by all threads, as much at a time as a second-level cache holds for one
 /// `k_block`; then the threads share the rows of c, and its columns if the rows are too few. If b's rows are short and lie in
 /// memory as panels do, they are not copied. With `lower`, tiles that lie wholly above c's diagonal are left out.
@@ -91,15 +106,8 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
           multiply_panels(last - row, wanted, depth(first), a.from(row, l + first), from, outcome.at(row, at).from(l + first));
         }
       };
-      const index_t tiles = (m + tile_rows - 1) / tile_rows;
-      if (parallel && !lower && tiles < threads()) {  // too few rows for all threads, which share the panels out, too
-        const index_t cuts = std::min(panels, (2 * threads() + tiles - 1) / tiles);
-        run(tiles * cuts, 1, [&](index_t begin, index_t end) {
-          for (index_t i = begin; i < end; ++i) {
-            const index_t tile = i / cuts, cut = i % cuts;
-            multiply_part(m * tile / tiles, m * (tile + 1) / tiles, panels * cut / cuts, panels * (cut + 1) / cuts);
-          }
-        });
+      if (parallel && !lower && has_few_rows(m)) {
+        share_rows_and_panels(m, panels, multiply_part);
         continue;
       }
       run(m, tile_rows, [&](index_t begin, index_t end) {
