@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   app.set_version_flag(
       "--version",
       [] { return std::string("translate ") + attend::version + " (" + std::string(attend::processor().name) + ")"; },
-      "Print the version of attend, and the instructions that it computes with (ATTEND_ISA names lesser ones), and exit");
+      "Print the version of attend, and the instructions that it computes with (ATTEND_ISA names others), and exit");
   translate::command_line = words;
   int threads = 0;
   app.add_option("--threads", threads, "Threads to compute with (ATTEND_THREADS, else all processors)")

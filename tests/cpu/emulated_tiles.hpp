@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 
 #include "attend/core/types.hpp"
 
@@ -42,6 +43,7 @@ class EmulatedTiles {
   }
   template <int C, int A, int B>
   static void multiply_bf16() {
+    check(tiles[C], tiles[A], tiles[B]);
     for (int m = 0; m < tiles[C].rows; ++m)
       for (int n = 0; n < 16; ++n) {
         float part[2] = {};
@@ -56,6 +58,7 @@ class EmulatedTiles {
   }
   template <int C, int A, int B>
   static void multiply_bytes() {
+    check(tiles[C], tiles[A], tiles[B]);
     for (int m = 0; m < tiles[C].rows; ++m)
       for (int n = 0; n < 16; ++n)
         for (int k = 0; k < 16; ++k)
@@ -68,6 +71,10 @@ class EmulatedTiles {
   static inline thread_local EmulatedTile tiles[8];
   attend::index_t rows_ = 0;
 
+  /// What processors end a program for.
+  static void check(const EmulatedTile& c, const EmulatedTile& a, const EmulatedTile& b) {
+    if (c.rows == 0 || c.rows != a.rows || b.rows != 16) throw std::logic_error("tiles of these shapes cannot be multiplied");
+  }
   static float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
   static float half(std::uint32_t word, int which) {
     const std::uint32_t bits = which == 0 ? word << 16 : word & 0xffff0000u;

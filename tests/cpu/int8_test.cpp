@@ -91,6 +91,16 @@ TEST_CASE("int8: rows in 8 bits are packed into the product that their floats ar
 #endif
 }
 
+TEST_CASE("int8: a sum of nothing is the bias") {
+  const std::vector<float> bias{1, 2, 3};
+  std::vector<float> y(6, 7.0f);
+  const auto packed = pack_int8<float>(Cpu{}, kernels::Matrix<const float>{nullptr, 0, 3});
+  packed->multiply({nullptr, 2, 0}, bias.data(), {y.data(), 2, 3});
+  CHECK(y == std::vector<float>{1, 2, 3, 1, 2, 3});
+  packed->multiply({nullptr, 2, 0}, nullptr, {y.data(), 2, 3});
+  CHECK(y == std::vector<float>(6));
+}
+
 TEST_CASE("int8: a table in 8 bits is looked up in as the floats that it stands for, in every instruction set") {
   check_lookup(Cpu{});
 #if ATTEND_DISPATCH && defined(__x86_64__)

@@ -24,7 +24,7 @@ using TileRegisters = ATTEND_TILES;
 /// AMX's tile registers while a product uses them: 0 to 3 for sums, 4 and 5 for rows of a, 6 and 7 for columns of b. What others
 /// had in them is lost, as it is with vector registers that a function may change.
 ///
-/// The instructions stand here as text, because GCC is not told by its own functions for them that they read and write memory.
+/// The instructions stand here as text, because GCC is not told by its own functions for them that they read memory.
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 1, chapter 18, and vol. 2, TDPBUSD and TDPBF16PS.
 class TileRegisters {
  public:
@@ -56,29 +56,29 @@ class TileRegisters {
   /// Reads register I's rows, which lie `stride` words apart.
   template <int I>
   [[gnu::always_inline]] static void load(const void* from, index_t stride) {
-    asm volatile("tileloadd (%0,%1,4), %%tmm%c2" : : "r"(from), "r"(stride), "i"(I) : "memory");
+    asm volatile("tileloadd {(%0,%1,4), %%tmm%c2|tmm%c2, [%0+%1*4]}" : : "r"(from), "r"(stride), "i"(I) : "memory");
   }
   /// Writes them.
   template <int I>
   [[gnu::always_inline]] static void store(void* to, index_t stride) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,4)" : : "r"(to), "r"(stride), "i"(I) : "memory");
+    asm volatile("tilestored {%%tmm%c2, (%0,%1,4)|[%0+%1*4], tmm%c2}" : : "r"(to), "r"(stride), "i"(I) : "memory");
   }
   /// Fills register I with zeros.
   template <int I>
   [[gnu::always_inline]] static void clear() {
-    asm volatile("tilezero %%tmm%c0" : : "i"(I));
+    asm volatile("tilezero {%%tmm%c0|tmm%c0}" : : "i"(I));
   }
   /// Adds to the sums in register C the products of the pairs of bfloat16 in A and B. The first numbers of all pairs are
   /// multiplied and added up from 0, the second ones by themselves, both by fused multiply-adds; then the one sum is added to the
   /// other, and that to C. What is smaller than 2^-126 counts as 0.
   template <int C, int A, int B>
   [[gnu::always_inline]] static void multiply_bf16() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    asm volatile("tdpbf16ps {%%tmm%c2, %%tmm%c1, %%tmm%c0|tmm%c0, tmm%c1, tmm%c2}" : : "i"(C), "i"(A), "i"(B));
   }
   /// Adds to the sums in register C the products of the bytes in A, from 0 to 255, and in B, from -128 to 127, four in each word.
   template <int C, int A, int B>
   [[gnu::always_inline]] static void multiply_bytes() {
-    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    asm volatile("tdpbusd {%%tmm%c2, %%tmm%c1, %%tmm%c0|tmm%c0, tmm%c1, tmm%c2}" : : "i"(C), "i"(A), "i"(B));
   }
 
  private:

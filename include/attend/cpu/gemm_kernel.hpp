@@ -80,7 +80,8 @@ template <class T, int R, int V, bool Whole>
     for (int i = 0; i < R; ++i, next_row(c, ldc))
 #pragma GCC unroll 16
       for (int v = 0; v < V; ++v) {
-        Vector<T> y = outcome.alpha * sum[i][v] + bias[v];
+        Vector<T> y = bias[v];
+        multiply_add<T>(y, outcome.alpha, sum[i][v]);
         if (outcome.add) y += load<T>(c + v * W);
         store<T>(c + v * W, y);
       }
@@ -96,7 +97,8 @@ template <class T, int R, int V, bool Whole>
       T* to = c + v * W;
 #pragma GCC unroll 16
       for (int i = 0; i < R; ++i, next_row(to, ldc)) {
-        Vector<T> y = outcome.alpha * sum[i][v] + bias;
+        Vector<T> y = bias;
+        multiply_add<T>(y, outcome.alpha, sum[i][v]);
         if (here == W) {
           if (outcome.add) y += load<T>(to);
           store<T>(to, y);

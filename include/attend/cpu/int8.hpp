@@ -182,7 +182,8 @@ template <int R, int V>
     if (const float* bias = outcome.bias) add = here == W ? load<float>(bias + v * W) : load_part<float>(bias + v * W, here);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
-      const Vector<float> z = __builtin_convertvector(sum[i][v], Vector<float>) * (outcome.row_scales[i] * scale) + add;
+      Vector<float> z = add;
+      multiply_add<float>(z, __builtin_convertvector(sum[i][v], Vector<float>), outcome.row_scales[i] * scale);
       float* const to = outcome.y + i * outcome.ldy + v * W;
       if (here == W) store<float>(to, z);
       else store_part<float>(to, z, here);
@@ -301,6 +302,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
   void multiply(const Matrix<const float>& x, const float* bias, const Matrix<float>& y) const override {
     const index_t m = y.rows;
     if (m <= 0) return;
+    if (k_ == 0) return cpu::multiply(Product<float>(x, {nullptr, 0, n_}, bias, y), false);
     ATTEND_THREAD_OWNED(Scratch, scratch);
     const index_t stride = groups_ * detail::group_bytes;
     auto* const scales = scratch.get<float>(m + m * stride / 4 + groups_);

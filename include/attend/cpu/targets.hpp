@@ -94,8 +94,8 @@
 #endif
 #endif
 
-/// Whether there are kernels for AMX.
-#if ATTEND_DISPATCH && defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
+/// Whether there are kernels for AMX: not where flags grant VNNI, whose kernels nothing is then chosen before.
+#if ATTEND_DISPATCH && ATTEND_GRANTED < 4 && defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
 #define ATTEND_AMX 1
 #else
 #define ATTEND_AMX 0
