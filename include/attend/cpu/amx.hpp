@@ -86,42 +86,62 @@ class TileRegisters {
 };
 #endif
 
-/// The sums of a product of R tiles of a's rows with P panels of b, R * P <= 2, to sums [16 R, 32 P]. `words`, a multiple of 16:
-/// how many each row of a has, `a_stride` from the next, and each panel rows, `panel_step` from the next panel. `begin` fills
-/// registers 0 and 1, and 2 and 3 if they are used, with what the sums start from; `multiply` is one of those above.
-template <int R, int P, class Begin, class Multiply>
-[[gnu::always_inline]] inline void sum_in_tiles(index_t words, const void* a, index_t a_stride, const void* b, index_t panel_step,
-                                                void* sums, Begin&& begin, Multiply&& multiply) {
-  static_assert(R * P <= 2 && tile_vectors == 2 && width<std::uint32_t> == tile_side);
+/// f<R, P>(p) for the panels p to p + P - 1 and R tiles of rows, until panels [first, last) are done: for `rows` rows, at most
+/// 2 * tile_side, two tiles of them with each panel, or one with two panels, so that four sums are under way.
+template <class F>
+void for_tiles(TileRegisters& registers, index_t rows, index_t first, index_t last, F&& f) {
+  registers.hold_rows(rows);
+  index_t p = first;
+  if (rows > tile_side)
+    for (; p < last; ++p) f.template operator()<2, 1>(p);
+  for (; p + 2 <= last; p += 2) f.template operator()<1, 2>(p);
+  if (p < last) f.template operator()<1, 1>(p);
+}
+
+/// A product of R tiles of a's rows, `rows` in all, with P panels of b, of which `columns` exist. `words`, a multiple of 16: how
+/// many each row of a has, `a_stride` from the next, and each panel rows, `panel_step` from the next panel. `begin` fills
+/// registers 0 to 3 with what the sums start from, `multiply` is one of those above, and finish(i, j, sum) is called with the
+/// sums of row i in the panel that begins at column j.
+template <class T, int R, int P, class Begin, class Multiply, class Finish>
+[[gnu::always_inline]] inline void multiply_tiles(index_t rows, index_t columns, index_t words, const void* a, index_t a_stride,
+                                                  const void* b, index_t panel_step, Begin&& begin, Multiply&& multiply,
+                                                  Finish&& finish) {
+  static_assert(R * P <= 2 && tile_vectors == 2 && sizeof(T) == 4 && width<T> == tile_side);
   using Tiles = TileRegisters;
   constexpr index_t panel = tile_vectors * tile_side, stride = P * panel;
-  const auto* rows = static_cast<const std::uint32_t*>(a);
-  const auto* columns = static_cast<const std::uint32_t*>(b);
+  const auto* left = static_cast<const std::uint32_t*>(a);
+  const auto* right = static_cast<const std::uint32_t*>(b);
   begin();
-  for (index_t l = 0; l < words; l += tile_side, rows += tile_side, columns += tile_side * panel) {
-    Tiles::template load<4>(rows, a_stride);
-    if constexpr (R == 2) Tiles::template load<5>(rows + tile_side * a_stride, a_stride);
-    Tiles::template load<6>(columns, panel);
+  for (index_t l = 0; l < words; l += tile_side, left += tile_side, right += tile_side * panel) {
+    Tiles::template load<4>(left, a_stride);
+    if constexpr (R == 2) Tiles::template load<5>(left + tile_side * a_stride, a_stride);
+    Tiles::template load<6>(right, panel);
     multiply.template operator()<0, 4, 6>();
     if constexpr (R == 2) multiply.template operator()<2, 5, 6>();
-    Tiles::template load<7>(columns + tile_side, panel);
+    Tiles::template load<7>(right + tile_side, panel);
     multiply.template operator()<1, 4, 7>();
     if constexpr (R == 2) multiply.template operator()<3, 5, 7>();
     if constexpr (P == 2) {
-      Tiles::template load<6>(columns + panel_step, panel);
+      Tiles::template load<6>(right + panel_step, panel);
       multiply.template operator()<2, 4, 6>();
-      Tiles::template load<7>(columns + panel_step + tile_side, panel);
+      Tiles::template load<7>(right + panel_step + tile_side, panel);
       multiply.template operator()<3, 4, 7>();
     }
   }
-  auto* const to = static_cast<std::uint32_t*>(sums);
-  Tiles::template store<0>(to, stride);
-  Tiles::template store<1>(to + tile_side, stride);
+  alignas(64) T sums[R * tile_side * stride];
+  Tiles::template store<0>(sums, stride);
+  Tiles::template store<1>(sums + tile_side, stride);
   if constexpr (R * P == 2) {
-    auto* const further = to + (R == 2 ? tile_side * stride : panel);
+    T* const further = sums + (R == 2 ? tile_side * stride : panel);
     Tiles::template store<2>(further, stride);
     Tiles::template store<3>(further + tile_side, stride);
   }
+  for (index_t i = 0; i < rows; ++i)
+    for (index_t j = 0; j < stride && j < columns; j += panel) {
+      const T* const from = sums + i * stride + j;
+      const Vector<T> sum[1][tile_vectors] = {{load<T>(from), load<T>(from + tile_side)}};
+      finish(i, j, sum);
+    }
 }
 
 }  // namespace attend::ATTEND_CPU::detail

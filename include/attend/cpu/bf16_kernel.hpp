@@ -159,22 +159,18 @@ constexpr auto pair_tiles(std::integer_sequence<int, R...>) {
 template <bool Wide, bool ByRows>
 inline constexpr auto all_pair_tiles = pair_tiles<Wide, ByRows>(std::make_integer_sequence<int, tile_rows>{});
 #else
-/// The same as a product of tiles: c [count, 32 P], of which `columns` exist, from a's words row by row, R tiles of them.
+/// The same with AMX: c [rows, 32 P], from R tiles of a's rows.
 template <int R, int P>
-[[gnu::noinline]] void pair_tiles(index_t count, index_t words, const std::uint32_t* a, const std::uint32_t* b,
-                                  index_t panel_step, Outcome<float> outcome, index_t columns) {
-  constexpr index_t N = tile_columns<float>;
+[[gnu::noinline]] void pair_tile(index_t rows, index_t words, const std::uint32_t* a, const std::uint32_t* b, index_t panel_step,
+                                 Outcome<float> outcome, index_t columns) {
   using Tiles = TileRegisters;
-  alignas(64) float sums[R * tile_side][P * N];
-  sum_in_tiles<R, P>(
-      words, a, pair_row, b, panel_step, sums,
+  multiply_tiles<float, R, P>(
+      rows, columns, words, a, pair_row, b, panel_step,
       [] { Tiles::template clear<0>(), Tiles::template clear<1>(), Tiles::template clear<2>(), Tiles::template clear<3>(); },
-      []<int C, int A, int B>() { Tiles::template multiply_bf16<C, A, B>(); });
-  for (index_t i = 0; i < count; ++i)
-    for (index_t j = 0; j < P * N && j < columns; j += N) {
-      const Vector<float> sum[1][tile_vectors] = {{load<float>(sums[i] + j), load<float>(sums[i] + j + width<float>)}};
-      finish_tile<float, 1, tile_vectors, false>(sum, outcome.at(i, j), columns - j);
-    }
+      []<int C, int A, int B>() { Tiles::template multiply_bf16<C, A, B>(); },
+      [&](index_t i, index_t j, const auto& sum) {
+        finish_tile<float, 1, tile_vectors, false>(sum, outcome.at(i, j), columns - j);
+      });
 }
 #endif
 
@@ -227,11 +223,19 @@ void pack_pair_columns(MatrixView<float> b, index_t k, index_t columns, std::uin
     }
 }
 
+/// Copies the words of `count` rows of a, whose numbers lie side by side, row by row.
+inline void pack_pairs_by_rows(MatrixView<float> a, index_t count, index_t k, std::uint32_t* to) {
+  constexpr index_t W = width<float>;
+  for (index_t r = 0; r < count; ++r)
+    for (index_t l = 0; l < k; l += 2 * W)
+      store<std::uint32_t>(to + r * pair_row + l / 2, detail::round_neighbours(a.at(r, l), std::min(2 * W, k - l)));
+}
+
 #if ATTEND_LEVEL < 6
 /// c [m, n] from rows of a and the panels of words of b, of k numbers, at most `pair_depth`.
 inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<float> a, const std::uint32_t* b, index_t panel_step,
                                  Outcome<float> outcome) {
-  constexpr index_t N = tile_columns<float>, W = width<float>, side = packed_rows<float>;
+  constexpr index_t N = tile_columns<float>, side = packed_rows<float>;
   const bool by_rows = a.column_step == 1;
   // Several tiles at a time where their numbers lie side by side, the next k's far away.
   constexpr index_t most = 8, size = std::max(tile_rows * pair_row, side * pair_block);
@@ -240,9 +244,7 @@ inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<flo
   const index_t tiles = (m + tile_rows - 1) / tile_rows, rows = (m + tiles - 1) / tiles, deep = pair_words(k);
   for (index_t i = 0; i < m;) {
     if (by_rows) {
-      for (index_t r = 0; r < std::min(rows, m - i); ++r)
-        for (index_t l = 0; l < k; l += 2 * W)
-          store<std::uint32_t>(words + r * pair_row + l / 2, detail::round_neighbours(a.at(i + r, l), std::min(2 * W, k - l)));
+      cpu::pack_pairs_by_rows(a.from(i, 0), std::min(rows, m - i), k, words);
     } else {
       const index_t group = std::min(m - i, most * rows);
       cpu::pack_pair_rows<side>({a.at(i, 0), a.column_step, a.row_step}, 0, deep, k, group, rows, words, size);
@@ -262,7 +264,7 @@ inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<flo
   }
 }
 #else
-/// Copies the words of `count` rows of a whose columns are contiguous, at most 16, row by row. Rows that are missing become 0.
+/// The same of at most 16 rows of a whose columns lie side by side. Rows that are missing become 0.
 inline void pack_pair_turned(MatrixView<float> a, index_t count, index_t k, std::uint32_t* to) {
   constexpr index_t W = width<float>;
   const auto from = [&](index_t l) {
@@ -279,32 +281,24 @@ inline void pack_pair_turned(MatrixView<float> a, index_t count, index_t k, std:
   }
 }
 
-/// The same with AMX: up to 32 rows at a time with one panel, or up to 16 with two, so that four sums are under way.
+/// The same with AMX.
 inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<float> a, const std::uint32_t* b, index_t panel_step,
                                  Outcome<float> outcome) {
-  constexpr index_t N = tile_columns<float>, W = width<float>, side = detail::tile_side;
+  constexpr index_t N = tile_columns<float>, side = detail::tile_side;
   ATTEND_THREAD_OWNED(Scratch, scratch);
   auto* const words = scratch.get<std::uint32_t>(2 * side * pair_row);
-  const index_t deep = pair_words(k);
   detail::TileRegisters registers;
   for (index_t i = 0; i < m; i += 2 * side) {
     const index_t count = std::min(2 * side, m - i);
     if (a.column_step == 1) {
-      for (index_t r = 0; r < count; ++r)
-        for (index_t l = 0; l < k; l += 2 * W)
-          store<std::uint32_t>(words + r * pair_row + l / 2, detail::round_neighbours(a.at(i + r, l), std::min(2 * W, k - l)));
+      cpu::pack_pairs_by_rows(a.from(i, 0), count, k, words);
     } else {
       for (index_t r = 0; r < count; r += side)
         cpu::pack_pair_turned(a.from(i + r, 0), std::min(side, count - r), k, words + r * pair_row);
     }
-    registers.hold_rows(count);
-    const index_t together = count > side ? 1 : 2;
-    for (index_t p = 0; p * N < n;) {
-      const bool one = together == 1 || (p + 1) * N >= n;
-      const auto run = count > side ? &detail::pair_tiles<2, 1> : one ? &detail::pair_tiles<1, 1> : &detail::pair_tiles<1, 2>;
-      run(count, deep, words, b + p * panel_step, panel_step, outcome.at(i, p * N), n - p * N);
-      p += one ? 1 : 2;
-    }
+    detail::for_tiles(registers, count, 0, (n + N - 1) / N, [&]<int R, int P>(index_t p) {
+      detail::pair_tile<R, P>(count, pair_words(k), words, b + p * panel_step, panel_step, outcome.at(i, p * N), n - p * N);
+    });
   }
 }
 #endif

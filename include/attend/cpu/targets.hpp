@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -94,7 +93,7 @@
 #endif
 #endif
 
-/// Whether there are kernels for AMX: not where flags grant VNNI, whose kernels nothing is then chosen before.
+/// Whether there are kernels for AMX: not where flags grant VNNI, since for bytes there is then nothing to choose.
 #if ATTEND_DISPATCH && ATTEND_GRANTED < 4 && defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
 #define ATTEND_AMX 1
 #else
@@ -248,7 +247,7 @@ inline const InstructionSet& choose_instruction_set(const char* wanted) {
         throw ValueError("ATTEND_ISA is '", printable(name), "', which this processor has and this system does not allow");
       return set;
     }
-    if (set.level <= std::max(granted_level, usual_level)) best = &set;
+    if (set.level <= usual_level) best = &set;
     names += (names.empty() ? "" : ", ") + std::string(set.name);
   }
   if (!name.empty())
@@ -352,9 +351,10 @@ ATTEND_DECLARE_TARGET(attend::avx512::amx, ::attend::avx512)
 #define ATTEND_TARGET_AVX512(...)
 #endif
 #if ATTEND_AMX
-#define ATTEND_TARGET_AMX(...) __VA_ARGS__
+#define ATTEND_FASTEST_AMX(kernel, ...) \
+  if (processor().level >= 6) return kernel(::attend::avx512::amx::kernels::Cpu{}, __VA_ARGS__)
 #else
-#define ATTEND_TARGET_AMX(...)
+#define ATTEND_FASTEST_AMX(...) static_cast<void>(0)
 #endif
 /// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor.
 #define ATTEND_FASTEST(kernel, ...)                                                                                         \
@@ -368,16 +368,16 @@ ATTEND_DECLARE_TARGET(attend::avx512::amx, ::attend::avx512)
 /// The same for kernels that are read for instructions on bytes too, which are 8-bit products alone, and for those that are read
 /// for BF16: the others would be compiled once more for nothing.
 #if ATTEND_GRANTED < 4
-#define ATTEND_FASTEST_BYTES(kernel, ...)                                                                           \
-  ATTEND_TARGET_AMX(if (processor().level >= 6) return kernel(::attend::avx512::amx::kernels::Cpu{}, __VA_ARGS__);) \
-  if (processor().level >= 4) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__);                   \
+#define ATTEND_FASTEST_BYTES(kernel, ...)                                                         \
+  ATTEND_FASTEST_AMX(kernel, __VA_ARGS__);                                                        \
+  if (processor().level >= 4) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__); \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST_BYTES(...) static_cast<void>(0)
 #endif
-#define ATTEND_FASTEST_BF16(kernel, ...)                                                                            \
-  ATTEND_TARGET_AMX(if (processor().level >= 6) return kernel(::attend::avx512::amx::kernels::Cpu{}, __VA_ARGS__);) \
-  if (processor().level >= 5) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__);                   \
+#define ATTEND_FASTEST_BF16(kernel, ...)                                                          \
+  ATTEND_FASTEST_AMX(kernel, __VA_ARGS__);                                                        \
+  if (processor().level >= 5) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__); \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST(...) static_cast<void>(0)
