@@ -3,7 +3,7 @@
 # and runs about as fast. It comes with the installed package too.
 #
 #   -march=native                 all instructions of this processor
-#   -DATTEND_DISPATCH=0           and no kernels for others
+#   -DATTEND_DISPATCH=0           and no kernels for others; not where it has AMX, which the system may refuse
 #   -mprefer-vector-width=512     on processors with AVX-512, where compilers stop at 256 bits by themselves
 #   -mtune=haswell                GCC on AMD: measured on Zen 3 with the products of another library, a quarter faster
 #   -fno-math-errno, -fno-trapping-math    loops over sqrt and over branches become vector code; no result changes
@@ -23,12 +23,18 @@ function(attend_find_optimise_flags)
     check_cxx_compiler_flag(-march=native ATTEND_HAVE_MARCH_NATIVE)
     check_cxx_compiler_flag(-mcpu=native ATTEND_HAVE_MCPU_NATIVE)
     if(ATTEND_HAVE_MARCH_NATIVE)
-      list(APPEND flags -march=native -DATTEND_DISPATCH=0)
+      set(CMAKE_REQUIRED_FLAGS -march=native)
+      check_cxx_source_compiles(
+        "#if !defined(__AMX_TILE__) || !defined(__AMX_INT8__) || !defined(__AMX_BF16__)\n#error\n#endif\nint main() {}"
+        ATTEND_HAVE_AMX)
+      list(APPEND flags -march=native)
+      if(NOT ATTEND_HAVE_AMX)
+        list(APPEND flags -DATTEND_DISPATCH=0)
+      endif()
     elseif(ATTEND_HAVE_MCPU_NATIVE) # some compilers for ARM and POWER
       list(APPEND flags -mcpu=native)
     endif()
 
-    set(CMAKE_REQUIRED_FLAGS "${flags}")
     list(JOIN flags " " CMAKE_REQUIRED_FLAGS)
     check_cxx_source_compiles("#ifndef __AVX512F__\n#error\n#endif\nint main() {}" ATTEND_HAVE_AVX512)
     if(ATTEND_HAVE_AVX512)

@@ -1,5 +1,5 @@
-// Products by AMX's tiles, called by name, because nothing else chooses them. Compiled twice: as part of the kernels' test, for
-// processors that have tiles, and with ATTEND_TILES in place of the instructions for those that do not.
+// Products by AMX's tiles, called by name, so that they are tested whatever ATTEND_ISA says. Compiled twice: as part of the kernels'
+// test, for processors that have tiles, and with ATTEND_TILES in place of the instructions for those that do not.
 #include "attend/cpu/amx.hpp"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "attend/core/bfloat16.hpp"
@@ -172,7 +173,11 @@ TEST_CASE("amx: 8-bit products have the bits that VNNI gives") {
         };
         INFO(m << " x " << n << " x " << k);
         const auto tiles = avx512::amx::kernels::pack_int8<float>(Amx{}, right);
-        const auto vnni = avx512::vnni::kernels::pack_int8<float>(avx512::vnni::kernels::Cpu{}, right);
+#if ATTEND_GRANTED < 4
+        const auto vnni = std::make_unique<avx512::vnni::cpu::Int8Matrix>(right);
+#else
+        const auto vnni = std::make_unique<cpu::Int8Matrix>(right);
+#endif
         for (const int threads : {1, 3}) {
           set_threads(threads);
           CHECK(differing(of(tiles, bias.data()), of(vnni, bias.data())) == 0);

@@ -84,10 +84,10 @@ TEST_CASE("int8: rows in 8 bits are packed into the product that their floats ar
 #if ATTEND_DISPATCH && defined(__aarch64__)
   if (ATTEND_BYTES_GRANTED < 1 && detail::processor_has(1)) check_same_bits(neon_dot::kernels::Cpu{});
   if (detail::processor_has(2)) check_same_bits(neon_i8mm::kernels::Cpu{});
-#elif ATTEND_DISPATCH
-  if (ATTEND_GRANTED < 2 && detail::processor_has(2)) check_same_bits(avx2::kernels::Cpu{});
-  if (ATTEND_GRANTED < 3 && detail::processor_has(3)) check_same_bits(avx512::kernels::Cpu{});
-  if (ATTEND_GRANTED < 4 && detail::processor_has(4)) check_same_bits(avx512::vnni::kernels::Cpu{});
+#elif ATTEND_DISPATCH && ATTEND_GRANTED < 2
+  if (detail::processor_has(2)) check_same_bits(avx2::kernels::Cpu{});
+  if (detail::processor_has(3)) check_same_bits(avx512::kernels::Cpu{});
+  if (detail::processor_has(4)) check_same_bits(avx512::vnni::kernels::Cpu{});
 #endif
 }
 
@@ -103,9 +103,9 @@ TEST_CASE("int8: a sum of nothing is the bias") {
 
 TEST_CASE("int8: a table in 8 bits is looked up in as the floats that it stands for, in every instruction set") {
   check_lookup(Cpu{});
-#if ATTEND_DISPATCH && defined(__x86_64__)
-  if (ATTEND_GRANTED < 2 && detail::processor_has(2)) check_lookup(avx2::kernels::Cpu{});
-  if (ATTEND_GRANTED < 3 && detail::processor_has(3)) check_lookup(avx512::kernels::Cpu{});
+#if ATTEND_DISPATCH && defined(__x86_64__) && ATTEND_GRANTED < 2
+  if (detail::processor_has(2)) check_lookup(avx2::kernels::Cpu{});
+  if (detail::processor_has(3)) check_lookup(avx512::kernels::Cpu{});
 #endif
 }
 

@@ -54,7 +54,7 @@ ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni", ",
 ATTEND_END_TARGET
 #endif
 
-#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BF16)
+#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BF16) && ATTEND_GRANTED < 5
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 5
 #undef attend

@@ -64,7 +64,12 @@
 #define ATTEND_BYTES_GRANTED 0
 #endif
 
-#if defined(__x86_64__) && ATTEND_GRANTED < 5
+// With flags that name a processor there is AMX to choose where they name it too, as -march=native does on one that has it.
+#if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && \
+    (ATTEND_GRANTED < 4 || (defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__)))
+#define ATTEND_CHOICE_OF_AMX
+#endif
+#if defined(__x86_64__) && (ATTEND_GRANTED < 5 || defined(ATTEND_CHOICE_OF_AMX))
 #define ATTEND_CHOICE
 #elif defined(__aarch64__) && defined(__linux__) && ATTEND_BYTES_GRANTED < 2
 // A target must have all that the flags grant. What that is without DotProd macros do not tell, but for an ARMv8.0.
@@ -93,8 +98,8 @@
 #endif
 #endif
 
-/// Whether there are kernels for AMX: not where flags grant VNNI, since for bytes there is then nothing to choose.
-#if ATTEND_DISPATCH && ATTEND_GRANTED < 4 && defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
+/// Whether there are kernels for AMX.
+#if ATTEND_DISPATCH && defined(ATTEND_CHOICE_OF_AMX)
 #define ATTEND_AMX 1
 #else
 #define ATTEND_AMX 0
@@ -183,7 +188,7 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
 #if ATTEND_DISPATCH && ATTEND_GRANTED < 4
       {"avx512_vnni", 4, 64},
 #endif
-#if ATTEND_DISPATCH
+#if ATTEND_DISPATCH && ATTEND_GRANTED < 5
       {"avx512_bf16", 5, 64},
 #endif
 #if ATTEND_AMX
@@ -221,9 +226,6 @@ inline bool processor_has([[maybe_unused]] int level) {
 
 #endif
 
-/// The highest level that is chosen where none is named. AMX has run on an emulated processor alone.
-inline constexpr int usual_level = 5;
-
 /// Asks the system to let this process use the instructions of a level. Returns whether it does.
 /// Source: the Linux kernel's documentation, "Using XSTATE features in user space applications".
 inline bool system_allows([[maybe_unused]] int level) {
@@ -234,7 +236,7 @@ inline bool system_allows([[maybe_unused]] int level) {
   return true;
 }
 
-/// The last of them that is usual and that this processor has, or the one that `wanted` names, unless that is null or empty.
+/// The last of them that this processor has and this system allows, or the one that `wanted` names, unless that is null or empty.
 /// Throws ValueError if there is none of that name.
 inline const InstructionSet& choose_instruction_set(const char* wanted) {
   const std::string_view name = wanted ? wanted : "";
@@ -247,7 +249,7 @@ inline const InstructionSet& choose_instruction_set(const char* wanted) {
         throw ValueError("ATTEND_ISA is '", printable(name), "', which this processor has and this system does not allow");
       return set;
     }
-    if (set.level <= usual_level) best = &set;
+    if (name.empty() && system_allows(set.level)) best = &set;
     names += (names.empty() ? "" : ", ") + std::string(set.name);
   }
   if (!name.empty())
@@ -345,11 +347,6 @@ ATTEND_DECLARE_TARGET(attend::avx512::amx, ::attend::avx512)
 #else
 #define ATTEND_TARGET_AVX2(...)
 #endif
-#if ATTEND_GRANTED < 3
-#define ATTEND_TARGET_AVX512(...) __VA_ARGS__
-#else
-#define ATTEND_TARGET_AVX512(...)
-#endif
 #if ATTEND_AMX
 #define ATTEND_FASTEST_AMX(kernel, ...) \
   if (processor().level >= 6) return kernel(::attend::avx512::amx::kernels::Cpu{}, __VA_ARGS__)
@@ -357,14 +354,22 @@ ATTEND_DECLARE_TARGET(attend::avx512::amx, ::attend::avx512)
 #define ATTEND_FASTEST_AMX(...) static_cast<void>(0)
 #endif
 /// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor.
-#define ATTEND_FASTEST(kernel, ...)                                                                                         \
-  switch (processor().level) {                                                                                              \
-    ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);)                                \
-    ATTEND_TARGET_AVX512(case 3 : case 4 : case 5 : case 6 : return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);) \
-    default:                                                                                                                \
-      break;                                                                                                                \
-  }                                                                                                                         \
+#if ATTEND_GRANTED < 3
+#define ATTEND_FASTEST(kernel, ...)                                                          \
+  switch (processor().level) {                                                               \
+    ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);) \
+    case 3:                                                                                  \
+    case 4:                                                                                  \
+    case 5:                                                                                  \
+    case 6:                                                                                  \
+      return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);                          \
+    default:                                                                                 \
+      break;                                                                                 \
+  }                                                                                          \
   static_cast<void>(0)
+#else
+#define ATTEND_FASTEST(...) static_cast<void>(0)
+#endif
 /// The same for kernels that are read for instructions on bytes too, which are 8-bit products alone, and for those that are read
 /// for BF16: the others would be compiled once more for nothing.
 #if ATTEND_GRANTED < 4
@@ -373,12 +378,16 @@ ATTEND_DECLARE_TARGET(attend::avx512::amx, ::attend::avx512)
   if (processor().level >= 4) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__); \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
-#define ATTEND_FASTEST_BYTES(...) static_cast<void>(0)
+#define ATTEND_FASTEST_BYTES(kernel, ...) ATTEND_FASTEST_AMX(kernel, __VA_ARGS__)
 #endif
+#if ATTEND_GRANTED < 5
 #define ATTEND_FASTEST_BF16(kernel, ...)                                                          \
   ATTEND_FASTEST_AMX(kernel, __VA_ARGS__);                                                        \
   if (processor().level >= 5) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__); \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
+#else
+#define ATTEND_FASTEST_BF16(kernel, ...) ATTEND_FASTEST_AMX(kernel, __VA_ARGS__)
+#endif
 #else
 #define ATTEND_FASTEST(...) static_cast<void>(0)
 #define ATTEND_FASTEST_BF16(...) static_cast<void>(0)
