@@ -22,6 +22,8 @@ function(attend_own target)
     attend_optimise(${target})
   else()
     attend_optimise(${target} PORTABLE)
+  endif()
+  if(NOT ATTEND_NATIVE OR ATTEND_HAVE_AMX)
     # In files that are not optimised too: those of a program must know what kernels are made of by the same names.
     target_compile_definitions(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:ATTEND_DISPATCH=1>)
   endif()

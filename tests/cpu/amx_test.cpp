@@ -1,5 +1,5 @@
-// Products by AMX's tiles, called by name, so that they are tested whatever ATTEND_ISA says. Compiled twice: as part of the kernels'
-// test, for processors that have tiles, and with ATTEND_TILES in place of the instructions for those that do not.
+// Products by AMX's tiles, called by name, so that they are tested whatever ATTEND_ISA says. Compiled twice: as part of the
+// kernels' test, for processors that have tiles, and with ATTEND_TILES in place of the instructions for those that do not.
 #include "attend/cpu/amx.hpp"
 
 #include <algorithm>
@@ -51,32 +51,36 @@ Numbers spread(index_t n, std::uint64_t stream) {
   return x;
 }
 
+/// What a product is added to.
+struct Start {
+  const float* bias = nullptr;
+  const float* c = nullptr;
+};
+
 template <class D>
-Numbers product(D device, bool ta, bool tb, index_t m, index_t n, index_t k, const Numbers& a, const Numbers& b) {
+Numbers product(D device, bool ta, bool tb, index_t m, index_t n, index_t k, const Numbers& a, const Numbers& b, Start start = {},
+                double factor = 1) {
   Numbers c(static_cast<std::size_t>(m * n), 7.0f);
-  gemm_bf16<float>(device, stored(ta, a.data(), m, k), stored(tb, b.data(), k, n), nullptr,
-                   kernels::Matrix<float>{c.data(), m, n});
+  if (start.c) c.assign(start.c, start.c + m * n);
+  gemm_bf16<float>(device, stored(ta, a.data(), m, k), stored(tb, b.data(), k, n), start.bias,
+                   kernels::Matrix<float>{c.data(), m, n}, {.alpha = factor, .add = start.c != nullptr});
   return c;
 }
 
 /// c of a product whose bits are those of the tiles: sixteen pairs at a time, the first numbers' products and the second ones'
-/// summed by themselves.
-Numbers sums_of_tiles(bool ta, bool tb, index_t m, index_t n, index_t k, const Numbers& a, const Numbers& b) {
+/// summed by themselves, then both added to what c or the bias was.
+Numbers sums_of_tiles(bool ta, bool tb, index_t m, index_t n, index_t k, const Numbers& a, const Numbers& b,
+                      const Numbers& start) {
   const auto of = [](const Numbers& x, index_t at) { return static_cast<float>(bfloat16(x[static_cast<std::size_t>(at)])); };
-  const index_t depth = cpu::pair_depth(k);
   Numbers c;
   for (index_t i = 0; i < m; ++i)
     for (index_t j = 0; j < n; ++j) {
-      float sum = 0;
-      for (index_t block = 0; block < k; block += depth) {
-        float part = 0;
-        for (index_t first = block; first < std::min(k, block + depth); first += 32) {
-          float halves[2] = {};
-          for (index_t l = first; l < std::min(k, first + 32); ++l)
-            halves[l % 2] = std::fma(of(a, ta ? l * m + i : i * k + l), of(b, tb ? j * k + l : l * n + j), halves[l % 2]);
-          part += halves[0] + halves[1];
-        }
-        sum = block == 0 ? part : sum + part;
+      float sum = start.empty() ? 0 : start[static_cast<std::size_t>(i * n + j) % start.size()];
+      for (index_t first = 0; first < k; first += 32) {
+        float halves[2] = {};
+        for (index_t l = first; l < std::min(k, first + 32); ++l)
+          halves[l % 2] = std::fma(of(a, ta ? l * m + i : i * k + l), of(b, tb ? j * k + l : l * n + j), halves[l % 2]);
+        sum += halves[0] + halves[1];
       }
       c.push_back(sum);
     }
@@ -108,17 +112,28 @@ TEST_CASE("amx: products in bfloat16 have the bits of the tiles' sums, each way 
                                 {48, 20, 300},
                                 {129, 97, 1030},
                                 {5, 200, 66}}) {
-    const auto a = spread(m * k, 0), b = spread(k * n, 1);
+    const auto a = spread(m * k, 0), b = spread(k * n, 1), before = numbers(m * n, 10), bias = numbers(n, 11);
     for (int way = 0; way < 4; ++way) {
       const bool ta = way & 1, tb = way & 2;
       INFO(m << " x " << n << " x " << k << ", way " << way);
       set_threads(1);
       const auto c = product(Amx{}, ta, tb, m, n, k, a, b);
-      CHECK(differing(c, sums_of_tiles(ta, tb, m, n, k, a, b)) == 0);
+      CHECK(differing(c, sums_of_tiles(ta, tb, m, n, k, a, b, {})) == 0);
       for (const int threads : {3, 40}) {
         set_threads(threads);
         CHECK(differing(c, product(Amx{}, ta, tb, m, n, k, a, b)) == 0);
       }
+      set_threads(1);
+      CHECK(differing(product(Amx{}, ta, tb, m, n, k, a, b, {.c = before.data()}),
+                      sums_of_tiles(ta, tb, m, n, k, a, b, before)) == 0);
+      CHECK(differing(product(Amx{}, ta, tb, m, n, k, a, b, {.bias = bias.data()}), sums_of_tiles(ta, tb, m, n, k, a, b, bias)) ==
+            0);
+      if (k > 1024) continue;  // what is summed in one go is multiplied by a factor, and the first gets a bias besides c
+      auto both = sums_of_tiles(ta, tb, m, n, k, a, b, before), half = sums_of_tiles(ta, tb, m, n, k, a, b, {});
+      for (std::size_t i = 0; i < both.size(); ++i) both[i] += bias[i % bias.size()];
+      CHECK(differing(product(Amx{}, ta, tb, m, n, k, a, b, {bias.data(), before.data()}), both) == 0);
+      for (float& x : half) x *= 0.5f;
+      CHECK(differing(product(Amx{}, ta, tb, m, n, k, a, b, {}, 0.5), half) == 0);
     }
   }
 }
@@ -162,7 +177,7 @@ TEST_CASE("amx: 8-bit products have the bits that VNNI gives") {
   if (!have_tiles()) return;
   const WithThreads afterwards;
   for (const index_t n : {1, 32, 83, 130})
-    for (const index_t m : {1, 5, 16, 17, 32, 33, 100})
+    for (const index_t m : {1, 5, 6, 7, 16, 17, 32, 33, 100})
       for (const index_t k : {1, 63, 64, 301}) {
         const auto w = numbers(n * k, 7), x = numbers(m * k, 8), bias = numbers(n, 9);
         const kernels::Matrix<const float> left{x.data(), m, k}, right{w.data(), k, n};

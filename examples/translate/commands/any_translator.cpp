@@ -78,7 +78,7 @@ std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags&
   auto made = std::make_unique<TranslatorOn<T, D>>(
       decode::Translator<text::AnyTokenizer, T, D>(models, std::move(first.tokenizer), options));
   if (options.precision == Precision::bf16 && !multiplies_bf16())
-    std::fprintf(stderr, "translate: this processor has no instructions for bf16, which takes longer here than float32\n");
+    std::fprintf(stderr, "translate: this processor has no fast instructions for bf16, which takes longer here than float32\n");
   return made;
 }
 

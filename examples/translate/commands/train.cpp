@@ -349,7 +349,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
     save_settings_once();
     decode::save_search(folder, first.search);
   };
-  const decode::Translator greedy(model, tokenizer, {.beam = 1});
+  const decode::Translator greedy(model, tokenizer, {.beam = 1, .precision = options.precision});
   if (!data.validation.empty())
     options.translate = [&greedy](const std::vector<std::string>& sources) { return greedy(sources); };
   const std::string languages = languages_text(tokenizer);

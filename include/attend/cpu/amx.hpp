@@ -98,50 +98,59 @@ void for_tiles(TileRegisters& registers, index_t rows, index_t first, index_t la
   if (p < last) f.template operator()<1, 1>(p);
 }
 
-/// A product of R tiles of a's rows, `rows` in all, with P panels of b, of which `columns` exist. `words`, a multiple of 16: how
-/// many each row of a has, `a_stride` from the next, and each panel rows, `panel_step` from the next panel. `begin` fills
-/// registers 0 to 3 with what the sums start from, `multiply` is one of those above, and finish(i, j, sum) is called with the
-/// sums of row i in the panel that begins at column j.
-template <class T, int R, int P, class Begin, class Multiply, class Finish>
-[[gnu::always_inline]] inline void multiply_tiles(index_t rows, index_t columns, index_t words, const void* a, index_t a_stride,
-                                                  const void* b, index_t panel_step, Begin&& begin, Multiply&& multiply,
-                                                  Finish&& finish) {
-  static_assert(R * P <= 2 && tile_vectors == 2 && sizeof(T) == 4 && width<T> == tile_side);
+/// What the sums of R tiles of rows with P panels start from: rows of P panels, `stride` words apart, or one row for all if that
+/// is 0.
+template <int R, int P>
+[[gnu::always_inline]] inline void load_sums(const void* from, index_t stride) {
+  const auto* const first = static_cast<const std::uint32_t*>(from);
+  TileRegisters::load<0>(first, stride);
+  TileRegisters::load<1>(first + tile_side, stride);
+  if constexpr (R * P == 2) {
+    const auto* const second = first + (R == 2 ? tile_side * stride : 2 * tile_side);
+    TileRegisters::load<2>(second, stride);
+    TileRegisters::load<3>(second + tile_side, stride);
+  }
+}
+
+/// Writes them.
+template <int R, int P>
+[[gnu::always_inline]] inline void store_sums(void* to, index_t stride) {
+  auto* const first = static_cast<std::uint32_t*>(to);
+  TileRegisters::store<0>(first, stride);
+  TileRegisters::store<1>(first + tile_side, stride);
+  if constexpr (R * P == 2) {
+    auto* const second = first + (R == 2 ? tile_side * stride : 2 * tile_side);
+    TileRegisters::store<2>(second, stride);
+    TileRegisters::store<3>(second + tile_side, stride);
+  }
+}
+
+/// Adds to the sums the products of R tiles of a's rows with P panels of b, by `multiply`, one of TileRegisters'. `words`, a
+/// multiple of 16: how many each row of a has, `a_stride` from the next, and each panel rows, `panel_step` from the next panel.
+template <int R, int P, class Multiply>
+[[gnu::always_inline]] inline void multiply_tiles(index_t words, const void* a, index_t a_stride, const void* b,
+                                                  index_t panel_step, Multiply&& multiply) {
+  static_assert(R * P <= 2 && tile_vectors == 2 && width<float> == tile_side);
   using Tiles = TileRegisters;
-  constexpr index_t panel = tile_vectors * tile_side, stride = P * panel;
+  constexpr index_t panel = tile_vectors * tile_side;
   const auto* left = static_cast<const std::uint32_t*>(a);
   const auto* right = static_cast<const std::uint32_t*>(b);
-  begin();
   for (index_t l = 0; l < words; l += tile_side, left += tile_side, right += tile_side * panel) {
-    Tiles::template load<4>(left, a_stride);
-    if constexpr (R == 2) Tiles::template load<5>(left + tile_side * a_stride, a_stride);
-    Tiles::template load<6>(right, panel);
+    Tiles::load<4>(left, a_stride);
+    if constexpr (R == 2) Tiles::load<5>(left + tile_side * a_stride, a_stride);
+    Tiles::load<6>(right, panel);
     multiply.template operator()<0, 4, 6>();
     if constexpr (R == 2) multiply.template operator()<2, 5, 6>();
-    Tiles::template load<7>(right + tile_side, panel);
+    Tiles::load<7>(right + tile_side, panel);
     multiply.template operator()<1, 4, 7>();
     if constexpr (R == 2) multiply.template operator()<3, 5, 7>();
     if constexpr (P == 2) {
-      Tiles::template load<6>(right + panel_step, panel);
+      Tiles::load<6>(right + panel_step, panel);
       multiply.template operator()<2, 4, 6>();
-      Tiles::template load<7>(right + panel_step + tile_side, panel);
+      Tiles::load<7>(right + panel_step + tile_side, panel);
       multiply.template operator()<3, 4, 7>();
     }
   }
-  alignas(64) T sums[R * tile_side * stride];
-  Tiles::template store<0>(sums, stride);
-  Tiles::template store<1>(sums + tile_side, stride);
-  if constexpr (R * P == 2) {
-    T* const further = sums + (R == 2 ? tile_side * stride : panel);
-    Tiles::template store<2>(further, stride);
-    Tiles::template store<3>(further + tile_side, stride);
-  }
-  for (index_t i = 0; i < rows; ++i)
-    for (index_t j = 0; j < stride && j < columns; j += panel) {
-      const T* const from = sums + i * stride + j;
-      const Vector<T> sum[1][tile_vectors] = {{load<T>(from), load<T>(from + tile_side)}};
-      finish(i, j, sum);
-    }
 }
 
 }  // namespace attend::ATTEND_CPU::detail

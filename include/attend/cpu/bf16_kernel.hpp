@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "attend/core/thread_owned.hpp"
@@ -25,8 +27,8 @@
 /// sums below 2^-126: the instruction takes such for 0 and leaves 0 in their place, other instructions do not. (Without a fused
 /// multiply-add, on SSE2, there are also products beyond what a float holds.)
 ///
-/// AMX adds otherwise: of each sixteen words the lower products by themselves and the upper ones, then both to the sum. So its
-/// bits are its own.
+/// AMX adds otherwise: of each sixteen words the lower products by themselves and the upper ones, then both to the sum, which
+/// starts from what c was or from the bias, if there is no factor. So its bits are its own.
 ///
 /// Numbers are rounded to the nearest, ties to even; those below 2^-126 become 0, with their sign; a NaN stays one. As in
 /// gemm_kernel.hpp, an element's sum depends on its own row of a and column of b alone.
@@ -159,18 +161,49 @@ constexpr auto pair_tiles(std::integer_sequence<int, R...>) {
 template <bool Wide, bool ByRows>
 inline constexpr auto all_pair_tiles = pair_tiles<Wide, ByRows>(std::make_integer_sequence<int, tile_rows>{});
 #else
-/// The same with AMX: c [rows, 32 P], from R tiles of a's rows.
+/// The same with AMX: c [rows, 32 P], from R tiles of a's rows. The sums start from c, or from the bias, and are stored where
+/// they belong, unless a factor or a second thing to be added is in the way.
 template <int R, int P>
 [[gnu::noinline]] void pair_tile(index_t rows, index_t words, const std::uint32_t* a, const std::uint32_t* b, index_t panel_step,
                                  Outcome<float> outcome, index_t columns) {
   using Tiles = TileRegisters;
-  multiply_tiles<float, R, P>(
-      rows, columns, words, a, pair_row, b, panel_step,
-      [] { Tiles::template clear<0>(), Tiles::template clear<1>(), Tiles::template clear<2>(), Tiles::template clear<3>(); },
-      []<int C, int A, int B>() { Tiles::template multiply_bf16<C, A, B>(); },
-      [&](index_t i, index_t j, const auto& sum) {
-        finish_tile<float, 1, tile_vectors, false>(sum, outcome.at(i, j), columns - j);
-      });
+  constexpr index_t panel = tile_vectors * tile_side, most = P * panel;
+  alignas(64) float part[R * tile_side * most];
+  const bool whole = columns >= most;
+  const std::size_t bytes = static_cast<std::size_t>(std::min(columns, most)) * sizeof(float);
+  const float* start = nullptr;
+  index_t stride = 0;
+  if (outcome.alpha == 1) {
+    if (outcome.add) start = outcome.c, stride = outcome.ldc;
+    else start = outcome.bias;
+    if (outcome.add) outcome.add = false;
+    else outcome.bias = nullptr;
+  }
+  if (start && !whole) {  // no further than there are columns
+    for (index_t i = 0; i < (stride > 0 ? rows : 1); ++i) {
+      if (bytes < most * sizeof(float)) std::memset(part + i * most, 0, most * sizeof(float));
+      std::memcpy(part + i * most, start + i * stride, bytes);
+    }
+    start = part;
+    stride = stride > 0 ? most : 0;
+  }
+  if (start) load_sums<R, P>(start, stride);
+  else Tiles::clear<0>(), Tiles::clear<1>(), Tiles::clear<2>(), Tiles::clear<3>();
+  multiply_tiles<R, P>(words, a, pair_row, b, panel_step, []<int C, int A, int B>() { Tiles::multiply_bf16<C, A, B>(); });
+  const bool finished = outcome.alpha == 1 && !outcome.bias;
+  if (finished && whole) return store_sums<R, P>(outcome.c, outcome.ldc);
+  store_sums<R, P>(part, most);
+  for (index_t i = 0; i < rows; ++i) {
+    if (finished) {
+      std::memcpy(outcome.c + i * outcome.ldc, part + i * most, bytes);
+      continue;
+    }
+    for (index_t j = 0; j < most && j < columns; j += panel) {
+      const float* const from = part + i * most + j;
+      const Vector<float> sum[1][tile_vectors] = {{load<float>(from), load<float>(from + tile_side)}};
+      finish_tile<float, 1, tile_vectors, false>(sum, outcome.at(i, j), columns - j);
+    }
+  }
 }
 #endif
 
@@ -264,41 +297,45 @@ inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<flo
   }
 }
 #else
-/// The same of at most 16 rows of a whose columns lie side by side. Rows that are missing become 0.
-inline void pack_pair_turned(MatrixView<float> a, index_t count, index_t k, std::uint32_t* to) {
+/// The same of rows whose columns lie side by side. Up to a multiple of 16, rows that are missing become 0.
+inline void pack_pairs_turned(MatrixView<float> a, index_t count, index_t k, std::uint32_t* to) {
   constexpr index_t W = width<float>;
-  const auto from = [&](index_t l) {
+  const auto from = [&](index_t r, index_t l) {
     if (l >= k) return Vector<float>{};
-    return count >= W ? load<float>(a.at(0, l)) : load_part<float>(a.at(0, l), static_cast<int>(count));
+    return count - r >= W ? load<float>(a.at(r, l)) : load_part<float>(a.at(r, l), static_cast<int>(count - r));
   };
-  for (index_t l = 0; l < k; l += 2 * W) {
-    Vector<float> v[W];
+  for (index_t l = 0; l < k; l += 2 * W)
+    for (index_t r = 0; r < count; r += W) {
+      Vector<float> v[W];
 #pragma GCC unroll 16
-    for (index_t r = 0; r < W; ++r) v[r] = (Vector<float>)detail::round_pairs(from(l + 2 * r), from(l + 2 * r + 1));
-    transpose<float>(v);
+      for (index_t i = 0; i < W; ++i) v[i] = (Vector<float>)detail::round_pairs(from(r, l + 2 * i), from(r, l + 2 * i + 1));
+      transpose<float>(v);
 #pragma GCC unroll 16
-    for (index_t r = 0; r < W; ++r) store<std::uint32_t>(to + r * pair_row + l / 2, (Vector<std::uint32_t>)v[r]);
-  }
+      for (index_t i = 0; i < W; ++i) store<std::uint32_t>(to + (r + i) * pair_row + l / 2, (Vector<std::uint32_t>)v[i]);
+    }
 }
 
 /// The same with AMX.
 inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<float> a, const std::uint32_t* b, index_t panel_step,
                                  Outcome<float> outcome) {
-  constexpr index_t N = tile_columns<float>, side = detail::tile_side;
+  constexpr index_t N = tile_columns<float>, at_once = 2 * detail::tile_side;
+  const bool by_rows = a.column_step == 1;
+  // Many rows at a time where their numbers lie side by side, the next k's far away.
+  const index_t most = by_rows ? at_once : 4 * at_once;
   ATTEND_THREAD_OWNED(Scratch, scratch);
-  auto* const words = scratch.get<std::uint32_t>(2 * side * pair_row);
+  auto* const words = scratch.get<std::uint32_t>(most * pair_row);
   detail::TileRegisters registers;
-  for (index_t i = 0; i < m; i += 2 * side) {
-    const index_t count = std::min(2 * side, m - i);
-    if (a.column_step == 1) {
-      cpu::pack_pairs_by_rows(a.from(i, 0), count, k, words);
-    } else {
-      for (index_t r = 0; r < count; r += side)
-        cpu::pack_pair_turned(a.from(i + r, 0), std::min(side, count - r), k, words + r * pair_row);
+  for (index_t first = 0; first < m; first += most) {
+    const index_t last = std::min(first + most, m);
+    if (by_rows) cpu::pack_pairs_by_rows(a.from(first, 0), last - first, k, words);
+    else cpu::pack_pairs_turned(a.from(first, 0), last - first, k, words);
+    for (index_t i = first; i < last; i += at_once) {
+      const index_t count = std::min(at_once, last - i);
+      detail::for_tiles(registers, count, 0, (n + N - 1) / N, [&]<int R, int P>(index_t p) {
+        detail::pair_tile<R, P>(count, pair_words(k), words + (i - first) * pair_row, b + p * panel_step, panel_step,
+                                outcome.at(i, p * N), n - p * N);
+      });
     }
-    detail::for_tiles(registers, count, 0, (n + N - 1) / N, [&]<int R, int P>(index_t p) {
-      detail::pair_tile<R, P>(count, pair_words(k), words, b + p * panel_step, panel_step, outcome.at(i, p * N), n - p * N);
-    });
   }
 }
 #endif

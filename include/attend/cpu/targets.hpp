@@ -270,8 +270,13 @@ inline const InstructionSet& processor() {
   return chosen;
 }
 
-/// Whether these have products of bfloat16 among them.
-inline bool multiplies_bf16() { return processor().level >= 5; }
+/// Whether products of bfloat16 are faster with these than those of floats. Without AMX, Intel's are half as fast.
+inline bool multiplies_bf16() {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+  if (processor().level == 5) return __builtin_cpu_init(), !__builtin_cpu_is("intel");
+#endif
+  return processor().level >= 5;
+}
 
 /// Whether products of bfloat16 are summed as AMX does, to other bits than all other instructions give.
 inline bool sums_bf16_in_tiles() { return processor().level >= 6; }

@@ -91,8 +91,8 @@ struct FitOptions {
   /// the model at the end. See `optim::WeightAverage`.
   double average_decay = 0;
   double clip_norm = 1;  ///< the gradients are clipped to this norm; 0: not at all
-  /// What the products of a step compute in, for a model of floats on the CPU: full, or bf16. See `MatmulPrecision`. Weights, the
-  /// optimizer and validation are float either way. On a GPU bfloat16 is a type of model.
+  /// What products compute in, for a model of floats on the CPU: full, or bf16. See `MatmulPrecision`. Weights and the optimizer
+  /// are float either way. `translate` computes in what it was made with. On a GPU bfloat16 is a type of model.
   Precision precision = Precision::full;
   std::uint64_t seed = 1;  ///< of the order of the pairs and of dropout
 

@@ -251,7 +251,7 @@ class Trainer {
     const double begin = agreement_.seconds();
     typename optim::WeightAverage<T, D>::Scope averaged(average_ ? &*average_ : nullptr);
     const auto measured = in_context("fit: validation at step " + std::to_string(state_.step) + ": ",
-                                     [&] { return validation_->measure(model_, o_.translate, o_.stop, ranks_); });
+                                     [&] { return validation_->measure(model_, o_.translate, o_.stop, ranks_, o_.precision); });
     agreement_.agree(optimizer_, state_.step);
     if (!measured) return;  // interrupted; the run that resumes this one begins with this validation
     if (!std::isfinite(measured->loss)) {

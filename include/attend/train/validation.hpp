@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attend/autograd/var.hpp"
+#include "attend/core/precision.hpp"
 #include "attend/core/random.hpp"
 #include "attend/cpu/cross_entropy.hpp"
 #include "attend/nn/fields.hpp"
@@ -80,11 +81,14 @@ class Validation {
   [[nodiscard]] double bleu(const std::vector<std::string>& translations) const {
     return text::bleu(translations, references_).score;
   }
-  /// The loss, and the BLEU if `translate` is given. Nothing if `stop` became true meanwhile.
+  /// The loss, with products in this precision, and the BLEU if `translate` is given. Nothing if `stop` became true meanwhile.
   template <class Model, class F>
   [[nodiscard]] std::optional<Measured> measure(Model& model, const F& translate, const std::atomic<bool>* stop = nullptr,
-                                                const Ranks& ranks = alone()) const {
-    const auto mean = loss(model, stop, ranks);
+                                                const Ranks& ranks = alone(), Precision precision = Precision::full) const {
+    const auto mean = [&] {
+      const MatmulPrecision scope(precision);
+      return loss(model, stop, ranks);
+    }();
     if (!mean) return std::nullopt;
     Measured measured{.loss = *mean};
     if (!translate || !std::isfinite(*mean)) return measured;
