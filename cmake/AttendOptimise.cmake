@@ -3,7 +3,7 @@
 # and runs about as fast. It comes with the installed package too.
 #
 #   -march=native                 all instructions of this processor
-#   -DATTEND_DISPATCH=0           and no kernels for others; not where it has AMX, which the system may refuse
+#   -DATTEND_DISPATCH=0           and no choice of kernels; left out where the processor has AMX, which the system may refuse
 #   -mprefer-vector-width=512     on processors with AVX-512, where compilers stop at 256 bits by themselves
 #   -mtune=haswell                GCC on AMD: measured on Zen 3 with the products of another library, a quarter faster
 #   -fno-math-errno, -fno-trapping-math    loops over sqrt and over branches become vector code; no result changes
@@ -25,7 +25,7 @@ function(attend_find_optimise_flags)
     if(ATTEND_HAVE_MARCH_NATIVE)
       set(CMAKE_REQUIRED_FLAGS -march=native)
       check_cxx_source_compiles(
-        "#if !defined(__AMX_TILE__) || !defined(__AMX_INT8__) || !defined(__AMX_BF16__)\n#error\n#endif\nint main() {}"
+        "#if !defined(__AMX_BF16__) && !defined(__AMXBF16__)\n#error\n#endif\nint main() {}"
         ATTEND_HAVE_AMX)
       list(APPEND flags -march=native)
       if(NOT ATTEND_HAVE_AMX)

@@ -51,6 +51,19 @@ TEST_CASE("fit: in bf16 the bits are those of any number of threads, and of a ru
   CHECK((train(options).first == expected));
 }
 
+TEST_CASE("fit: the validation loss is computed in the precision of the steps, with the bits of the model in that precision") {
+  auto model = toy::model();
+  auto options = bf16_options(1);
+  const auto report = fit(model, toy::corpus(50), toy::Letters(), options);
+  const text::AnyTokenizer letters{toy::Letters()};
+  const Validation validation(options.validation, letters,
+                              {.tokens_per_batch = options.tokens_per_batch, .source_end = letters.source_end()});
+  const auto full = validation.measure(model, options.translate)->loss;
+  const MatmulPrecision scope(Precision::bf16);
+  CHECK(report.validations.back().loss == *validation.loss(model));
+  CHECK(report.validations.back().loss != full);
+}
+
 TEST_CASE("fit: a run goes on in the precision in which it began; runs from before there was one are in full") {
   const TemporaryFolder folder;
   auto options = bf16_options(1);

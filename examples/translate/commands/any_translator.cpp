@@ -77,7 +77,7 @@ std::unique_ptr<AnyTranslator> make(const ModelsFlags& flags, const SearchFlags&
         first.tokenizer.languages().size(), example_languages(first.tokenizer).c_str());
   auto made = std::make_unique<TranslatorOn<T, D>>(
       decode::Translator<text::AnyTokenizer, T, D>(models, std::move(first.tokenizer), options));
-  if (options.precision == Precision::bf16 && !multiplies_bf16())
+  if (options.precision == Precision::bf16 && !bf16_is_fast())
     std::fprintf(stderr, "translate: this processor has no fast instructions for bf16, which takes longer here than float32\n");
   return made;
 }

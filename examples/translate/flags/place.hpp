@@ -43,9 +43,9 @@ struct Place {
                        only_decoding ? "Of the products. On the CPU float32, bf16 or int8: faster where the processor has "
                                        "instructions for it, slightly other results. On a GPU float32, tf32: its tensor "
                                        "cores, or bf16: all but norms and softmax"
-                                     : "On the CPU float32, or bf16: products, which is faster on processors with "
-                                       "AVX512_BF16 alone. On a GPU float32, tf32: products on its tensor cores, or "
-                                       "bf16: all but norms, softmax, loss and the optimizer's copies");
+                                     : "On the CPU float32, or bf16: products, which is faster on Intel's processors "
+                                       "with AMX and AMD's with AVX512_BF16 alone. On a GPU float32, tf32: products on its "
+                                       "tensor cores, or bf16: all but norms, softmax, loss and the optimizer's copies");
     option->capture_default_str()->group(group);
     if (only_decoding) option->check(CLI::IsMember({"float32", "int8", "tf32", "bf16"}));
     else option->check(CLI::IsMember({"float32", "tf32", "bf16"}));

@@ -112,7 +112,7 @@ template <int R, int P>
   }
 }
 
-/// Writes them.
+/// Writes the sums in the same order.
 template <int R, int P>
 [[gnu::always_inline]] inline void store_sums(void* to, index_t stride) {
   auto* const first = static_cast<std::uint32_t*>(to);
@@ -151,6 +151,18 @@ template <int R, int P, class Multiply>
       multiply.template operator()<3, 4, 7>();
     }
   }
+}
+
+/// finish(i, j, sum) for each row i of P panels of sums in memory, and each of the panels, which begins at column j, if there is
+/// one.
+template <int P, class T, class Finish>
+[[gnu::always_inline]] inline void for_sums_of_panels(index_t rows, index_t columns, const T* sums, Finish&& finish) {
+  constexpr index_t panel = tile_vectors * tile_side;
+  for (index_t i = 0; i < rows; ++i, sums += P * panel)
+    for (index_t j = 0; j < P * panel && j < columns; j += panel) {
+      const Vector<T> sum[1][tile_vectors] = {{load<T>(sums + j), load<T>(sums + j + tile_side)}};
+      finish(i, j, sum);
+    }
 }
 
 }  // namespace attend::ATTEND_CPU::detail

@@ -28,7 +28,8 @@
 /// multiply-add, on SSE2, there are also products beyond what a float holds.)
 ///
 /// AMX adds otherwise: of each sixteen words the lower products by themselves and the upper ones, then both to the sum, which
-/// starts from what c was or from the bias, if there is no factor. So its bits are its own.
+/// starts from what c was or from the bias, if there is no factor. So its bits are its own. What c or the bias has below 2^-126
+/// counts as 0 then.
 ///
 /// Numbers are rounded to the nearest, ties to even; those below 2^-126 become 0, with their sign; a NaN stays one. As in
 /// gemm_kernel.hpp, an element's sum depends on its own row of a and column of b alone.
@@ -161,49 +162,46 @@ constexpr auto pair_tiles(std::integer_sequence<int, R...>) {
 template <bool Wide, bool ByRows>
 inline constexpr auto all_pair_tiles = pair_tiles<Wide, ByRows>(std::make_integer_sequence<int, tile_rows>{});
 #else
-/// The same with AMX: c [rows, 32 P], from R tiles of a's rows. The sums start from c, or from the bias, and are stored where
-/// they belong, unless a factor or a second thing to be added is in the way.
+/// The same with AMX: c [rows, 32 P], from R tiles of a's rows. Without a factor the sums start from c, or from the bias, and are
+/// stored where they belong if nothing is left to be added.
 template <int R, int P>
 [[gnu::noinline]] void pair_tile(index_t rows, index_t words, const std::uint32_t* a, const std::uint32_t* b, index_t panel_step,
                                  Outcome<float> outcome, index_t columns) {
   using Tiles = TileRegisters;
-  constexpr index_t panel = tile_vectors * tile_side, most = P * panel;
-  alignas(64) float part[R * tile_side * most];
-  const bool whole = columns >= most;
-  const std::size_t bytes = static_cast<std::size_t>(std::min(columns, most)) * sizeof(float);
+  constexpr index_t wide = P * tile_vectors * tile_side;
+  alignas(64) float part[R * tile_side * wide];
+  const bool whole = columns >= wide;
+  const std::size_t bytes = static_cast<std::size_t>(std::min(columns, wide)) * sizeof(float);
   const float* start = nullptr;
   index_t stride = 0;
-  if (outcome.alpha == 1) {
-    if (outcome.add) start = outcome.c, stride = outcome.ldc;
-    else start = outcome.bias;
-    if (outcome.add) outcome.add = false;
-    else outcome.bias = nullptr;
+  if (outcome.alpha == 1 && outcome.add) {
+    start = outcome.c;
+    stride = outcome.ldc;
+    outcome.add = false;
+  } else if (outcome.alpha == 1) {
+    start = outcome.bias;
+    outcome.bias = nullptr;
   }
   if (start && !whole) {  // no further than there are columns
     for (index_t i = 0; i < (stride > 0 ? rows : 1); ++i) {
-      if (bytes < most * sizeof(float)) std::memset(part + i * most, 0, most * sizeof(float));
-      std::memcpy(part + i * most, start + i * stride, bytes);
+      std::memset(part + i * wide, 0, wide * sizeof(float));
+      std::memcpy(part + i * wide, start + i * stride, bytes);
     }
     start = part;
-    stride = stride > 0 ? most : 0;
+    stride = stride > 0 ? wide : 0;
   }
   if (start) load_sums<R, P>(start, stride);
   else Tiles::clear<0>(), Tiles::clear<1>(), Tiles::clear<2>(), Tiles::clear<3>();
   multiply_tiles<R, P>(words, a, pair_row, b, panel_step, []<int C, int A, int B>() { Tiles::multiply_bf16<C, A, B>(); });
   const bool finished = outcome.alpha == 1 && !outcome.bias;
   if (finished && whole) return store_sums<R, P>(outcome.c, outcome.ldc);
-  store_sums<R, P>(part, most);
-  for (index_t i = 0; i < rows; ++i) {
-    if (finished) {
-      std::memcpy(outcome.c + i * outcome.ldc, part + i * most, bytes);
-      continue;
-    }
-    for (index_t j = 0; j < most && j < columns; j += panel) {
-      const float* const from = part + i * most + j;
-      const Vector<float> sum[1][tile_vectors] = {{load<float>(from), load<float>(from + tile_side)}};
+  store_sums<R, P>(part, wide);
+  if (finished)
+    for (index_t i = 0; i < rows; ++i) std::memcpy(outcome.c + i * outcome.ldc, part + i * wide, bytes);
+  else
+    for_sums_of_panels<P>(rows, columns, part, [&](index_t i, index_t j, const auto& sum) {
       finish_tile<float, 1, tile_vectors, false>(sum, outcome.at(i, j), columns - j);
-    }
-  }
+    });
 }
 #endif
 
@@ -321,12 +319,12 @@ inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<flo
   constexpr index_t N = tile_columns<float>, at_once = 2 * detail::tile_side;
   const bool by_rows = a.column_step == 1;
   // Many rows at a time where their numbers lie side by side, the next k's far away.
-  const index_t most = by_rows ? at_once : 4 * at_once;
+  const index_t together = by_rows ? at_once : 4 * at_once;
   ATTEND_THREAD_OWNED(Scratch, scratch);
-  auto* const words = scratch.get<std::uint32_t>(most * pair_row);
+  auto* const words = scratch.get<std::uint32_t>(together * pair_row);
   detail::TileRegisters registers;
-  for (index_t first = 0; first < m; first += most) {
-    const index_t last = std::min(first + most, m);
+  for (index_t first = 0; first < m; first += together) {
+    const index_t last = std::min(first + together, m);
     if (by_rows) cpu::pack_pairs_by_rows(a.from(first, 0), last - first, k, words);
     else cpu::pack_pairs_turned(a.from(first, 0), last - first, k, words);
     for (index_t i = first; i < last; i += at_once) {

@@ -48,8 +48,8 @@ inline constexpr bool shifted_bytes = ATTEND_LEVEL >= 4;
 inline constexpr index_t group_bytes = in_pairs ? 8 : 4;
 /// Groups that are multiplied at once, two by ARM's I8MM, a tile of them by AMX: a multiple of as many are kept, the last ones 0.
 inline constexpr index_t groups_at_once = ATTEND_LEVEL >= 6 ? 16 : ATTEND_BYTES_LEVEL == 2 ? 2 : 1;
-/// The most rows of a tile in vector registers. Of more, GCC 12 for ARM keeps some of the sums in memory. With AMX, more rows are
-/// sooner done by its tiles.
+/// The most rows of a tile in vector registers. Of more, GCC 12 for ARM keeps some of the sums in memory. Where there is AMX, its
+/// tiles are faster for more rows.
 inline constexpr int int8_rows = ATTEND_LEVEL >= 6 ? 6 : ATTEND_BYTES_LEVEL > 0 ? 8 : tile_rows;
 
 /// sum[i] += the products of the 16-bit numbers 2i and 2i + 1 of a with those of b.
@@ -224,22 +224,18 @@ constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
 #if ATTEND_LEVEL >= 6
 /// The same with AMX: y [rows, 32 P], from R tiles of rows.
 template <int R, int P>
-[[gnu::noinline]] void int8_tiles_of_rows(index_t rows, index_t groups, const std::int8_t* a, index_t a_stride,
-                                          const std::int8_t* b, index_t panel_step, const std::int32_t* start,
-                                          Int8Outcome outcome, index_t columns) {
+[[gnu::noinline]] void int8_amx_tile(index_t rows, index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b,
+                                     index_t panel_step, const std::int32_t* start, Int8Outcome outcome, index_t columns) {
   using Tiles = TileRegisters;
-  constexpr index_t panel = tile_vectors * tile_side, most = P * panel;
-  alignas(64) std::int32_t sums[R * tile_side * most];
+  constexpr index_t wide = P * tile_vectors * tile_side;
+  alignas(64) std::int32_t sums[R * tile_side * wide];
   load_sums<R, P>(start, 0);
   multiply_tiles<R, P>(groups, a, a_stride / 4, b, panel_step / 4,
                        []<int C, int A, int B>() { Tiles::multiply_bytes<C, A, B>(); });
-  store_sums<R, P>(sums, most);
-  for (index_t i = 0; i < rows; ++i)
-    for (index_t j = 0; j < most && j < columns; j += panel) {
-      const std::int32_t* const from = sums + i * most + j;
-      const Words sum[1][tile_vectors] = {{load<std::int32_t>(from), load<std::int32_t>(from + tile_side)}};
-      finish_int8<1, tile_vectors>(sum, outcome.at(i, j), columns - j);
-    }
+  store_sums<R, P>(sums, wide);
+  for_sums_of_panels<P>(rows, columns, sums, [&](index_t i, index_t j, const auto& sum) {
+    finish_int8<1, tile_vectors>(sum, outcome.at(i, j), columns - j);
+  });
 }
 #endif
 
@@ -261,30 +257,31 @@ struct Int8Panels {
 /// y [m, n] in the columns of panels [first, last), from a's rows of `groups` groups.
 inline void multiply_int8_panels(index_t m, const std::int8_t* a, const Int8Panels& b, index_t first, index_t last,
                                  const Int8Outcome& outcome) {
-  constexpr index_t N = Int8Panels::N, most = detail::int8_rows;
+  constexpr index_t N = Int8Panels::N, rows = detail::int8_rows;
   const index_t stride = b.groups * detail::group_bytes, step = b.panel_bytes();
   const index_t together = std::max<index_t>(4, (index_t{1} << 19) / step);  // what stays in a second-level cache
-  static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, most>{});
-  static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, most>{});
+  static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, rows>{});
+  static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, rows>{});
+  const auto run = [&](auto tile, index_t i, index_t p, auto... size) {
+    tile(size..., b.groups, a + i * stride, stride, b.bytes + p * step, step, b.start + p * N, outcome.at(i, p * N), b.n - p * N);
+  };
 #if ATTEND_LEVEL >= 6
   detail::TileRegisters registers;
 #endif
   for (index_t block = first; block < last; block += together) {
     const index_t stop = std::min(last, block + together);
-    const auto run = [&](auto tile, index_t i, index_t p, auto... size) {
-      tile(size..., b.groups, a + i * stride, stride, b.bytes + p * step, step, b.start + p * N, outcome.at(i, p * N),
-           b.n - p * N);
-    };
 #if ATTEND_LEVEL >= 6
-    constexpr index_t rows = 2 * detail::tile_side;
-    for (index_t i = 0; m > most && i < m; i += rows) {
-      const index_t count = std::min(rows, m - i);
-      detail::for_tiles(registers, count, block, stop,
-                        [&]<int R, int P>(index_t p) { run(&detail::int8_tiles_of_rows<R, P>, i, p, count); });
+    if (m > rows) {
+      constexpr index_t at_once = 2 * detail::tile_side;
+      for (index_t i = 0; i < m; i += at_once) {
+        const index_t count = std::min(at_once, m - i);
+        detail::for_tiles(registers, count, block, stop,
+                          [&]<int R, int P>(index_t p) { run(&detail::int8_amx_tile<R, P>, i, p, count); });
+      }
+      continue;
     }
-    if (m > most) continue;
 #endif
-    for (index_t tiles = (m + most - 1) / most, i = 0; tiles > 0; --tiles) {
+    for (index_t tiles = (m + rows - 1) / rows, i = 0; tiles > 0; --tiles) {
       const index_t count = (m - i) / tiles, panels = detail::panels_of(static_cast<int>(count));
       const auto at = static_cast<std::size_t>(count - 1);
       index_t p = block;

@@ -64,9 +64,11 @@
 #define ATTEND_BYTES_GRANTED 0
 #endif
 
-// With flags that name a processor there is AMX to choose where they name it too, as -march=native does on one that has it.
-#if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && \
-    (ATTEND_GRANTED < 4 || (defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__)))
+// Where flags grant all else, AMX is compiled only if they name it, as -march=native does on a processor that has it. Older
+// Clangs write the macros otherwise.
+#if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) &&                                   \
+    (ATTEND_GRANTED < 5 || (defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__)) || \
+     (defined(__AMXTILE__) && defined(__AMXINT8__) && defined(__AMXBF16__)))
 #define ATTEND_CHOICE_OF_AMX
 #endif
 #if defined(__x86_64__) && (ATTEND_GRANTED < 5 || defined(ATTEND_CHOICE_OF_AMX))
@@ -107,9 +109,9 @@
 
 // Files of one program may be compiled with other flags, for other vectors. So all that depends on the flags has a name of its
 // own for each: the linker must not put the one's tile of a product into the other's loop.
-#define ATTEND_PASTE_FLAGS(granted, bytes, dispatch) flags_##granted##_##bytes##_##dispatch
-#define ATTEND_NAME_FLAGS(granted, bytes, dispatch) ATTEND_PASTE_FLAGS(granted, bytes, dispatch)
-#define ATTEND_FLAGS ATTEND_NAME_FLAGS(ATTEND_GRANTED, ATTEND_BYTES_GRANTED, ATTEND_DISPATCH)
+#define ATTEND_PASTE_FLAGS(granted, bytes, dispatch, amx) flags_##granted##_##bytes##_##dispatch##_##amx
+#define ATTEND_NAME_FLAGS(granted, bytes, dispatch, amx) ATTEND_PASTE_FLAGS(granted, bytes, dispatch, amx)
+#define ATTEND_FLAGS ATTEND_NAME_FLAGS(ATTEND_GRANTED, ATTEND_BYTES_GRANTED, ATTEND_DISPATCH, ATTEND_AMX)
 /// Within `attend`, the namespace of what kernels are made of. One says `cpu::` to it.
 #define ATTEND_CPU inline ATTEND_FLAGS::cpu
 
@@ -241,7 +243,6 @@ inline bool system_allows([[maybe_unused]] int level) {
 inline const InstructionSet& choose_instruction_set(const char* wanted) {
   const std::string_view name = wanted ? wanted : "";
   const InstructionSet* best = nullptr;
-  std::string names;
   for (const InstructionSet& set : instruction_sets) {
     if (set.level > granted_level && !processor_has(set.level)) continue;
     if (set.name == name) {
@@ -250,10 +251,14 @@ inline const InstructionSet& choose_instruction_set(const char* wanted) {
       return set;
     }
     if (name.empty() && system_allows(set.level)) best = &set;
-    names += (names.empty() ? "" : ", ") + std::string(set.name);
   }
-  if (!name.empty())
+  if (!name.empty()) {
+    std::string names;
+    for (const InstructionSet& set : instruction_sets)
+      if (set.level <= granted_level || (processor_has(set.level) && system_allows(set.level)))
+        names += (names.empty() ? "" : ", ") + std::string(set.name);
     throw ValueError("ATTEND_ISA is '", printable(name), "', expected what this program and this processor have: ", names);
+  }
   return *best;
 }
 
@@ -271,7 +276,7 @@ inline const InstructionSet& processor() {
 }
 
 /// Whether products of bfloat16 are faster with these than those of floats. Without AMX, Intel's are half as fast.
-inline bool multiplies_bf16() {
+inline bool bf16_is_fast() {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
   if (processor().level == 5) return __builtin_cpu_init(), !__builtin_cpu_is("intel");
 #endif

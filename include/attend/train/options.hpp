@@ -92,7 +92,7 @@ struct FitOptions {
   double average_decay = 0;
   double clip_norm = 1;  ///< the gradients are clipped to this norm; 0: not at all
   /// What products compute in, for a model of floats on the CPU: full, or bf16. See `MatmulPrecision`. Weights and the optimizer
-  /// are float either way. `translate` computes in what it was made with. On a GPU bfloat16 is a type of model.
+  /// are float either way. The translator in `translate` has a precision of its own. On a GPU bfloat16 is a type of model.
   Precision precision = Precision::full;
   std::uint64_t seed = 1;  ///< of the order of the pairs and of dropout
 
@@ -106,7 +106,7 @@ struct FitOptions {
   /// lets validation take a tenth of the time, and where nothing ends it at the end of each epoch. Needs validation pairs.
   index_t validate_every = automatic;
   /// Translates sentences with the model as it is at that moment, for the validation BLEU: `decode::Translator(model, tokenizer,
-  /// {.beam = 1})` fits. Empty: no BLEU is computed.
+  /// {.beam = 1})` fits, with the `precision` of the steps if BLEU is to be theirs. Empty: no BLEU is computed.
   std::function<std::vector<std::string>(const std::vector<std::string>& sources)> translate = {};
   Metric best_by = Metric::loss;  ///< what the best model is best by
   index_t patience = 0;           ///< stop after so many validations in a row without a better one; 0: never

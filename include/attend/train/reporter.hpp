@@ -58,8 +58,8 @@ class Reporter {
     for (const auto& line :
          settings_text(o_, schedule, validation ? validation->size() : 0, validation ? validation->dropped() : 0))
       progress_.message(line);
-    if (o_.precision == Precision::bf16 && !multiplies_bf16())
-      warn("products are computed in bf16, for which this processor has no instructions: training takes longer for it");
+    if (o_.precision == Precision::bf16 && !bf16_is_fast())
+      warn("products are computed in bf16, for which this processor has no fast instructions: training takes longer for it");
   }
 
   /// A step was taken, of `steps` in all (0: not known).
