@@ -51,7 +51,7 @@ attend_library(
   FLOORS core/ kernels/ autograd/ cpu/ ops/ nn/ optim/ decode/
   LINK Threads::Threads)
 set(ATTEND_LIBRARIES core)
-# GCC for Windows: see cpu/targets.hpp; and an unoptimised file has more sections than its format has numbers for.
+# GCC for Windows: see cpu/processor.hpp; and an unoptimised file has more sections than its format has numbers for.
 if(MINGW AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(attend_core INTERFACE -Wa,-muse-unaligned-vector-move -Wa,-mbig-obj)
   target_compile_definitions(attend_core INTERFACE ATTEND_UNALIGNED_MOVES)

@@ -13,7 +13,7 @@
 
 #include "attend/core/error.hpp"
 #include "attend/core/threads.hpp"
-#include "attend/cpu/targets.hpp"
+#include "attend/cpu/processor.hpp"
 #include "attend/version.hpp"
 #include "commands/commands.hpp"
 #include "console.hpp"

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "attend/core/printable.hpp"
-#include "attend/cpu/targets.hpp"
+#include "attend/cpu/processor.hpp"
 #include "attend/mpi.hpp"
 #include "attend/train/ranks.hpp"
 #include "attend/version.hpp"

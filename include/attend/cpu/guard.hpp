@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/cpu/targets.hpp"
+#include "attend/cpu/processor.hpp"
 
 /// A program that was compiled for a newer processor than it runs on says so, in place of ending by an illegal instruction. Once
 /// in a program: `attend::compiled` has it.

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "attend/cpu/targets.hpp"
+#include "attend/cpu/processor.hpp"
 #include "attend/nn/fields.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/checkpoint.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "attend/core/number_text.hpp"
-#include "attend/cpu/targets.hpp"
+#include "attend/cpu/processor.hpp"
 #include "attend/text/any_tokenizer.hpp"
 #include "attend/train/batches.hpp"
 #include "attend/train/checkpoint.hpp"
