@@ -138,6 +138,28 @@ TEST_CASE("amx: products in bfloat16 have the bits of the tiles' sums, each way 
   }
 }
 
+TEST_CASE("amx: results are stored where c lies within a larger matrix, and nowhere else") {
+  if (!have_tiles()) return;
+  constexpr index_t gap = 5, k = 70;
+  for (const index_t m : {1, 16, 20, 32, 33})
+    for (const index_t n : {1, 31, 32, 33, 64, 70}) {
+      INFO(m << " x " << n);
+      const index_t stride = n + gap;
+      const auto a = numbers(m * k, 12), b = numbers(k * n, 13), before = numbers((m + 1) * stride, 14);
+      for (const bool add : {false, true}) {
+        Numbers whole = before, inside(static_cast<std::size_t>(m * n));
+        gemm_bf16<float>(Amx{}, stored(false, a.data(), m, k), stored(false, b.data(), k, n), nullptr,
+                         kernels::Matrix<float>{whole.data(), m, n, stride}, {.add = add});
+        for (index_t i = 0; i < m; ++i) std::copy_n(before.data() + i * stride, n, inside.data() + i * n);
+        const auto expected = sums_of_tiles(false, false, m, n, k, a, b, add ? inside : Numbers{});
+        for (index_t i = 0; i < m; ++i) std::copy_n(whole.data() + i * stride, n, inside.data() + i * n);
+        CHECK(differing(inside, expected) == 0);
+        for (index_t i = 0; i < m; ++i) std::copy_n(before.data() + i * stride, n, whole.data() + i * stride);
+        CHECK(differing(whole, before) == 0);
+      }
+    }
+}
+
 TEST_CASE("amx: a packed matrix in bfloat16 gives each row the bits that it has alone, with a bias") {
   if (!have_tiles()) return;
   constexpr index_t rows = 70, n = 83, k = 1100;
