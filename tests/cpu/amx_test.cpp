@@ -15,6 +15,7 @@
 #include "attend/cpu/bf16.hpp"
 #include "attend/cpu/int8.hpp"
 #include "catch.hpp"
+#include "cpu/products_in_bf16.hpp"
 #include "with_threads.hpp"
 
 #if ATTEND_AMX
@@ -25,7 +26,7 @@ using Amx = avx512::amx::kernels::Cpu;
 
 namespace {
 
-using Numbers = std::vector<float>;
+using namespace bf16_products;
 
 /// Whether this process may use tiles, or what stands for them.
 bool have_tiles() {
@@ -38,60 +39,18 @@ bool have_tiles() {
   return have;
 }
 
-Numbers numbers(index_t n, std::uint64_t stream) {
-  const Generator::Stream random{17, stream};
-  Numbers x(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random.normal(i));
-  return x;
-}
-/// Exponents far apart, so that the order of a sum shows.
-Numbers spread(index_t n, std::uint64_t stream) {
-  auto x = numbers(n, stream);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], static_cast<int>(i * 7 % 41) - 20);
-  return x;
-}
-
-/// What a product is added to.
-struct Start {
-  const float* bias = nullptr;
-  const float* c = nullptr;
-};
-
-template <class D>
-Numbers product(D device, bool ta, bool tb, index_t m, index_t n, index_t k, const Numbers& a, const Numbers& b, Start start = {},
-                double factor = 1) {
-  Numbers c(static_cast<std::size_t>(m * n), 7.0f);
-  if (start.c) c.assign(start.c, start.c + m * n);
-  gemm_bf16<float>(device, stored(ta, a.data(), m, k), stored(tb, b.data(), k, n), start.bias,
-                   kernels::Matrix<float>{c.data(), m, n}, {.alpha = factor, .add = start.c != nullptr});
-  return c;
-}
-
 /// c of a product whose bits are those of the tiles: sixteen pairs at a time, the first numbers' products and the second ones'
 /// summed by themselves, then both added to what c or the bias was.
-Numbers sums_of_tiles(bool ta, bool tb, index_t m, index_t n, index_t k, const Numbers& a, const Numbers& b,
-                      const Numbers& start) {
-  const auto of = [](const Numbers& x, index_t at) { return static_cast<float>(bfloat16(x[static_cast<std::size_t>(at)])); };
-  Numbers c;
-  for (index_t i = 0; i < m; ++i)
-    for (index_t j = 0; j < n; ++j) {
-      float sum = start.empty() ? 0 : start[static_cast<std::size_t>(i * n + j) % start.size()];
-      for (index_t first = 0; first < k; first += 32) {
-        float halves[2] = {};
-        for (index_t l = first; l < std::min(k, first + 32); ++l)
-          halves[l % 2] = std::fma(of(a, ta ? l * m + i : i * k + l), of(b, tb ? j * k + l : l * n + j), halves[l % 2]);
-        sum += halves[0] + halves[1];
-      }
-      c.push_back(sum);
+Numbers sums_of_tiles(bool ta, bool tb, const Size& size, const Numbers& a, const Numbers& b, const Numbers& start) {
+  return each_sum(ta, tb, size, a, b, [&](std::size_t at, const auto& row, const auto& column) {
+    float sum = start.empty() ? 0 : start[at % start.size()];
+    for (index_t first = 0; first < size.k; first += 32) {
+      float halves[2] = {};
+      for (index_t l = first; l < std::min(size.k, first + 32); ++l) halves[l % 2] = std::fma(row(l), column(l), halves[l % 2]);
+      sum += halves[0] + halves[1];
     }
-  return c;
-}
-
-std::size_t differing(const Numbers& a, const Numbers& b) {
-  std::size_t others = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    others += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]);
-  return others;
+    return sum;
+  });
 }
 
 }  // namespace
@@ -99,41 +58,28 @@ std::size_t differing(const Numbers& a, const Numbers& b) {
 TEST_CASE("amx: products in bfloat16 have the bits of the tiles' sums, each way of storing, with any number of threads") {
   if (!have_tiles()) return;
   const WithThreads afterwards;
-  struct Size {
-    index_t m, n, k;
-  };
-  for (const auto& [m, n, k] : {Size{1, 1, 1},
-                                {3, 5, 7},
-                                {16, 32, 32},
-                                {17, 33, 31},
-                                {2, 70, 2049},
-                                {33, 65, 64},
-                                {15, 100, 1023},
-                                {48, 20, 300},
-                                {129, 97, 1030},
-                                {5, 200, 66}}) {
+  for (const Size& size : sizes) {
+    const auto& [m, n, k] = size;
     const auto a = spread(m * k, 0), b = spread(k * n, 1), before = numbers(m * n, 10), bias = numbers(n, 11);
     for (int way = 0; way < 4; ++way) {
       const bool ta = way & 1, tb = way & 2;
       INFO(m << " x " << n << " x " << k << ", way " << way);
       set_threads(1);
-      const auto c = product(Amx{}, ta, tb, m, n, k, a, b);
-      CHECK(differing(c, sums_of_tiles(ta, tb, m, n, k, a, b, {})) == 0);
+      const auto c = product(Amx{}, ta, tb, size, a, b);
+      CHECK(differing(c, sums_of_tiles(ta, tb, size, a, b, {})) == 0);
       for (const int threads : {3, 40}) {
         set_threads(threads);
-        CHECK(differing(c, product(Amx{}, ta, tb, m, n, k, a, b)) == 0);
+        CHECK(differing(c, product(Amx{}, ta, tb, size, a, b)) == 0);
       }
       set_threads(1);
-      CHECK(differing(product(Amx{}, ta, tb, m, n, k, a, b, {.c = before.data()}),
-                      sums_of_tiles(ta, tb, m, n, k, a, b, before)) == 0);
-      CHECK(differing(product(Amx{}, ta, tb, m, n, k, a, b, {.bias = bias.data()}), sums_of_tiles(ta, tb, m, n, k, a, b, bias)) ==
-            0);
+      CHECK(differing(product(Amx{}, ta, tb, size, a, b, {.c = before.data()}), sums_of_tiles(ta, tb, size, a, b, before)) == 0);
+      CHECK(differing(product(Amx{}, ta, tb, size, a, b, {.bias = bias.data()}), sums_of_tiles(ta, tb, size, a, b, bias)) == 0);
       if (k > 1024) continue;  // what is summed in one go is multiplied by a factor, and the first gets a bias besides c
-      auto both = sums_of_tiles(ta, tb, m, n, k, a, b, before), half = sums_of_tiles(ta, tb, m, n, k, a, b, {});
+      auto both = sums_of_tiles(ta, tb, size, a, b, before), half = sums_of_tiles(ta, tb, size, a, b, {});
       for (std::size_t i = 0; i < both.size(); ++i) both[i] += bias[i % bias.size()];
-      CHECK(differing(product(Amx{}, ta, tb, m, n, k, a, b, {bias.data(), before.data()}), both) == 0);
+      CHECK(differing(product(Amx{}, ta, tb, size, a, b, {bias.data(), before.data()}), both) == 0);
       for (float& x : half) x *= 0.5f;
-      CHECK(differing(product(Amx{}, ta, tb, m, n, k, a, b, {}, 0.5), half) == 0);
+      CHECK(differing(product(Amx{}, ta, tb, size, a, b, {}, 0.5), half) == 0);
     }
   }
 }
@@ -151,7 +97,7 @@ TEST_CASE("amx: results are stored where c lies within a larger matrix, and nowh
         gemm_bf16<float>(Amx{}, stored(false, a.data(), m, k), stored(false, b.data(), k, n), nullptr,
                          kernels::Matrix<float>{whole.data(), m, n, stride}, {.add = add});
         for (index_t i = 0; i < m; ++i) std::copy_n(before.data() + i * stride, n, inside.data() + i * n);
-        const auto expected = sums_of_tiles(false, false, m, n, k, a, b, add ? inside : Numbers{});
+        const auto expected = sums_of_tiles(false, false, {m, n, k}, a, b, add ? inside : Numbers{});
         for (index_t i = 0; i < m; ++i) std::copy_n(whole.data() + i * stride, n, inside.data() + i * n);
         CHECK(differing(inside, expected) == 0);
         for (index_t i = 0; i < m; ++i) std::copy_n(before.data() + i * stride, n, whole.data() + i * stride);
@@ -165,7 +111,7 @@ TEST_CASE("amx: a packed matrix in bfloat16 gives each row the bits that it has 
   constexpr index_t rows = 70, n = 83, k = 1100;
   const auto a = numbers(rows * k, 2), b = numbers(k * n, 3), bias = numbers(n, 4);
   const auto packed = avx512::amx::kernels::pack_bf16<float>(Amx{}, {b.data(), k, n});
-  Numbers whole(static_cast<std::size_t>(rows * n)), plain = product(Amx{}, false, false, rows, n, k, a, b);
+  Numbers whole(static_cast<std::size_t>(rows * n)), plain = product(Amx{}, false, false, {rows, n, k}, a, b);
   packed->multiply({a.data(), rows, k}, bias.data(), {whole.data(), rows, n});
   for (const index_t count : {1, 2, 16, 17, 31, 32, 33, 69}) {
     const index_t first = rows - count;
@@ -182,10 +128,10 @@ TEST_CASE("amx: what is no number reaches its row and its column, and no other")
   if (!have_tiles()) return;
   constexpr index_t m = 35, n = 40, k = 50;  // which leaves zeros behind the numbers
   auto a = numbers(m * k, 5), b = numbers(k * n, 6);
-  const auto usual = product(Amx{}, false, false, m, n, k, a, b);
+  const auto usual = product(Amx{}, false, false, {m, n, k}, a, b);
   a[17 * k + k - 1] = std::numeric_limits<float>::infinity();
   b[(k - 1) * n + 20] = std::numeric_limits<float>::quiet_NaN();
-  const auto c = product(Amx{}, false, false, m, n, k, a, b);
+  const auto c = product(Amx{}, false, false, {m, n, k}, a, b);
   for (index_t i = 0; i < m; ++i)
     for (index_t j = 0; j < n; ++j) {
       const auto at = static_cast<std::size_t>(i * n + j);

@@ -81,8 +81,10 @@ void check_lookup(Device device) {
 
 TEST_CASE("int8: rows in 8 bits are packed into the product that their floats are, in every instruction set") {
   check_same_bits(Cpu{});
-#if ATTEND_DISPATCH && defined(__aarch64__)
-  if (ATTEND_BYTES_GRANTED < 1 && detail::processor_has(1)) check_same_bits(neon_dot::kernels::Cpu{});
+#if ATTEND_DISPATCH && defined(__aarch64__) && ATTEND_ARM_GRANTED < 1
+  if (detail::processor_has(1)) check_same_bits(neon_dot::kernels::Cpu{});
+#endif
+#if ATTEND_DISPATCH && defined(__aarch64__) && ATTEND_ARM_GRANTED < 2
   if (detail::processor_has(2)) check_same_bits(neon_i8mm::kernels::Cpu{});
 #elif ATTEND_DISPATCH && ATTEND_GRANTED < 2
   if (detail::processor_has(2)) check_same_bits(avx2::kernels::Cpu{});

@@ -68,7 +68,8 @@ inline void multiply_pairs(const Product<float>& product, bool parallel) {
       const auto numbers = [&](index_t first) { return std::min(depth, deep - first); };
       const auto block = [&](index_t first) { return packed + first / 2 * panels * N; };
       if (b.column_step == 1) {  // row by row across all panels, as memory likes it
-        run(pair_words(deep), 8, [&](index_t begin, index_t end) {
+        run(pair_words(deep) / words_together, 8 / words_together, [&](index_t begin, index_t end) {
+          begin *= words_together, end *= words_together;
           for (index_t first = begin / words * words; first < end; first += words) {
             const index_t rows = numbers(2 * first);
             cpu::pack_pair_rows<N>(b.from(2 * first, 0), std::max(begin - first, index_t{0}),
@@ -141,7 +142,7 @@ namespace attend::kernels {
 
 /// c [m, n] = alpha * a * b + bias, a [m, k] and b [k, n] rounded to bfloat16, the sums in float, and what c was before on top if
 /// `add`; c is not transposed, `bias` may be null. An element's bits depend on its row of a and column of b alone, and are the
-/// same with every instruction set but AMX, within the limits that bf16_kernel.hpp names. T is float.
+/// same with every instruction set but AMX and ARM's BF16, within the limits that bf16_kernel.hpp names. T is float.
 template <class T>
 void gemm_bf16(Cpu, ConstMatrix<T> a, ConstMatrix<T> b, const std::type_identity_t<T>* bias, Matrix<T> c,
                const ProductOptions& options = {}) {

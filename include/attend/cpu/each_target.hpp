@@ -7,7 +7,7 @@
 #pragma push_macro("attend")
 #pragma push_macro("ATTEND_CPU")
 #pragma push_macro("ATTEND_LEVEL")
-#pragma push_macro("ATTEND_BYTES_LEVEL")
+#pragma push_macro("ATTEND_ARM_LEVEL")
 #pragma push_macro("ATTEND_BY_PROVIDER")
 #pragma push_macro("ATTEND_FASTEST")
 #pragma push_macro("ATTEND_FASTEST_BYTES")
@@ -75,9 +75,9 @@ ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx5
 ATTEND_END_TARGET
 #endif
 
-#if defined(__aarch64__) && defined(ATTEND_READ_FOR_BYTES) && ATTEND_BYTES_GRANTED < 1
-#undef ATTEND_BYTES_LEVEL
-#define ATTEND_BYTES_LEVEL 1
+#if defined(__aarch64__) && defined(ATTEND_READ_FOR_BYTES) && ATTEND_ARM_GRANTED < 1
+#undef ATTEND_ARM_LEVEL
+#define ATTEND_ARM_LEVEL 1
 #undef attend
 #define attend attend::neon_dot
 ATTEND_BEGIN_TARGET(ATTEND_FEATURES_DOT, "")
@@ -85,12 +85,22 @@ ATTEND_BEGIN_TARGET(ATTEND_FEATURES_DOT, "")
 ATTEND_END_TARGET
 #endif
 
-#if defined(__aarch64__) && defined(ATTEND_READ_FOR_BYTES)
-#undef ATTEND_BYTES_LEVEL
-#define ATTEND_BYTES_LEVEL 2
+#if defined(__aarch64__) && defined(ATTEND_READ_FOR_BYTES) && ATTEND_ARM_GRANTED < 2
+#undef ATTEND_ARM_LEVEL
+#define ATTEND_ARM_LEVEL 2
 #undef attend
 #define attend attend::neon_i8mm
 ATTEND_BEGIN_TARGET(ATTEND_FEATURES_I8MM, "")
+#include ATTEND_READ_AGAIN
+ATTEND_END_TARGET
+#endif
+
+#if defined(__aarch64__) && defined(ATTEND_READ_FOR_BF16)
+#undef ATTEND_ARM_LEVEL
+#define ATTEND_ARM_LEVEL 3
+#undef attend
+#define attend attend::neon_bf16
+ATTEND_BEGIN_TARGET(ATTEND_FEATURES_BF16, "")
 #include ATTEND_READ_AGAIN
 ATTEND_END_TARGET
 #endif
@@ -100,7 +110,7 @@ ATTEND_END_TARGET
 #pragma pop_macro("ATTEND_FASTEST_BYTES")
 #pragma pop_macro("ATTEND_FASTEST")
 #pragma pop_macro("ATTEND_BY_PROVIDER")
-#pragma pop_macro("ATTEND_BYTES_LEVEL")
+#pragma pop_macro("ATTEND_ARM_LEVEL")
 #pragma pop_macro("ATTEND_LEVEL")
 #pragma pop_macro("ATTEND_CPU")
 #undef attend

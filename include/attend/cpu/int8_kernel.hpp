@@ -40,17 +40,17 @@ using Words = Vector<std::int32_t>;
 
 /// How four products of bytes are summed: by one instruction (AVX-512 with VNNI, ARM's DotProd), by one that sums two (AVX2), or
 /// as 16-bit numbers in pairs, for which activations are widened once and weights whenever they are read.
-inline constexpr bool in_pairs = (ATTEND_LEVEL < 2 || ATTEND_LEVEL == 3) && ATTEND_BYTES_LEVEL == 0;
+inline constexpr bool in_pairs = (ATTEND_LEVEL < 2 || ATTEND_LEVEL == 3) && ATTEND_ARM_LEVEL == 0;
 /// Whether 128 is added to the bytes of activations, which the one instruction takes unsigned; 128 times the weights' sum is then
 /// taken off where the sums start.
 inline constexpr bool shifted_bytes = ATTEND_LEVEL >= 4;
 /// Of four activations. In pairs they lie as 0, 2, 1, 3: the even bytes of weights are widened together, and the odd ones.
 inline constexpr index_t group_bytes = in_pairs ? 8 : 4;
 /// Groups that are multiplied at once, two by ARM's I8MM, a tile of them by AMX: a multiple of as many are kept, the last ones 0.
-inline constexpr index_t groups_at_once = ATTEND_LEVEL >= 6 ? 16 : ATTEND_BYTES_LEVEL == 2 ? 2 : 1;
+inline constexpr index_t groups_at_once = ATTEND_LEVEL >= 6 ? 16 : ATTEND_ARM_LEVEL >= 2 ? 2 : 1;
 /// The most rows of a tile in vector registers. Of more, GCC 12 for ARM keeps some of the sums in memory. Where there is AMX, its
 /// tiles are faster for more rows.
-inline constexpr int int8_rows = ATTEND_LEVEL >= 6 ? 6 : ATTEND_BYTES_LEVEL > 0 ? 8 : tile_rows;
+inline constexpr int int8_rows = ATTEND_LEVEL >= 6 ? 6 : ATTEND_ARM_LEVEL > 0 ? 8 : tile_rows;
 
 /// sum[i] += the products of the 16-bit numbers 2i and 2i + 1 of a with those of b.
 [[gnu::always_inline]] inline Words add_pairs_16(Words sum, Words a, Words b) {
@@ -66,7 +66,7 @@ inline constexpr int int8_rows = ATTEND_LEVEL >= 6 ? 6 : ATTEND_BYTES_LEVEL > 0 
 #endif
 }
 
-#if ATTEND_BYTES_LEVEL >= 1
+#if ATTEND_ARM_LEVEL >= 1
 // As text, since older Clangs' <arm_neon.h> has no more functions than the flags grant.
 /// sum[i] += the products of the four bytes of word i of a with those of b.
 [[gnu::always_inline]] inline Words add_fours(Words sum, Words a, Words b) {
@@ -74,7 +74,7 @@ inline constexpr int int8_rows = ATTEND_LEVEL >= 6 ? 6 : ATTEND_BYTES_LEVEL > 0 
   return sum;
 }
 #endif
-#if ATTEND_BYTES_LEVEL == 2
+#if ATTEND_ARM_LEVEL >= 2
 /// sum, a matrix [2, 2], += a [2, 8] times the transpose of b [2, 8], which are of bytes.
 [[gnu::always_inline]] inline Words add_square(Words sum, Words a, Words b) {
   asm("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
@@ -117,7 +117,7 @@ struct FourBytes {
     const auto bytes = (__m256i)x.part[0];
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes), _mm256_sign_epi8((__m256i)part[0], bytes));
     return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-#elif ATTEND_BYTES_LEVEL >= 1
+#elif ATTEND_ARM_LEVEL >= 1
     return add_fours(sum, part[0], x.part[0]);
 #else
     return add_pairs_16(add_pairs_16(sum, x.part[0], part[0]), x.part[1], part[1]);
@@ -126,7 +126,7 @@ struct FourBytes {
   Words part[group_bytes / 4];
 };
 
-#if ATTEND_BYTES_LEVEL == 2
+#if ATTEND_ARM_LEVEL >= 2
 /// Adds the products of `int8_tile` to its sums. One instruction multiplies two rows with two columns, of eight bytes each: rows
 /// 2i and 2i + 1 by columns 2h and 2h + 1 of vector v are square[i][v][h]. The last of an odd number of rows is both.
 template <int R, int V>
@@ -194,7 +194,7 @@ template <int R, int P>
   for (int v = 0; v < V; ++v)
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) sum[i][v] = load<std::int32_t>(start + v * W);
-#if ATTEND_BYTES_LEVEL == 2
+#if ATTEND_ARM_LEVEL >= 2
   if constexpr (R > 1) add_squares<R, V>(sum, groups, a, a_stride, b, panel_step);
   else
 #endif

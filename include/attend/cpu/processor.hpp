@@ -49,16 +49,20 @@
 #define ATTEND_GRANTED 0
 #endif
 
-/// The same on 64-bit ARM, for products of bytes alone: 0 NEON, 1 with those of four (DotProd), 2 of small matrices too (I8MM).
-#if defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
-#define ATTEND_BYTES_LEVEL 2
-#define ATTEND_BYTES_GRANTED 2
+/// The same on 64-bit ARM: 0 NEON, 1 with products of four bytes (DotProd), 2 with those of small matrices of bytes (I8MM), 3 of
+/// bfloat16 too (BF16).
+#if defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define ATTEND_ARM_LEVEL 3
+#define ATTEND_ARM_GRANTED 3
+#elif defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
+#define ATTEND_ARM_LEVEL 2
+#define ATTEND_ARM_GRANTED 2
 #elif defined(__ARM_FEATURE_DOTPROD)
-#define ATTEND_BYTES_LEVEL 1
-#define ATTEND_BYTES_GRANTED 1
+#define ATTEND_ARM_LEVEL 1
+#define ATTEND_ARM_GRANTED 1
 #else
-#define ATTEND_BYTES_LEVEL 0
-#define ATTEND_BYTES_GRANTED 0
+#define ATTEND_ARM_LEVEL 0
+#define ATTEND_ARM_GRANTED 0
 #endif
 
 // Where flags grant all else, AMX is compiled only if they name it, as -march=native does on a processor that has it. Older
@@ -70,9 +74,9 @@
 #endif
 #if defined(__x86_64__) && (ATTEND_GRANTED < 5 || defined(ATTEND_CHOICE_OF_AMX))
 #define ATTEND_CHOICE
-#elif defined(__aarch64__) && defined(__linux__) && ATTEND_BYTES_GRANTED < 2
+#elif defined(__aarch64__) && defined(__linux__) && ATTEND_ARM_GRANTED < 3
 // A target must have all that the flags grant. What that is without DotProd macros do not tell, but for an ARMv8.0.
-#if ATTEND_BYTES_GRANTED == 1
+#if ATTEND_ARM_GRANTED >= 1
 #define ATTEND_CHOICE
 #elif !defined(__ARM_FEATURE_ATOMICS) && !defined(__ARM_FEATURE_FP16_SCALAR_ARITHMETIC) && !defined(__ARM_FEATURE_SVE) && \
     (defined(__ARM_FEATURE_CRYPTO) || !(defined(__ARM_FEATURE_AES) || defined(__ARM_FEATURE_SHA2)))
@@ -106,9 +110,9 @@
 
 // Files of one program may be compiled with other flags, for other vectors. So all that depends on the flags has a name of its
 // own for each: the linker must not put the one's tile of a product into the other's loop.
-#define ATTEND_PASTE_FLAGS(granted, bytes, dispatch, amx) flags_##granted##_##bytes##_##dispatch##_##amx
-#define ATTEND_NAME_FLAGS(granted, bytes, dispatch, amx) ATTEND_PASTE_FLAGS(granted, bytes, dispatch, amx)
-#define ATTEND_FLAGS ATTEND_NAME_FLAGS(ATTEND_GRANTED, ATTEND_BYTES_GRANTED, ATTEND_DISPATCH, ATTEND_AMX)
+#define ATTEND_PASTE_FLAGS(granted, arm, dispatch, amx) flags_##granted##_##arm##_##dispatch##_##amx
+#define ATTEND_NAME_FLAGS(granted, arm, dispatch, amx) ATTEND_PASTE_FLAGS(granted, arm, dispatch, amx)
+#define ATTEND_FLAGS ATTEND_NAME_FLAGS(ATTEND_GRANTED, ATTEND_ARM_GRANTED, ATTEND_DISPATCH, ATTEND_AMX)
 /// Within `attend`, the namespace of what kernels are made of. One says `cpu::` to it.
 #define ATTEND_CPU inline ATTEND_FLAGS::cpu
 
@@ -117,7 +121,7 @@ namespace attend {
 /// A set of instructions that this program has kernels for.
 struct InstructionSet {
   std::string_view name;  ///< as ATTEND_ISA says it
-  int level;              ///< ATTEND_LEVEL in its kernels, on ARM ATTEND_BYTES_LEVEL
+  int level;              ///< ATTEND_LEVEL in its kernels, on ARM ATTEND_ARM_LEVEL
   int vector_bytes;       ///< of a register that the kernels compute in
 };
 
@@ -129,31 +133,37 @@ inline namespace ATTEND_FLAGS {
 
 /// Those that were compiled, the least first.
 inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
-#if ATTEND_BYTES_GRANTED == 2
+#if ATTEND_ARM_GRANTED == 3
+  {"neon_bf16", 3, 16},
+#elif ATTEND_ARM_GRANTED == 2
   {"neon_i8mm", 2, 16},
-#elif ATTEND_BYTES_GRANTED == 1
+#elif ATTEND_ARM_GRANTED == 1
   {"neon_dot", 1, 16},
 #else
   {"neon", 0, 16},
 #endif
-#if ATTEND_DISPATCH && ATTEND_BYTES_GRANTED < 1
+#if ATTEND_DISPATCH && ATTEND_ARM_GRANTED < 1
       {"neon_dot", 1, 16},
 #endif
-#if ATTEND_DISPATCH
+#if ATTEND_DISPATCH && ATTEND_ARM_GRANTED < 2
       {"neon_i8mm", 2, 16},
+#endif
+#if ATTEND_DISPATCH
+      {"neon_bf16", 3, 16},
 #endif
 });
 /// The level that the whole program was compiled for.
-inline constexpr int granted_level = ATTEND_BYTES_GRANTED;
+inline constexpr int granted_level = ATTEND_ARM_GRANTED;
 
 /// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above that.
 inline bool processor_has([[maybe_unused]] int level) {
 #if ATTEND_DISPATCH
-  // HWCAP_ASIMDDP and those of ARMv8.2, which is the target (CRC32, ATOMICS, ASIMDRDM); HWCAP2_I8MM. Old systems do not name
-  // them.
-  constexpr unsigned long dot = 1ul << 20 | 1ul << 7 | 1ul << 8 | 1ul << 12, i8mm = 1ul << 13;
+  // HWCAP_ASIMDDP and those of ARMv8.2, which is the target (CRC32, ATOMICS, ASIMDRDM); HWCAP2_I8MM; HWCAP2_BF16. Old systems do
+  // not name them.
+  constexpr unsigned long dot = 1ul << 20 | 1ul << 7 | 1ul << 8 | 1ul << 12, i8mm = 1ul << 13, bf16 = 1ul << 14;
   if (level >= 1 && (~getauxval(AT_HWCAP) & dot) != 0) return false;
   if (level >= 2 && (getauxval(AT_HWCAP2) & i8mm) == 0) return false;
+  if (level >= 3 && (getauxval(AT_HWCAP2) & bf16) == 0) return false;
 #endif
   return true;
 }
@@ -273,14 +283,25 @@ inline const InstructionSet& processor() {
 
 /// Whether products of bfloat16 are faster with these than those of floats. Without AMX, Intel's are half as fast.
 inline bool bf16_is_fast() {
+#if defined(__aarch64__)
+  return processor().level >= 3;
+#else
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
   if (processor().level == 5) return __builtin_cpu_init(), !__builtin_cpu_is("intel");
 #endif
   return processor().level >= 5;
+#endif
 }
 
-/// Whether products of bfloat16 are summed as AMX does, to other bits than all other instructions give.
-inline bool sums_bf16_in_tiles() { return processor().level >= 6; }
+/// How products of bfloat16 are summed: as "pairs", one number after the other, or as AMX or ARM's BFMMLA does, "amx" and
+/// "bfmmla". Each gives bits of its own.
+inline std::string_view bf16_sums() {
+#if defined(__aarch64__)
+  return processor().level >= 3 ? "bfmmla" : "pairs";
+#else
+  return processor().level >= 6 ? "amx" : "pairs";
+#endif
+}
 
 }  // namespace ATTEND_FLAGS
 

@@ -16,20 +16,24 @@
 #define ATTEND_END_TARGET ATTEND_PRAGMA(clang attribute pop)
 #define ATTEND_FEATURES_DOT "dotprod"
 #define ATTEND_FEATURES_I8MM "dotprod,i8mm"
+#define ATTEND_FEATURES_BF16 "dotprod,i8mm,bf16"
 #else
 // GCC at -O2 turns hardly any loop of unknown length into vectors by itself.
 #define ATTEND_BEGIN_TARGET(features, tuning) \
   ATTEND_PRAGMA(GCC push_options)             \
   ATTEND_PRAGMA(GCC target(features tuning)) ATTEND_PRAGMA(GCC optimize("vect-cost-model=dynamic"))
 #define ATTEND_END_TARGET ATTEND_PRAGMA(GCC pop_options)
-#if ATTEND_BYTES_GRANTED == 1
+#if ATTEND_ARM_GRANTED >= 1
 #define ATTEND_FEATURES_I8MM "+i8mm"
+#define ATTEND_FEATURES_BF16 "+i8mm+bf16"
 #elif defined(__ARM_FEATURE_CRYPTO)
 #define ATTEND_FEATURES_DOT "arch=armv8.2-a+crypto+dotprod"
 #define ATTEND_FEATURES_I8MM "arch=armv8.2-a+crypto+dotprod+i8mm"
+#define ATTEND_FEATURES_BF16 "arch=armv8.2-a+crypto+dotprod+i8mm+bf16"
 #else
 #define ATTEND_FEATURES_DOT "arch=armv8.2-a+dotprod"
 #define ATTEND_FEATURES_I8MM "arch=armv8.2-a+dotprod+i8mm"
+#define ATTEND_FEATURES_BF16 "arch=armv8.2-a+dotprod+i8mm+bf16"
 #endif
 #endif
 
@@ -56,6 +60,7 @@ namespace attend::ATTEND_CPU::detail {}
 #if defined(__aarch64__)
 ATTEND_DECLARE_TARGET(attend::neon_dot, ::attend)
 ATTEND_DECLARE_TARGET(attend::neon_i8mm, ::attend)
+ATTEND_DECLARE_TARGET(attend::neon_bf16, ::attend)
 #else
 ATTEND_DECLARE_TARGET(attend::avx2, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512, ::attend)
@@ -117,10 +122,15 @@ ATTEND_DECLARE_TARGET(attend::avx512::amx, ::attend::avx512)
 #endif
 #else
 #define ATTEND_FASTEST(...) static_cast<void>(0)
-#define ATTEND_FASTEST_BF16(...) static_cast<void>(0)
 #if !ATTEND_DISPATCH
+#define ATTEND_FASTEST_BF16(...) static_cast<void>(0)
+#else
+#define ATTEND_FASTEST_BF16(kernel, ...) \
+  if (processor().level >= 3) return kernel(::attend::neon_bf16::kernels::Cpu{}, __VA_ARGS__)
+#endif
+#if !ATTEND_DISPATCH || ATTEND_ARM_GRANTED >= 2
 #define ATTEND_FASTEST_BYTES(...) static_cast<void>(0)
-#elif ATTEND_BYTES_GRANTED < 1
+#elif ATTEND_ARM_GRANTED < 1
 #define ATTEND_FASTEST_BYTES(kernel, ...)                                                      \
   if (processor().level >= 2) return kernel(::attend::neon_i8mm::kernels::Cpu{}, __VA_ARGS__); \
   if (processor().level == 1) return kernel(::attend::neon_dot::kernels::Cpu{}, __VA_ARGS__)

@@ -66,7 +66,7 @@ inline void check_same_run(const Ranks& ranks, const FitOptions& o, RunIdentity 
   ours["translate"] = o.translate ? "true" : "false";
   ours["version"] = version;
   ours["bytes of a vector"] = number_text(processor().vector_bytes);
-  if (o.precision == Precision::bf16) ours["products in bf16 by AMX"] = sums_bf16_in_tiles() ? "true" : "false";
+  if (o.precision == Precision::bf16) ours["sums of products in bf16"] = bf16_sums();
   std::vector<std::string> entries;
   for (const auto& [name, value] : ours) entries.push_back("run." + name), entries.push_back(value);
   std::string packed = packed_texts(entries);
