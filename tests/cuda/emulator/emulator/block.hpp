@@ -88,15 +88,20 @@ class Block {
   /// negative the values of all 32 lanes, with zeros for lanes outside `mask`.
   void exchange(Meeting meeting, unsigned mask, const void* in, void* out, std::size_t bytes, int source);
 
+  /// What one lane makes of what all 32 brought, in `in`, and leaves in `out`, for each.
+  using Together = void (*)(const void* const* in, void* const* out);
+  /// Waits for all 32 lanes. Then `out` has what `together` has made of what `in` points to in each.
+  void combine(Meeting meeting, const void* in, void* out, Together together);
+
   unsigned lane() const { return running_ % 32; }
   /// The lanes of this warp that have not ended.
   unsigned alive() const { return lanes_of_[running_ / 32].alive; }
   std::size_t size() const { return threads_.size(); }
 
  private:
-  enum class State { fresh, ready, at_warp, at_block, ended };
+  enum class State { ready, at_warp, at_block, ended };
   struct Thread {
-    State state = State::fresh;
+    State state = State::ready;
     uint3 index{};
     Fiber* fiber = nullptr;
     Meeting meeting;
@@ -106,11 +111,12 @@ class Block {
     void* out = nullptr;
     std::size_t bytes = 0;
     int source = -1;
+    Together together = nullptr;
   };
 
   /// Lanes of a warp as bits.
   struct Lanes {
-    unsigned alive = 0, at_warp = 0;
+    unsigned alive = 0, at_warp = 0, ready = 0;
   };
 
   static FiberPool& fibers() {
@@ -118,12 +124,14 @@ class Block {
     return pool;
   }
   static void thread_body();
+  void prepare(unsigned number);
   void resume(unsigned number);
+  int next_lane();
   bool run_warp(unsigned warp);
   void run_threads();
   void meet(unsigned first, unsigned mask);
   void release();
-  void wait(State state);
+  void pause();
   [[noreturn]] void stuck() const;
   std::string name_of(unsigned number) const {
     const uint3 at = threads_[number].index;
@@ -137,6 +145,7 @@ class Block {
   std::vector<unsigned> warps_, lanes_;
   std::vector<unsigned char> gathered_;
   unsigned running_ = 0;
+  unsigned warp_ = 0, place_in_lanes_ = 0;  ///< whose lanes run, and where in `lanes_` the next one is looked for
   std::size_t ended_ = 0, at_block_ = 0;
   int counted_ = 0;
   void (*call_)(const void*) = nullptr;

@@ -23,12 +23,13 @@ inline void Block::run(void (*call)(const void*), const void* context) {
   for (unsigned z = 0; z < size.z; ++z)
     for (unsigned y = 0; y < size.y; ++y)
       for (unsigned x = 0; x < size.x; ++x, ++number) {
-        threads_[number].state = State::fresh;
+        threads_[number].state = State::ready;
         threads_[number].index = {x, y, z};
         threads_[number].fiber = nullptr;
       }
   lanes_of_.assign((threads_.size() + 31) / 32, Lanes{.alive = 0xffffffffU});
   if (threads_.size() % 32 != 0) lanes_of_.back().alive = (1U << threads_.size() % 32) - 1;
+  for (Lanes& lanes : lanes_of_) lanes.ready = lanes.alive;
   ended_ = at_block_ = 0;
   failure_ = nullptr;
   call_ = call;
@@ -61,52 +62,72 @@ inline void Block::run_threads() {
 }
 
 inline bool Block::run_warp(unsigned warp) {
-  const unsigned first = warp * 32;
-  const unsigned count = std::min(32U, static_cast<unsigned>(threads_.size()) - first);
+  warp_ = warp;
   bool moved = false;
-  for (bool again = true; again;) {
-    again = false;
-    arrange(lanes_, count);
-    for (const unsigned lane : lanes_) {
-      const State state = threads_[first + lane].state;
-      if (state != State::fresh && state != State::ready) continue;
-      resume(first + lane);
-      again = moved = true;
-    }
+  while (lanes_of_[warp].ready != 0) {
+    arrange(lanes_, std::min(std::size_t{32}, threads_.size() - warp * 32));
+    place_in_lanes_ = 0;
+    for (int lane = next_lane(); lane >= 0; lane = next_lane()) resume(warp * 32 + static_cast<unsigned>(lane));
+    moved = true;
   }
   return moved;
 }
 
-inline void Block::resume(unsigned number) {
+/// The next lane of this pass that can run, or -1.
+inline int Block::next_lane() {
+  const unsigned ready = lanes_of_[warp_].ready;
+  while (place_in_lanes_ < lanes_.size()) {
+    const unsigned lane = lanes_[place_in_lanes_++];
+    if ((ready >> lane & 1U) != 0) return static_cast<int>(lane);
+  }
+  return -1;
+}
+
+/// All that a thread needs to run.
+inline void Block::prepare(unsigned number) {
   Thread& thread = threads_[number];
   if (thread.fiber == nullptr) thread.fiber = fibers().take();
+  lanes_of_[warp_].ready &= ~(1U << number % 32);
   place.thread = thread.index;
   running_ = number;
-  thread.fiber->enter();
+}
+
+/// Runs a thread, and after it others of its warp, until one of them ends or no other can run in this pass.
+inline void Block::resume(unsigned number) {
+  prepare(number);
+  threads_[number].fiber->enter();
+  number = running_;
+  Thread& thread = threads_[number];
   if (thread.state != State::ended) return;
   fibers().give(thread.fiber);
   thread.fiber = nullptr;
   ++ended_;
-  lanes_of_[number / 32].alive &= ~(1U << number % 32);
+  Lanes& lanes = lanes_of_[warp_];
+  lanes.alive &= ~(1U << number % 32);
   if (failure_) std::rethrow_exception(failure_);
+  if (lanes.at_warp == 0) return;
   const unsigned first = number / 32 * 32;
   for (unsigned other = first; other < std::min<std::size_t>(first + 32, threads_.size()); ++other)
     if (threads_[other].state == State::at_warp && (threads_[other].mask >> (number - first) & 1U) != 0)
       throw Fault(name_of(number) + " ended, but " + name_of(other) + " waits for it at " + threads_[other].meeting.text());
 }
 
-inline void Block::wait(State state) {
-  Thread& thread = threads_[running_];
-  thread.state = state;
-  thread.fiber->leave();
+/// The thread that runs stands still, and the next one of its warp goes on.
+inline void Block::pause() {
+  Fiber& fiber = *threads_[running_].fiber;
+  const int lane = next_lane();
+  if (lane < 0) return fiber.leave();
+  prepare(warp_ * 32 + static_cast<unsigned>(lane));
+  fiber.pass_to(*threads_[running_].fiber);
 }
 
 inline int Block::barrier(Meeting meeting, int predicate) {
   Thread& thread = threads_[running_];
   thread.meeting = meeting;
   thread.predicate = predicate;
+  thread.state = State::at_block;
   ++at_block_;
-  wait(State::at_block);
+  pause();
   return counted_;
 }
 
@@ -120,6 +141,7 @@ inline void Block::release() {
     counted_ += thread.predicate != 0;
     thread.state = State::ready;
   }
+  for (Lanes& lanes : lanes_of_) lanes.ready = lanes.alive;
   at_block_ = 0;
 }
 
@@ -157,8 +179,15 @@ inline void Block::exchange(Meeting meeting, unsigned mask, const void* in, void
     here &= ~mask;
     meet(first, mask);
   }
-  // The last to come leaves as well: all lanes go on in the order that is set.
-  thread.fiber->leave();
+  // The last to come stands still as well: all lanes go on in the order that is set.
+  pause();
+}
+
+inline void Block::combine(Meeting meeting, const void* in, void* out, Together together) {
+  Thread& thread = threads_[running_];
+  thread.together = together;
+  exchange(meeting, 0xffffffffU, in, out, 0, -1);
+  thread.together = nullptr;
 }
 
 inline void Block::meet(unsigned first, unsigned mask) {
@@ -173,6 +202,12 @@ inline void Block::meet(unsigned first, unsigned mask) {
       throw Fault(name_of(first + lane) + " reads from lane " + std::to_string(other.source) + " outside the mask of " +
                   mine.meeting.text());
   }
+  if (mine.together != nullptr) {
+    const void* in[32];
+    void* out[32];
+    for (unsigned lane = 0; lane < 32; ++lane) in[lane] = threads_[first + lane].in, out[lane] = threads_[first + lane].out;
+    mine.together(in, out);
+  }
   // What each gets that asks for the values of all.
   const std::size_t bytes = mine.bytes;
   if (mine.source < 0) gathered_.assign(32 * bytes, 0);
@@ -180,6 +215,7 @@ inline void Block::meet(unsigned first, unsigned mask) {
     if ((mask >> lane & 1U) == 0) continue;
     Thread& other = threads_[first + lane];
     other.state = State::ready;
+    lanes_of_[first / 32].ready |= 1U << lane;
     if (bytes == 0) continue;
     if (mine.source < 0) std::memcpy(gathered_.data() + lane * bytes, other.in, bytes);
     else std::memcpy(other.out, threads_[first + static_cast<unsigned>(other.source)].in, bytes);

@@ -39,6 +39,12 @@ std::array<T, 32> warp_gather(const T& value, EMULATOR_SITE) {
   return all;
 }
 
+/// Every lane of the warp brings `in`, all meet, and `together` makes of what they brought what is left in `out` of each.
+template <class In, class Out>
+void warp_combine(const In& in, Out& out, Block::Together together, EMULATOR_SITE) {
+  Block::here().combine({"warp_combine", file, line}, &in, &out, together);
+}
+
 /// What CUDA's shuffles take: numbers of 32 and 64 bits.
 template <class T>
 concept Shuffled = std::is_arithmetic_v<T> &&(sizeof(T) == 4 || sizeof(T) == 8);

@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,13 +66,15 @@ class Fiber {
 #if defined(EMULATOR_ADDRESS_SANITIZER) || defined(EMULATOR_THREAD_SANITIZER)
   static constexpr std::size_t stack_bytes = 256 * 1024;
 #else
-  static constexpr std::size_t stack_bytes = 64 * 1024;
+  static constexpr std::size_t stack_bytes = 80 * 1024;
 #endif
   static constexpr std::size_t guard_bytes = 4096;
 
   explicit Fiber(void (*body)()) : body_(body) {
     void* memory = ::mmap(nullptr, guard_bytes + stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
+    static std::atomic<std::size_t> made{0};
+    first_ = made++ % 64 * 192;
     memory_ = static_cast<unsigned char*>(memory);
     ::mprotect(memory_, guard_bytes, PROT_NONE);  // an overflow stops here
     reset();
@@ -97,11 +100,11 @@ class Fiber {
 #if defined(EMULATOR_UCONTEXT)
     ::getcontext(&own_);
     own_.uc_stack.ss_sp = memory_ + guard_bytes;
-    own_.uc_stack.ss_size = stack_bytes;
+    own_.uc_stack.ss_size = stack_bytes - first_;
     own_.uc_link = nullptr;
     ::makecontext(&own_, &Fiber::start, 0);
 #else
-    auto* top = reinterpret_cast<std::uintptr_t*>(memory_ + guard_bytes + stack_bytes);
+    auto* top = reinterpret_cast<std::uintptr_t*>(memory_ + guard_bytes + stack_bytes - first_);
     *--top = 0;                                                // where `start` would return to
     *--top = reinterpret_cast<std::uintptr_t>(&Fiber::start);  // at a multiple of 16, as after a call
     for (int saved = 0; saved < 6; ++saved) *--top = 0;
@@ -109,36 +112,39 @@ class Fiber {
 #endif
   }
 
-  /// Runs it until it leaves. To be called from outside any fiber.
+  /// Runs it, and those it passes on to, until one leaves. To be called from outside any fiber.
   void enter() {
-    starting_ = this;
-#if defined(EMULATOR_ADDRESS_SANITIZER)
-    void* fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, memory_ + guard_bytes, stack_bytes);
-#endif
+    from_outside_ = true;
 #if defined(EMULATOR_THREAD_SANITIZER)
     tsan_outside_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(tsan_, 0);
 #endif
+    void* const fake = announce();
     go(&outside_, own_);
 #if defined(EMULATOR_ADDRESS_SANITIZER)
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
+    (void)fake;
   }
 
-  /// Back to whoever entered it; returns at the next `enter`. To be called from inside it.
+  /// Back to whoever entered; returns at the next `enter` of this fiber or `pass_to` it. To be called from inside it.
   void leave() {
-#if defined(EMULATOR_ADDRESS_SANITIZER)
     void* fake = nullptr;
+#if defined(EMULATOR_ADDRESS_SANITIZER)
     __sanitizer_start_switch_fiber(&fake, outside_bottom_, outside_bytes_);
 #endif
 #if defined(EMULATOR_THREAD_SANITIZER)
     __tsan_switch_to_fiber(tsan_outside_, 0);
 #endif
     go(&own_, outside_);
-#if defined(EMULATOR_ADDRESS_SANITIZER)
-    __sanitizer_finish_switch_fiber(fake, &outside_bottom_, &outside_bytes_);
-#endif
+    arrive(fake);
+  }
+
+  /// The same, but the other goes on first, before whoever entered.
+  void pass_to(Fiber& other) {
+    from_outside_ = false;
+    void* const fake = other.announce();
+    go(&own_, other.own_);
+    arrive(fake);
   }
 
  private:
@@ -152,28 +158,49 @@ class Fiber {
 
   static void start() {
     Fiber* self = starting_;
-#if defined(EMULATOR_ADDRESS_SANITIZER)
-    __sanitizer_finish_switch_fiber(nullptr, &self->outside_bottom_, &self->outside_bytes_);
-#endif
+    arrive(nullptr);
     for (;;) {
       self->body_();
       self->leave();
     }
   }
 
+  /// That it goes on next. What this returns is for `arrive`, once the one that calls now goes on.
+  void* announce() {
+    starting_ = this;
+    void* fake = nullptr;
+#if defined(EMULATOR_ADDRESS_SANITIZER)
+    __sanitizer_start_switch_fiber(&fake, memory_ + guard_bytes, stack_bytes);
+#endif
+#if defined(EMULATOR_THREAD_SANITIZER)
+    __tsan_switch_to_fiber(tsan_, 0);
+#endif
+    return fake;
+  }
+  /// That the fiber that calls goes on.
+  static void arrive([[maybe_unused]] void* fake) {
+#if defined(EMULATOR_ADDRESS_SANITIZER)
+    if (from_outside_) __sanitizer_finish_switch_fiber(fake, &outside_bottom_, &outside_bytes_);
+    else __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+  }
+
   inline static thread_local Fiber* starting_ = nullptr;
+  inline static thread_local bool from_outside_ = false;
+  inline static thread_local Place outside_{};
+#if defined(EMULATOR_ADDRESS_SANITIZER)
+  inline static thread_local const void* outside_bottom_ = nullptr;
+  inline static thread_local std::size_t outside_bytes_ = 0;
+#endif
+#if defined(EMULATOR_THREAD_SANITIZER)
+  inline static thread_local void* tsan_outside_ = nullptr;
+  void* tsan_ = nullptr;
+#endif
 
   void (*body_)();
   unsigned char* memory_ = nullptr;
-  Place own_{}, outside_{};
-#if defined(EMULATOR_ADDRESS_SANITIZER)
-  const void* outside_bottom_ = nullptr;
-  std::size_t outside_bytes_ = 0;
-#endif
-#if defined(EMULATOR_THREAD_SANITIZER)
-  void* tsan_ = nullptr;
-  void* tsan_outside_ = nullptr;
-#endif
+  std::size_t first_ = 0;  ///< left free, another number in each, so that stacks do not compete for the same lines of the cache
+  Place own_{};
 };
 
 /// Fibers that wait for work. Each system thread has its own.

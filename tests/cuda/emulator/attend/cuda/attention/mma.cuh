@@ -71,16 +71,21 @@ inline void mma_16x8x16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_
   struct Registers {
     std::uint32_t a[4], b[2];
   };
-  const auto all = emulator::warp_gather(Registers{{a[0], a[1], a[2], a[3]}, {b0, b1}});
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int i = 0; i < 4; ++i) {
-    const int m = lane / 4 + i / 2 * 8, n = lane % 4 * 2 + i % 2;
+  emulator::warp_combine(Registers{{a[0], a[1], a[2], a[3]}, {b0, b1}}, c, [](const void* const* in, void* const* out) {
+    const auto of = [&](int lane) -> const Registers& { return *static_cast<const Registers*>(in[lane]); };
+    float left[16][16], right[8][16];
     for (int k = 0; k < 16; ++k) {
-      const std::uint32_t x = all[static_cast<std::size_t>(m % 8 * 4 + k % 8 / 2)].a[m / 8 + k / 8 * 2];
-      const std::uint32_t y = all[static_cast<std::size_t>(n * 4 + k % 8 / 2)].b[k / 8];
-      c[i] += emulated::half_of(x, k % 2) * emulated::half_of(y, k % 2);
+      for (int m = 0; m < 16; ++m) left[m][k] = emulated::half_of(of(m % 8 * 4 + k % 8 / 2).a[m / 8 + k / 8 * 2], k % 2);
+      for (int n = 0; n < 8; ++n) right[n][k] = emulated::half_of(of(n * 4 + k % 8 / 2).b[k / 8], k % 2);
     }
-  }
+    for (int lane = 0; lane < 32; ++lane)
+      for (int i = 0; i < 4; ++i) {
+        const float* const row = left[lane / 4 + i / 2 * 8];
+        const float* const column = right[lane % 4 * 2 + i % 2];
+        float& sum = static_cast<float*>(out[lane])[i];
+        for (int k = 0; k < 16; ++k) sum += row[k] * column[k];
+      }
+  });
 }
 
 inline void ldmatrix_x4(std::uint32_t (&pieces)[4], const void* row) {
