@@ -86,7 +86,8 @@ TEST_CASE("int8: rows in 8 bits are packed into the product that their floats ar
 #endif
 #if ATTEND_DISPATCH && defined(__aarch64__) && ATTEND_ARM_GRANTED < 2
   if (detail::processor_has(2)) check_same_bits(neon_i8mm::kernels::Cpu{});
-#elif ATTEND_DISPATCH && ATTEND_GRANTED < 2
+#endif
+#if ATTEND_DISPATCH && defined(__x86_64__) && ATTEND_GRANTED < 2
   if (detail::processor_has(2)) check_same_bits(avx2::kernels::Cpu{});
   if (detail::processor_has(3)) check_same_bits(avx512::kernels::Cpu{});
   if (detail::processor_has(4)) check_same_bits(avx512::vnni::kernels::Cpu{});

@@ -71,6 +71,16 @@ __global__ void shuffle_apart(int* out) {
   if (threadIdx.x % 2 == 0) out[threadIdx.x] = __shfl_sync(0xffffffff, 1, 0);
   else out[threadIdx.x] = __shfl_xor_sync(0xffffffff, 1, 1);
 }
+void sum_of_all(const void* const* in, void* const* out) {
+  for (int lane = 0; lane < 32; ++lane) *static_cast<int*>(out[lane]) = 0;
+  for (int lane = 0; lane < 32; ++lane)
+    for (int other = 0; other < 32; ++other) *static_cast<int*>(out[lane]) += *static_cast<const int*>(in[other]);
+}
+__global__ void combine(int* out) { emulator::warp_combine(static_cast<int>(threadIdx.x), out[threadIdx.x], sum_of_all); }
+__global__ void combine_apart(int* out) {
+  if (threadIdx.x == 5) emulator::warp_combine(1, out[threadIdx.x], sum_of_all);
+  else emulator::warp_combine(1, out[threadIdx.x], sum_of_all);
+}
 __global__ void end_before_others() {
   if (threadIdx.x < 31) __syncwarp();
 }
@@ -124,6 +134,14 @@ TEST_CASE("emulator: shuffles move values as the hardware does", "[cuda]") {
   }
 }
 
+TEST_CASE("emulator: one lane combines what all brought", "[cuda]") {
+  const OnDevice<int> out(64);
+  run(1, 64, 0, combine, out.data());
+  auto expected = std::vector<int>(32, 496);
+  expected.resize(64, 1520);
+  CHECK(out.values() == expected);
+}
+
 TEST_CASE("emulator: barriers count", "[cuda]") {
   const OnDevice<int> out(64);
   run(1, 64, 0, count, out.data());
@@ -150,6 +168,10 @@ TEST_CASE("emulator: divergence is a fault that says where", "[cuda]") {
   CHECK_THAT(fault([] { run(1, 64, 0, two_barriers); }), ContainsSubstring("different barriers"));
   CHECK_THAT(fault([&] { run(1, 64, 0, shuffle_apart, out.data()); }),
              ContainsSubstring("different calls") && ContainsSubstring("__shfl_xor_sync"));
+  CHECK_THAT(fault([&] { run(1, 32, 0, combine_apart, out.data()); }),
+             ContainsSubstring("different calls") && ContainsSubstring("warp_combine"));
+  run(
+      1, 32, 0, +[] { __syncwarp(); });  // has forgotten what was to be combined
   CHECK_THAT(fault([] { run(1, 32, 0, end_before_others); }), ContainsSubstring("ended"));
   CHECK_THAT(fault([] { run(1, 64, 0, warp_and_block); }), ContainsSubstring("no thread can go on"));
   CHECK_THAT(fault([] { run(1, 64, 0, trap); }), ContainsSubstring("__trap"));

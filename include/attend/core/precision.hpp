@@ -11,8 +11,8 @@ namespace attend {
 enum class Precision {
   full,  ///< the model's own type
   /// Both sides are rounded to bfloat16, to the nearest with ties to even, and their products are summed in float. For float
-  /// models on the CPU; up to five times as fast as floats where the processor has AMX, twice on AMD's with AVX512_BF16, slower
-  /// (up to twice the time) elsewhere. On a GPU bfloat16 is a type of model instead.
+  /// models on the CPU; up to five times as fast as floats where the processor has AMX, twice on AMD's with AVX512_BF16, not
+  /// measured on ARM's with BF16, slower (up to twice the time) elsewhere. On a GPU bfloat16 is a type of model instead.
   bf16,
   /// Of decoding alone: weights and activations in 8-bit integers with a scale for each row, sums in 32 bits. For float models on
   /// the CPU.

@@ -32,7 +32,8 @@
 /// counts as 0 then.
 ///
 /// ARM's BFMMLA adds the two products of a word to each other, then that to the sum. Either rounds to odd: what a float cannot
-/// hold is cut off, and the last bit set. So its bits are its own too. Sums below 2^-126 become 0.
+/// hold is cut off, and the last bit set. So its bits are its own too. Products and sums below 2^-126 become 0, and a product
+/// beyond what a float holds is infinite, whatever is added to it.
 ///
 /// As in gemm_kernel.hpp, an element's sum depends on its own row of a and column of b alone.
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 2, VDPBF16PS; Arm Architecture Reference Manual for

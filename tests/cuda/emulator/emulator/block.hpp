@@ -86,12 +86,16 @@ class Block {
 
   /// Waits for all lanes of `mask`. Then `out` has the value that `in` points to in lane `source`, or if `source` is
   /// negative the values of all 32 lanes, with zeros for lanes outside `mask`.
-  void exchange(Meeting meeting, unsigned mask, const void* in, void* out, std::size_t bytes, int source);
+  void exchange(Meeting meeting, unsigned mask, const void* in, void* out, std::size_t bytes, int source) {
+    wait_for(meeting, mask, {.in = in, .out = out, .bytes = bytes, .source = source});
+  }
 
   /// What one lane makes of what all 32 brought, in `in`, and leaves in `out`, for each.
   using Together = void (*)(const void* const* in, void* const* out);
   /// Waits for all 32 lanes. Then `out` has what `together` has made of what `in` points to in each.
-  void combine(Meeting meeting, const void* in, void* out, Together together);
+  void combine(Meeting meeting, const void* in, void* out, Together together) {
+    wait_for(meeting, 0xffffffffU, {.in = in, .out = out, .together = together});
+  }
 
   unsigned lane() const { return running_ % 32; }
   /// The lanes of this warp that have not ended.
@@ -100,6 +104,14 @@ class Block {
 
  private:
   enum class State { ready, at_warp, at_block, ended };
+  /// What a lane brings to a meeting, and where what it gets goes.
+  struct Brought {
+    const void* in = nullptr;
+    void* out = nullptr;
+    std::size_t bytes = 0;
+    int source = -1;
+    Together together = nullptr;
+  };
   struct Thread {
     State state = State::ready;
     uint3 index{};
@@ -107,11 +119,7 @@ class Block {
     Meeting meeting;
     int predicate = 0;
     unsigned mask = 0;
-    const void* in = nullptr;
-    void* out = nullptr;
-    std::size_t bytes = 0;
-    int source = -1;
-    Together together = nullptr;
+    Brought brought;
   };
 
   /// Lanes of a warp as bits.
@@ -129,6 +137,7 @@ class Block {
   int next_lane();
   bool run_warp(unsigned warp);
   void run_threads();
+  void wait_for(Meeting meeting, unsigned mask, const Brought& brought);
   void meet(unsigned first, unsigned mask);
   void release();
   void pause();

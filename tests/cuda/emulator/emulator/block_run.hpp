@@ -158,15 +158,12 @@ inline void Block::stuck() const {
   throw Fault("divergence, no thread can go on: " + waiting + (ended.empty() ? "none has ended" : ended));
 }
 
-inline void Block::exchange(Meeting meeting, unsigned mask, const void* in, void* out, std::size_t bytes, int source) {
+inline void Block::wait_for(Meeting meeting, unsigned mask, const Brought& brought) {
   Thread& thread = threads_[running_];
   const unsigned first = running_ / 32 * 32;
   thread.meeting = meeting;
   thread.mask = mask;
-  thread.in = in;
-  thread.out = out;
-  thread.bytes = bytes;
-  thread.source = source;
+  thread.brought = brought;
   thread.state = State::at_warp;
   if ((mask >> (running_ - first) & 1U) == 0)
     throw Fault(name_of(running_) + " is not in the mask that it passes to " + meeting.text());
@@ -183,46 +180,44 @@ inline void Block::exchange(Meeting meeting, unsigned mask, const void* in, void
   pause();
 }
 
-inline void Block::combine(Meeting meeting, const void* in, void* out, Together together) {
-  Thread& thread = threads_[running_];
-  thread.together = together;
-  exchange(meeting, 0xffffffffU, in, out, 0, -1);
-  thread.together = nullptr;
-}
-
 inline void Block::meet(unsigned first, unsigned mask) {
   const Thread& mine = threads_[running_];
   for (unsigned lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
     const Thread& other = threads_[first + lane];
-    if (!(other.meeting == mine.meeting) || other.mask != mask || other.bytes != mine.bytes)
+    if (!(other.meeting == mine.meeting) || other.mask != mask || other.brought.bytes != mine.brought.bytes)
       throw Fault("lanes of a warp meet at different calls: " + name_of(running_) + " at " + mine.meeting.text() + ", " +
                   name_of(first + lane) + " at " + other.meeting.text());
-    if (other.source >= 0 && (mask >> other.source & 1U) == 0)
-      throw Fault(name_of(first + lane) + " reads from lane " + std::to_string(other.source) + " outside the mask of " +
+    const int source = other.brought.source;
+    if (source >= 0 && (mask >> source & 1U) == 0)
+      throw Fault(name_of(first + lane) + " reads from lane " + std::to_string(source) + " outside the mask of " +
                   mine.meeting.text());
   }
-  if (mine.together != nullptr) {
+  if (mine.brought.together != nullptr) {
     const void* in[32];
     void* out[32];
-    for (unsigned lane = 0; lane < 32; ++lane) in[lane] = threads_[first + lane].in, out[lane] = threads_[first + lane].out;
-    mine.together(in, out);
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      in[lane] = threads_[first + lane].brought.in;
+      out[lane] = threads_[first + lane].brought.out;
+    }
+    mine.brought.together(in, out);
   }
   // What each gets that asks for the values of all.
-  const std::size_t bytes = mine.bytes;
-  if (mine.source < 0) gathered_.assign(32 * bytes, 0);
+  const std::size_t bytes = mine.brought.bytes;
+  const bool all = mine.brought.source < 0;
+  if (all) gathered_.assign(32 * bytes, 0);
   for (unsigned lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
     Thread& other = threads_[first + lane];
     other.state = State::ready;
     lanes_of_[first / 32].ready |= 1U << lane;
     if (bytes == 0) continue;
-    if (mine.source < 0) std::memcpy(gathered_.data() + lane * bytes, other.in, bytes);
-    else std::memcpy(other.out, threads_[first + static_cast<unsigned>(other.source)].in, bytes);
+    if (all) std::memcpy(gathered_.data() + lane * bytes, other.brought.in, bytes);
+    else std::memcpy(other.brought.out, threads_[first + static_cast<unsigned>(other.brought.source)].brought.in, bytes);
   }
-  if (mine.source >= 0 || bytes == 0) return;
+  if (!all || bytes == 0) return;
   for (unsigned lane = 0; lane < 32; ++lane)
-    if ((mask >> lane & 1U) != 0) std::memcpy(threads_[first + lane].out, gathered_.data(), 32 * bytes);
+    if ((mask >> lane & 1U) != 0) std::memcpy(threads_[first + lane].brought.out, gathered_.data(), 32 * bytes);
 }
 
 }  // namespace emulator
