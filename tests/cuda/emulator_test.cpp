@@ -77,6 +77,7 @@ void sum_of_all(const void* const* in, void* const* out) {
     for (int other = 0; other < 32; ++other) *static_cast<int*>(out[lane]) += *static_cast<const int*>(in[other]);
 }
 __global__ void combine(int* out) { emulator::warp_combine(static_cast<int>(threadIdx.x), out[threadIdx.x], sum_of_all); }
+__global__ void meet() { __syncwarp(); }
 __global__ void combine_apart(int* out) {
   if (threadIdx.x == 5) emulator::warp_combine(1, out[threadIdx.x], sum_of_all);
   else emulator::warp_combine(1, out[threadIdx.x], sum_of_all);
@@ -170,8 +171,7 @@ TEST_CASE("emulator: divergence is a fault that says where", "[cuda]") {
              ContainsSubstring("different calls") && ContainsSubstring("__shfl_xor_sync"));
   CHECK_THAT(fault([&] { run(1, 32, 0, combine_apart, out.data()); }),
              ContainsSubstring("different calls") && ContainsSubstring("warp_combine"));
-  run(
-      1, 32, 0, +[] { __syncwarp(); });  // has forgotten what was to be combined
+  run(1, 32, 0, meet);  // has forgotten what was to be combined
   CHECK_THAT(fault([] { run(1, 32, 0, end_before_others); }), ContainsSubstring("ended"));
   CHECK_THAT(fault([] { run(1, 64, 0, warp_and_block); }), ContainsSubstring("no thread can go on"));
   CHECK_THAT(fault([] { run(1, 64, 0, trap); }), ContainsSubstring("__trap"));

@@ -30,11 +30,8 @@ elseif(WAY STREQUAL "find_cuda")
   run("building" ${CMAKE_COMMAND} --build "${WORK}/build")
   run("running" "${WORK}/build/consumer")
 else()
-  if(WAY STREQUAL "FetchContent") # find_package compiles all of it
-    list(APPEND settings -DCONSUME_PROGRAM=core.cpp)
-  else()
-    list(APPEND settings -DCONSUME_PROGRAM=tokenizer.cpp)
-  endif()
+  # A small program: find_package compiles all of it.
+  list(APPEND settings -DCONSUME_PROGRAM=tokenizer.cpp)
   consume(build "-DATTEND_TREE=${ATTEND_TREE}" -DCONSUME_BY=${WAY} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON ${settings})
   file(READ "${WORK}/build/compile_commands.json" commands)
   if(commands MATCHES " -W[a-z]")
