@@ -3,15 +3,11 @@
 #include "attend/cpu/amx.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
-#include "attend/core/bfloat16.hpp"
-#include "attend/core/random.hpp"
 #include "attend/cpu/bf16.hpp"
 #include "attend/cpu/int8.hpp"
 #include "catch.hpp"
@@ -107,38 +103,11 @@ TEST_CASE("amx: results are stored where c lies within a larger matrix, and nowh
 }
 
 TEST_CASE("amx: a packed matrix in bfloat16 gives each row the bits that it has alone, with a bias") {
-  if (!have_tiles()) return;
-  constexpr index_t rows = 70, n = 83, k = 1100;
-  const auto a = numbers(rows * k, 2), b = numbers(k * n, 3), bias = numbers(n, 4);
-  const auto packed = avx512::amx::kernels::pack_bf16<float>(Amx{}, {b.data(), k, n});
-  Numbers whole(static_cast<std::size_t>(rows * n)), plain = product(Amx{}, false, false, {rows, n, k}, a, b);
-  packed->multiply({a.data(), rows, k}, bias.data(), {whole.data(), rows, n});
-  for (const index_t count : {1, 2, 16, 17, 31, 32, 33, 69}) {
-    const index_t first = rows - count;
-    Numbers part(static_cast<std::size_t>(count * n));
-    packed->multiply({a.data() + first * k, count, k}, bias.data(), {part.data(), count, n});
-    INFO(count << " rows");
-    CHECK(std::equal(part.begin(), part.end(), whole.begin() + first * n));
-    packed->multiply({a.data() + first * k, count, k}, nullptr, {part.data(), count, n});
-    CHECK(std::equal(part.begin(), part.end(), plain.begin() + first * n));
-  }
+  if (have_tiles()) check_rows_of_packed(Amx{}, 70, 1100, {1, 2, 16, 17, 31, 32, 33, 69});
 }
 
 TEST_CASE("amx: what is no number reaches its row and its column, and no other") {
-  if (!have_tiles()) return;
-  constexpr index_t m = 35, n = 40, k = 50;  // which leaves zeros behind the numbers
-  auto a = numbers(m * k, 5), b = numbers(k * n, 6);
-  const auto usual = product(Amx{}, false, false, {m, n, k}, a, b);
-  a[17 * k + k - 1] = std::numeric_limits<float>::infinity();
-  b[(k - 1) * n + 20] = std::numeric_limits<float>::quiet_NaN();
-  const auto c = product(Amx{}, false, false, {m, n, k}, a, b);
-  for (index_t i = 0; i < m; ++i)
-    for (index_t j = 0; j < n; ++j) {
-      const auto at = static_cast<std::size_t>(i * n + j);
-      if (j == 20) CHECK(std::isnan(c[at]));
-      else if (i == 17) CHECK(std::isinf(c[at]));
-      else CHECK(c[at] == usual[at]);
-    }
+  if (have_tiles()) check_not_a_number(Amx{}, {35, 40, 50}, 17, 20);  // which leaves zeros behind the numbers
 }
 
 TEST_CASE("amx: 8-bit products have the bits that VNNI gives") {

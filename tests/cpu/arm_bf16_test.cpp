@@ -1,9 +1,7 @@
 // Products in bfloat16 by ARM's BFMMLA, called by name, so that they are tested whatever ATTEND_ISA says.
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "attend/cpu/bf16.hpp"
 #include "catch.hpp"
@@ -76,41 +74,13 @@ TEST_CASE("arm_bf16: products have the bits of BFMMLA's sums, each way of storin
   }
 }
 
-TEST_CASE("arm_bf16: a packed matrix gives each row the bits that it has alone") {
-  if (!have_squares()) return;
-  constexpr index_t rows = 37, n = 83, k = 1101;
-  const auto a = numbers(rows * k, 2), b = numbers(k * n, 3);
-  const Numbers plain = product(Arm{}, false, false, {rows, n, k}, a, b);
-  for (const bool tb : {false, true}) {
-    Numbers turned(b.size());
-    for (index_t l = 0; l < k; ++l)
-      for (index_t j = 0; j < n; ++j) turned[static_cast<std::size_t>(j * k + l)] = b[static_cast<std::size_t>(l * n + j)];
-    const auto packed = arm::kernels::pack_bf16<float>(Arm{}, kernels::stored(tb, (tb ? turned : b).data(), k, n));
-    for (const index_t count : {1, 2, 3, 4, 5, 7, 8, 9, 36}) {
-      const index_t first = rows - count;
-      Numbers part(static_cast<std::size_t>(count * n));
-      packed->multiply({a.data() + first * k, count, k}, nullptr, {part.data(), count, n});
-      INFO(count << " rows");
-      CHECK(std::equal(part.begin(), part.end(), plain.begin() + first * n));
-    }
-  }
+TEST_CASE("arm_bf16: a packed matrix gives each row the bits that it has alone, with a bias") {
+  if (have_squares()) check_rows_of_packed(Arm{}, 37, 1101, {1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 36});
 }
 
 TEST_CASE("arm_bf16: what is no number reaches its row and its column, and no other; the smallest become 0") {
   if (!have_squares()) return;
-  constexpr index_t m = 11, n = 20, k = 51;  // which leaves zeros behind the numbers
-  auto a = numbers(m * k, 5), b = numbers(k * n, 6);
-  const auto usual = product(Arm{}, false, false, {m, n, k}, a, b);
-  a[7 * k + k - 1] = std::numeric_limits<float>::infinity();
-  b[(k - 1) * n + 13] = std::numeric_limits<float>::quiet_NaN();
-  const auto c = product(Arm{}, false, false, {m, n, k}, a, b);
-  for (index_t i = 0; i < m; ++i)
-    for (index_t j = 0; j < n; ++j) {
-      const auto at = static_cast<std::size_t>(i * n + j);
-      if (j == 13) CHECK(std::isnan(c[at]));
-      else if (i == 7) CHECK(std::isinf(c[at]));
-      else CHECK(c[at] == usual[at]);
-    }
+  check_not_a_number(Arm{}, {11, 20, 51}, 7, 13);           // which leaves zeros behind the numbers
   for (const float small : {0x1.fffffcp-127f, -0x1p-140f})  // the first would be rounded up to 2^-126
     CHECK(product(Arm{}, false, false, {1, 1, 1}, {small}, {0x1p+100f})[0] == 0);
 }

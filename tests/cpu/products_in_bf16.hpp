@@ -5,11 +5,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <limits>
 #include <vector>
 
 #include "attend/core/bfloat16.hpp"
 #include "attend/core/random.hpp"
 #include "attend/cpu/bf16.hpp"
+#include "catch.hpp"
 
 /// Products in bfloat16 by one set of instructions, called by name, and the same number by number in whatever order.
 namespace bf16_products {
@@ -76,6 +79,49 @@ inline std::size_t differing(const Numbers& a, const Numbers& b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     others += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]);
   return others;
+}
+
+/// The last rows of a packed product have the bits that they have in all of it, packed or not, however many they are. There are
+/// 83 columns.
+template <class D>
+void check_rows_of_packed(D device, index_t rows, index_t k, std::initializer_list<index_t> counts) {
+  constexpr index_t n = 83;
+  const auto a = numbers(rows * k, 2), b = numbers(k * n, 3), bias = numbers(n, 4);
+  Numbers turned(b.size());
+  for (index_t l = 0; l < k; ++l)
+    for (index_t j = 0; j < n; ++j) turned[static_cast<std::size_t>(j * k + l)] = b[static_cast<std::size_t>(l * n + j)];
+  for (const bool tb : {false, true}) {
+    const auto packed = pack_bf16<float>(device, attend::kernels::stored(tb, (tb ? turned : b).data(), k, n));
+    Numbers whole(static_cast<std::size_t>(rows * n)), plain = product(device, false, false, {rows, n, k}, a, b);
+    packed->multiply({a.data(), rows, k}, bias.data(), {whole.data(), rows, n});
+    for (const index_t count : counts) {
+      const index_t first = rows - count;
+      Numbers part(static_cast<std::size_t>(count * n));
+      packed->multiply({a.data() + first * k, count, k}, bias.data(), {part.data(), count, n});
+      INFO(count << " rows, " << (tb ? "transposed" : "not transposed"));
+      CHECK(std::equal(part.begin(), part.end(), whole.begin() + first * n));
+      packed->multiply({a.data() + first * k, count, k}, nullptr, {part.data(), count, n});
+      CHECK(std::equal(part.begin(), part.end(), plain.begin() + first * n));
+    }
+  }
+}
+
+/// An infinity in the last column of a, in `row`, and a NaN in the last row of b, in `column`, reach what they meet and no more.
+template <class D>
+void check_not_a_number(D device, const Size& size, index_t row, index_t column) {
+  const auto [m, n, k] = size;
+  auto a = numbers(m * k, 5), b = numbers(k * n, 6);
+  const auto usual = product(device, false, false, size, a, b);
+  a[static_cast<std::size_t>(row * k + k - 1)] = std::numeric_limits<float>::infinity();
+  b[static_cast<std::size_t>((k - 1) * n + column)] = std::numeric_limits<float>::quiet_NaN();
+  const auto c = product(device, false, false, size, a, b);
+  for (index_t i = 0; i < m; ++i)
+    for (index_t j = 0; j < n; ++j) {
+      const auto at = static_cast<std::size_t>(i * n + j);
+      if (j == column) CHECK(std::isnan(c[at]));
+      else if (i == row) CHECK(std::isinf(c[at]));
+      else CHECK(c[at] == usual[at]);
+    }
 }
 
 }  // namespace bf16_products

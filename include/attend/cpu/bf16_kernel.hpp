@@ -44,8 +44,8 @@ namespace detail {
 
 #if ATTEND_LEVEL < 6
 #if ATTEND_ARM_LEVEL >= 3
-/// The most rows of a tile, and of how many its words lie side by side. Of more, GCC 12 keeps some of the sums in memory.
-inline constexpr int pair_rows = 8;
+/// The most rows of a tile, of which GCC 12 keeps all sums in registers, and of how many the words lie side by side.
+inline constexpr int pair_rows = 12;
 inline constexpr index_t pair_side = pair_rows;
 
 /// sum, a matrix [2, 2], += a [2, 4] times the transpose of b [2, 4], which are of bfloat16.
@@ -83,6 +83,7 @@ template <int R, int V, bool>
     }
 }
 #else
+/// The most rows of a tile, and of how many the words lie side by side where they lie word by word.
 inline constexpr int pair_rows = tile_rows;
 inline constexpr index_t pair_side = packed_rows<float>;
 

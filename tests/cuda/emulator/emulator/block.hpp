@@ -84,17 +84,17 @@ class Block {
   /// Waits for all threads of the block. Returns how many of them gave a predicate that is not 0.
   int barrier(Meeting meeting, int predicate);
 
-  /// Waits for all lanes of `mask`. Then `out` has the value that `in` points to in lane `source`, or if `source` is
-  /// negative the values of all 32 lanes, with zeros for lanes outside `mask`.
+  /// Waits for all lanes of `mask`. Then `out` has the value that `in` points to in lane `source`.
   void exchange(Meeting meeting, unsigned mask, const void* in, void* out, std::size_t bytes, int source) {
     wait_for(meeting, mask, {.in = in, .out = out, .bytes = bytes, .source = source});
   }
 
-  /// What one lane makes of what all 32 brought, in `in`, and leaves in `out`, for each.
+  /// What one lane makes of what all brought, in `in`, and leaves in `out`, for each of 32 lanes: null for those that are not
+  /// there.
   using Together = void (*)(const void* const* in, void* const* out);
-  /// Waits for all 32 lanes. Then `out` has what `together` has made of what `in` points to in each.
-  void combine(Meeting meeting, const void* in, void* out, Together together) {
-    wait_for(meeting, 0xffffffffU, {.in = in, .out = out, .together = together});
+  /// Waits for all lanes of `mask`. Then `out` has what `together`, unless that is null, has made of what `in` points to in each.
+  void combine(Meeting meeting, unsigned mask, const void* in, void* out, Together together) {
+    wait_for(meeting, mask, {.in = in, .out = out, .together = together});
   }
 
   unsigned lane() const { return running_ % 32; }
@@ -152,7 +152,6 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<Lanes> lanes_of_;  // each warp
   std::vector<unsigned> warps_, lanes_;
-  std::vector<unsigned char> gathered_;
   unsigned running_ = 0;
   unsigned warp_ = 0, place_in_lanes_ = 0;  ///< whose lanes run, and where in `lanes_` the next one is looked for
   std::size_t ended_ = 0, at_block_ = 0;

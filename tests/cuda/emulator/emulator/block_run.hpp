@@ -193,31 +193,20 @@ inline void Block::meet(unsigned first, unsigned mask) {
       throw Fault(name_of(first + lane) + " reads from lane " + std::to_string(source) + " outside the mask of " +
                   mine.meeting.text());
   }
-  if (mine.brought.together != nullptr) {
-    const void* in[32];
-    void* out[32];
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      in[lane] = threads_[first + lane].brought.in;
-      out[lane] = threads_[first + lane].brought.out;
-    }
-    mine.brought.together(in, out);
-  }
-  // What each gets that asks for the values of all.
-  const std::size_t bytes = mine.brought.bytes;
-  const bool all = mine.brought.source < 0;
-  if (all) gathered_.assign(32 * bytes, 0);
+  const void* in[32] = {};
+  void* out[32] = {};
   for (unsigned lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
     Thread& other = threads_[first + lane];
+    in[lane] = other.brought.in;
+    out[lane] = other.brought.out;
     other.state = State::ready;
-    lanes_of_[first / 32].ready |= 1U << lane;
-    if (bytes == 0) continue;
-    if (all) std::memcpy(gathered_.data() + lane * bytes, other.brought.in, bytes);
-    else std::memcpy(other.brought.out, threads_[first + static_cast<unsigned>(other.brought.source)].brought.in, bytes);
   }
-  if (!all || bytes == 0) return;
+  lanes_of_[first / 32].ready |= mask;
+  if (mine.brought.together != nullptr) return mine.brought.together(in, out);
+  if (mine.brought.bytes == 0) return;
   for (unsigned lane = 0; lane < 32; ++lane)
-    if ((mask >> lane & 1U) != 0) std::memcpy(threads_[first + lane].brought.out, gathered_.data(), 32 * bytes);
+    if ((mask >> lane & 1U) != 0) std::memcpy(out[lane], in[threads_[first + lane].brought.source], mine.brought.bytes);
 }
 
 }  // namespace emulator

@@ -35,14 +35,18 @@ template <class T>
 std::array<T, 32> warp_gather(const T& value, EMULATOR_SITE) {
   static_assert(std::is_trivially_copyable_v<T>);
   std::array<T, 32> all;
-  Block::here().exchange({"warp_gather", file, line}, 0xffffffffU, &value, all.data(), sizeof(T), -1);
+  Block::here().combine({"warp_gather", file, line}, 0xffffffffU, &value, &all, [](const void* const* in, void* const* out) {
+    std::array<T, 32> values;
+    for (std::size_t lane = 0; lane < 32; ++lane) std::memcpy(&values[lane], in[lane], sizeof(T));
+    for (std::size_t lane = 0; lane < 32; ++lane) std::memcpy(out[lane], &values, sizeof(values));
+  });
   return all;
 }
 
 /// Every lane of the warp brings `in`, all meet, and `together` makes of what they brought what is left in `out` of each.
 template <class In, class Out>
 void warp_combine(const In& in, Out& out, Block::Together together, EMULATOR_SITE) {
-  Block::here().combine({"warp_combine", file, line}, &in, &out, together);
+  Block::here().combine({"warp_combine", file, line}, 0xffffffffU, &in, &out, together);
 }
 
 /// What CUDA's shuffles take: numbers of 32 and 64 bits.
@@ -77,7 +81,7 @@ inline int __syncthreads_and(int predicate, EMULATOR_SITE) {
   return block.barrier({"__syncthreads_and", file, line}, predicate) == static_cast<int>(block.size());
 }
 inline void __syncwarp(unsigned mask = 0xffffffffU, EMULATOR_SITE) {
-  emulator::Block::here().exchange({"__syncwarp", file, line}, mask, nullptr, nullptr, 0, -1);
+  emulator::Block::here().combine({"__syncwarp", file, line}, mask, nullptr, nullptr, nullptr);
 }
 
 template <emulator::Shuffled T>
@@ -106,10 +110,14 @@ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, EMULATO
 namespace emulator {
 inline unsigned ballot(const char* name, unsigned mask, int predicate, const char* file, int line) {
   const unsigned char mine = predicate != 0;
-  std::array<unsigned char, 32> all;
-  Block::here().exchange({name, file, line}, mask, &mine, all.data(), 1, -1);
   unsigned bits = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) bits |= static_cast<unsigned>(all[lane]) << lane;
+  Block::here().combine({name, file, line}, mask, &mine, &bits, [](const void* const* in, void* const* out) {
+    unsigned all = 0;
+    for (unsigned lane = 0; lane < 32; ++lane)
+      if (in[lane] != nullptr) all |= static_cast<unsigned>(*static_cast<const unsigned char*>(in[lane])) << lane;
+    for (unsigned lane = 0; lane < 32; ++lane)
+      if (out[lane] != nullptr) *static_cast<unsigned*>(out[lane]) = all;
+  });
   return bits;
 }
 }  // namespace emulator

@@ -118,12 +118,11 @@ class Fiber {
 #if defined(EMULATOR_THREAD_SANITIZER)
     tsan_outside_ = __tsan_get_current_fiber();
 #endif
-    void* const fake = announce();
+    [[maybe_unused]] void* const fake = announce();
     go(&outside_, own_);
 #if defined(EMULATOR_ADDRESS_SANITIZER)
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
-    (void)fake;
   }
 
   /// Back to whoever entered; returns at the next `enter` of this fiber or `pass_to` it. To be called from inside it.
