@@ -134,3 +134,38 @@ TEST_CASE("a tensor of 8-bit rows has a shape, rows of its own, and no elements 
   CHECK_THROWS_WITH(Tensor<float>::from_quantized({Tensor<std::int8_t>({3}), q.scales}),
                     ContainsSubstring("8-bit rows have shape [3]"));
 }
+
+TEST_CASE("a tensor of rows in bfloat16 has a shape, rows of its own, and no elements to read or write") {
+  const Tensor<bfloat16> numbers({3, 2});
+  for (index_t i = 0; i < 6; ++i) numbers.data()[i] = bfloat16(i);
+  const auto x = Tensor<float>::from_bfloat16(numbers);
+  CHECK(x.shape() == Shape{3, 2});
+  CHECK(x.unique());
+  REQUIRE(x.in_bfloat16() != nullptr);
+  CHECK(x.quantized() == nullptr);
+  CHECK(x.instead() == std::string("numbers in bfloat16"));
+  CHECK(x.place() == numbers.data());
+  const Tensor<float> floats({2}, 1.0f);
+  CHECK(floats.in_bfloat16() == nullptr);
+  CHECK(floats.instead() == nullptr);
+
+  const auto part = x.rows(1, 2);
+  CHECK(part.shape() == Shape{2, 2});
+  CHECK(part.in_bfloat16()->shape() == Shape{2, 2});
+  CHECK(part.place() == numbers.data() + 2);
+  const Tensor<float> handle = x;
+  CHECK_FALSE(x.unique());
+  CHECK(x.reshape({3, 2}).place() == x.place());
+  CHECK(x.to<Cpu>().place() == x.place());
+  CHECK_THROWS_AS(x.rows(2, 2), IndexError);
+
+  const std::string refusal =
+      "tensor: the matrix [3, 2] is of numbers in bfloat16, which are for translation on the CPU; all else needs the model in "
+      "floats";
+  CHECK_THROWS_AS(x.data(), ValueError);
+  CHECK_THROWS_WITH(x.values(), refusal);
+  CHECK_THROWS_WITH(x.fill(0), refusal);
+  CHECK_THROWS_WITH(x.reshape({6}), refusal);
+  CHECK_THROWS_WITH(Tensor<float>::from_bfloat16(Tensor<bfloat16>({3})),
+                    "tensor: rows in bfloat16 have shape [3], expected [rows, width]");
+}

@@ -3,8 +3,10 @@
 #include <functional>
 #include <limits>
 
+#include "attend/decode/transformer.hpp"
 #include "attend/io/average.hpp"
 #include "attend/io/model.hpp"
+#include "attend/nn/adapters.hpp"
 #include "catch.hpp"
 #include "maps_privately.hpp"
 #include "nn/check.hpp"
@@ -199,4 +201,81 @@ TEST_CASE("loaded for int8, what is read becomes 8-bit integers, unless that can
   nn::add_adapters(adapted, {.rank = 2});
   io::save(folder / "adapted", adapted);
   CHECK_FALSE(nn::is_quantized(io::load_model(folder / "adapted")));  // adapters stand beside floats
+}
+
+namespace {
+
+/// The log-probabilities of a first token after a short sentence.
+std::vector<float> first_step(const nn::Transformer<float>& m, Precision precision, std::span<const token_t> head = {}) {
+  const decode::TransformerModel<float> steps(m, {.precision = precision});
+  auto state = steps.begin(Tensor<token_t>({3}, {3, 4, 5}), Segments::ragged({3}), head);
+  return steps.step(state, std::vector<token_t>{2}).values();
+}
+
+}  // namespace
+
+TEST_CASE("loaded to translate, matrices of a file in bfloat16 stay so, and what is computed is the same") {
+  const TemporaryFolder folder;
+  io::save(folder / "m", model(), {.stored = io::DType::bf16});
+  const auto floats = io::load_model(folder / "m");
+  const auto precision = GENERATE(Precision::full, Precision::bf16, Precision::int8);
+  const std::size_t from = GENERATE(std::size_t{1}, io::MapFrom::never);
+  const io::MapFrom setting(from);
+  const io::LoadFor purpose(precision);
+  const auto loaded = io::load_model(folder / "m");
+  const bool is_mapped = from == 1 && maps_privately, all = is_mapped || precision != Precision::int8;
+  for (const auto& p : nn::product_parameters(loaded)) {
+    CHECK((p.value().in_bfloat16() != nullptr) == all);
+    CHECK((p.value().quantized() != nullptr) == !all);
+    if (all) CHECK(p.value().in_bfloat16()->is_mapped() == is_mapped);
+  }
+  const auto& table = loaded.encoder.embed_tokens->weight.value();
+  CHECK((table.in_bfloat16() != nullptr) == all);
+  CHECK(loaded.encoder.layers[0].feed_forward.fc1.bias->value().instead() == nullptr);
+  CHECK(first_step(loaded, precision) == first_step(floats, precision));
+  const std::vector<token_t> head{1, 3, 5};
+  CHECK(first_step(loaded, precision, head) == first_step(floats, precision, head));
+  if (!all) return;
+
+  CHECK_THROWS_WITH(nn::check_floats("train", loaded),
+                    "train: the model is of numbers in bfloat16, which are for translation; expected one in floats");
+  CHECK_THROWS_AS(loaded.encoder.embed_tokens->weight.data(), ValueError);
+  CHECK_THROWS_WITH(io::load_state(loaded, io::SafetensorsFile::open(folder / "m" / "model.safetensors")),
+                    ContainsSubstring("is of numbers in bfloat16, in whose place nothing can be read"));
+  auto adapted = loaded;
+  CHECK_THROWS_WITH(nn::add_adapters(adapted, {.rank = 2}),
+                    ContainsSubstring("left in bfloat16, beside which no adapter can be trained: "));
+  io::save(folder / "again", loaded, {.stored = io::DType::bf16});
+  CHECK(weights(folder / "again") == weights(folder / "m"));
+  io::save(folder / "wide", loaded);
+  io::save(folder / "floats", floats);
+  CHECK(weights(folder / "wide") == weights(folder / "floats"));
+}
+
+TEST_CASE("loaded to translate in bfloat16, what has to be read is rounded, embeddings and a head that is one are not") {
+  const TemporaryFolder folder;
+  io::save(folder / "m", model());
+  const auto floats = io::load_model(folder / "m");
+  const io::MapFrom none(io::MapFrom::never);
+  const io::LoadFor purpose(Precision::bf16);
+  const auto loaded = io::load_model(folder / "m");
+  for (const auto& p : nn::product_parameters(loaded)) CHECK(p.value().in_bfloat16());
+  CHECK_FALSE(loaded.encoder.embed_tokens->weight.value().instead());
+  CHECK(first_step(loaded, Precision::bf16) == first_step(floats, Precision::bf16));
+  CHECK_FALSE(io::load_model<double>(folder / "m").encoder.layers[0].feed_forward.fc1.weight.value().instead());
+}
+
+TEST_CASE("a model that was left in bfloat16 becomes 8-bit integers as its floats do, in memory and in a file") {
+  const TemporaryFolder folder;
+  io::save(folder / "m", model(), {.stored = io::DType::bf16});
+  const auto floats = io::load_model(folder / "m");
+  io::save(folder / "of floats", floats, {.quantized = true});
+  const io::LoadFor purpose(Precision::full);
+  const auto loaded = io::load_model(folder / "m");
+  io::save(folder / "of bfloat16", loaded, {.quantized = true});
+  CHECK(weights(folder / "of bfloat16") == weights(folder / "of floats"));
+  nn::quantize(loaded);
+  nn::quantize(floats);
+  CHECK(nn::is_quantized(loaded));
+  CHECK(first_step(loaded, Precision::full) == first_step(floats, Precision::full));
 }

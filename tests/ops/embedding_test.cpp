@@ -57,4 +57,16 @@ TEST_CASE("embedding: of a table of 8-bit rows the floats that these stand for, 
   CHECK_FALSE(y.requires_grad());
   CHECK_THROWS_AS(embedding(table, Tensor<token_t>({1}, {3})), IndexError);
 }
+
+TEST_CASE("embedding: of a table in bfloat16 the floats that these are, and no gradient") {
+  const Tensor<bfloat16> rows({3, 2});
+  const std::vector<float> numbers{1, -2, 0.40625f, 1e30f, -3, 5};
+  std::transform(numbers.begin(), numbers.end(), rows.data(), [](float x) { return bfloat16(x); });
+  const Var<float> table(Tensor<float>::from_bfloat16(rows), true);
+  const auto y = embedding(table, Tensor<token_t>({3}, {1, 2, 1}), 4);
+  CHECK(y.value().values() ==
+        std::vector<float>{1.625f, 4 * float(bfloat16(1e30f)), -12, 20, 1.625f, 4 * float(bfloat16(1e30f))});
+  CHECK_FALSE(y.requires_grad());
+  CHECK_THROWS_AS(embedding(table, Tensor<token_t>({1}, {3})), IndexError);
+}
 #endif

@@ -155,3 +155,26 @@ TEST_CASE("PackedWeights: 8-bit rows multiply as their floats do in int8, be the
   CHECK_THROWS_WITH(linear(x, q, b, &bf16), "PackedWeights: the precision is bf16, and the model is of 8-bit integers");
   CHECK_THROWS_WITH(linear(x, q, b), Catch::Matchers::StartsWith(refusal));
 }
+
+TEST_CASE("PackedWeights: rows in bfloat16 multiply as the floats that they are, in every precision") {
+  const auto x = random({5, 40}, 0), w = random({70, 40}, 1), b = random({70}, 2);
+  const Tensor<bfloat16> rows(w.shape());
+  convert(Cpu{}, rows.size(), w.data(), rows.data());
+  convert(Cpu{}, rows.size(), rows.data(), w.data());  // w is what the rows hold
+  const Var<float> halves(Tensor<float>::from_bfloat16(rows), true);
+  const std::string refusal = "tensor: the matrix [70, 40] is of numbers in bfloat16";
+  const PackedWeights<float> full;
+  CHECK_THROWS_WITH(linear(x, halves, b, &full), Catch::Matchers::StartsWith(refusal));  // would be recorded
+  const NoGrad no_grad;
+  for (const auto precision : {Precision::full, Precision::bf16, Precision::int8}) {
+    const PackedWeights<float> packed(precision), expected(precision);
+    const auto whole = linear(x, w, b, &expected).value().values(),
+               part = linear_rows(x, w, b, 10, 33, &expected).value().values();
+    for (int round = 0; round < 2; ++round) {
+      CHECK(linear(x, halves, b, &packed).value().values() == whole);
+      CHECK(linear_rows(x, halves, b, 10, 33, &packed).value().values() == part);
+      packed.refresh();
+    }
+  }
+  CHECK_THROWS_WITH(linear(x, halves, b), Catch::Matchers::StartsWith(refusal));
+}

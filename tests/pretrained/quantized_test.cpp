@@ -61,8 +61,8 @@ TEST_CASE("pretrained: in 8-bit integers a model translates with its tokenizer, 
 
 TEST_CASE("pretrained: loaded for int8, a model of every family is of 8-bit integers where it is read, and computes the same") {
   const auto source = Tensor<token_t>({3}, {3, 4, 5});
-  const auto step = [&](const nn::Transformer<float>& model) {
-    const decode::TransformerModel<float> steps(model, {.precision = Precision::int8});
+  const auto step = [&](const nn::Transformer<float>& model, Precision precision = Precision::int8) {
+    const decode::TransformerModel<float> steps(model, {.precision = precision});
     auto state = steps.begin(source, Segments::ragged({3}));
     return steps.step(state, std::vector<token_t>{2}).values();
   };
@@ -85,9 +85,13 @@ TEST_CASE("pretrained: loaded for int8, a model of every family is of 8-bit inte
     }
     for (const auto other : {Precision::full, Precision::bf16}) {
       const io::LoadFor another(other);
-      CHECK_FALSE(nn::is_quantized(io::load_pretrained(folder).model));
+      const auto model = io::load_pretrained(folder).model;
+      CHECK_FALSE(nn::is_quantized(model));
+      for (const auto& p : nn::product_parameters(model))
+        CHECK((p.value().in_bfloat16() != nullptr) == (other == Precision::bf16));
+      CHECK(step(model, other) == step(floats, other));
     }
     CHECK(io::LoadFor::current() == Precision::int8);
   }
-  CHECK(io::LoadFor::current() == Precision::full);
+  CHECK_FALSE(io::LoadFor::current());
 }

@@ -29,6 +29,7 @@ double megabytes(const nn::Transformer<float>& model) {
 void quantize(const QuantizeCommand& flags) {
   check_out("quantize", flags.out);
   check_floats("quantize", flags.model);
+  const io::LoadFor purpose(Precision::full);  // which leaves a file in bfloat16 where it is
   const auto loaded = load(flags.model);
   io::save(flags.out, loaded.model, loaded.tokenizer,
            {.quantized = true, .more = [&](const auto& folder) { decode::save_search(folder, loaded.search); }});

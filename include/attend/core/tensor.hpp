@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "attend/core/memory.hpp"
@@ -18,12 +19,16 @@
 namespace attend {
 
 struct QuantizedRows;
+namespace detail {
+struct RowsInstead;
+}
 
 /// A dense array of `T` on device `D`: a shape and a view into shared storage, contiguous, last dimension fastest.
 /// Copying a Tensor copies the handle, not the elements (`clone` copies those). A tensor made from a shape is not initialised.
 ///
-/// A matrix of weights may hold rows of 8-bit integers in place of elements (`quantized`). Products and embeddings know them;
-/// what asks for the elements, as training does, gets a ValueError.
+/// A matrix of weights may hold rows of other numbers in place of elements: of 8-bit integers (`quantized`) or of bfloat16
+/// (`in_bfloat16`). Products of searches and embeddings know them; what asks for the elements, as training does, gets a
+/// ValueError.
 template <class T, Device D = Cpu>
 class Tensor {
  public:
@@ -63,6 +68,9 @@ class Tensor {
   }
   /// A matrix of 8-bit rows in place of elements. Throws ShapeError if there is not a scale for each.
   static Tensor from_quantized(const QuantizedRows& rows) requires(std::same_as<T, float>&& std::same_as<D, Cpu>);
+  /// A matrix of bfloat16 in place of elements: what a file has, say, that is not to be made floats of. Throws ShapeError unless
+  /// it has two dimensions.
+  static Tensor from_bfloat16(const Tensor<bfloat16>& rows) requires(std::same_as<T, float>&& std::same_as<D, Cpu>);
 
   /// The shape, the number of dimensions, the number of elements.
   [[nodiscard]] const Shape& shape() const { return shape_; }
@@ -73,16 +81,19 @@ class Tensor {
   [[nodiscard]] bool empty() const { return size() == 0; }
 
   /// The elements. A tensor is a handle, so a constant handle does not make the elements constant. Throws ValueError if there are
-  /// 8-bit rows in their place, as all do that read or write elements.
+  /// other rows in their place, as all do that read or write elements.
   [[nodiscard]] T* data() const {
-    if (quantized_) [[unlikely]]
-      refuse_quantized();
+    if (instead_) [[unlikely]]
+      refuse_instead();
     return data_;
   }
   [[nodiscard]] std::span<T> span() const { return {data(), static_cast<std::size_t>(size())}; }
-  /// The 8-bit rows that stand in place of the elements; null if there are elements.
-  [[nodiscard]] const QuantizedRows* quantized() const { return quantized_.get(); }
-  /// Where the elements lie, or the 8-bit rows in their place: tells tensors that look at different memory apart.
+  /// The 8-bit rows that stand in place of the elements, and those in bfloat16; null if there are none.
+  [[nodiscard]] const QuantizedRows* quantized() const;
+  [[nodiscard]] const Tensor<bfloat16>* in_bfloat16() const;
+  /// What stands in place of the elements, in words, such as "8-bit integers"; null if there are elements.
+  [[nodiscard]] const char* instead() const;
+  /// Where the elements lie, or the rows in their place: tells tensors that look at different memory apart.
   [[nodiscard]] const void* place() const;
 
   /// The element at the given indices, counted from 0. Throws IndexError.
@@ -112,7 +123,7 @@ class Tensor {
   /// The same elements under another shape of the same size; shares storage. Throws ShapeError.
   [[nodiscard]] Tensor reshape(const Shape& shape) const {
     if (shape.size() != size()) throw ShapeError("reshape: ", shape_.text(), " to ", shape.text(), " changes the size");
-    if (quantized_ && !(shape == shape_)) refuse_quantized();  // each row has a scale of its own
+    if (instead_ && !(shape == shape_)) refuse_instead();  // each row may have a scale of its own
     Tensor t = *this;
     t.shape_ = shape;
     return t;
@@ -123,7 +134,7 @@ class Tensor {
       throw IndexError("rows: ", count, " rows from ", first, " of shape ", shape_.text());
     Tensor t = *this;
     t.shape_ = shape_.with(0, count);
-    if (quantized_) t.quantized_ = quantized_rows(first, count);
+    if (instead_) t.instead_ = rows_instead(first, count);
     else if (shape_[0] > 0) t.data_ = data_ + first * (size() / shape_[0]);
     return t;
   }
@@ -174,7 +185,7 @@ class Tensor {
   }
 
   /// True if no other tensor looks into this tensor's storage, so that it may be written in place.
-  [[nodiscard]] bool unique() const { return (quantized_ ? quantized_.use_count() : storage_.use_count()) == 1; }
+  [[nodiscard]] bool unique() const { return (instead_ ? instead_.use_count() : storage_.use_count()) == 1; }
   /// True if the elements are those of a file, see `mapped`.
   [[nodiscard]] bool is_mapped() const { return storage_ && storage_->is_mapped(); }
 
@@ -184,16 +195,16 @@ class Tensor {
       throw ShapeError("tensor: ", shape.text(), " has too many elements");
     return shape;
   }
-  [[noreturn]] void refuse_quantized() const {
-    throw ValueError("tensor: the matrix ", shape_.text(),
-                     " is of 8-bit integers, which are for translation on the CPU; all else needs the model in floats");
+  [[noreturn]] void refuse_instead() const {
+    throw ValueError("tensor: the matrix ", shape_.text(), " is of ", instead(),
+                     ", which are for translation on the CPU; all else needs the model in floats");
   }
-  [[nodiscard]] std::shared_ptr<const QuantizedRows> quantized_rows(index_t first, index_t count) const;
+  [[nodiscard]] std::shared_ptr<const detail::RowsInstead> rows_instead(index_t first, index_t count) const;
 
   Shape shape_;
   std::shared_ptr<Storage<T, D>> storage_;
   T* data_ = nullptr;
-  std::shared_ptr<const QuantizedRows> quantized_;  // in place of the two above
+  std::shared_ptr<const detail::RowsInstead> instead_;  // of the two above
 };
 
 /// The rows of a matrix in 8-bit integers with a scale each: x[i, j] = scales[i] * rows[i, j], |rows[i, j]| <= 127.
@@ -202,28 +213,60 @@ struct QuantizedRows {
   Tensor<float> scales;      // [rows]
 };
 
-/// A matrix of 8-bit rows. Throws ShapeError. Outside the class, as the two below: from here on it is known what these are.
+namespace detail {
+/// What a matrix of weights has in place of elements.
+struct RowsInstead {
+  std::variant<QuantizedRows, Tensor<bfloat16>> rows;
+};
+}  // namespace detail
+
+/// Matrices of such rows. They throw ShapeError. Outside the class, as those below: from here on it is known what these are.
 template <class T, Device D>
 Tensor<T, D> Tensor<T, D>::from_quantized(const QuantizedRows& rows) requires(std::same_as<T, float>&& std::same_as<D, Cpu>) {
   Tensor t;
   t.shape_ = rows.rows.shape();
   if (t.rank() != 2) throw ShapeError("tensor: 8-bit rows have shape ", t.shape_.text(), ", expected [rows, width]");
   check_shape("tensor", "scales", rows.scales.shape(), {t.shape_[0]});
-  t.quantized_ = std::make_shared<const QuantizedRows>(rows);
+  t.instead_ = std::make_shared<const detail::RowsInstead>(detail::RowsInstead{rows});
+  return t;
+}
+template <class T, Device D>
+Tensor<T, D> Tensor<T, D>::from_bfloat16(const Tensor<bfloat16>& rows) requires(std::same_as<T, float>&& std::same_as<D, Cpu>) {
+  Tensor t;
+  t.shape_ = rows.shape();
+  if (t.rank() != 2) throw ShapeError("tensor: rows in bfloat16 have shape ", t.shape_.text(), ", expected [rows, width]");
+  t.instead_ = std::make_shared<const detail::RowsInstead>(detail::RowsInstead{rows});
   return t;
 }
 
-/// The address of the elements, or of the 8-bit rows in their place.
 template <class T, Device D>
-const void* Tensor<T, D>::place() const {
-  return quantized_ ? static_cast<const void*>(quantized_->rows.data()) : data_;
+const QuantizedRows* Tensor<T, D>::quantized() const {
+  return instead_ ? std::get_if<QuantizedRows>(&instead_->rows) : nullptr;
+}
+template <class T, Device D>
+const Tensor<bfloat16>* Tensor<T, D>::in_bfloat16() const {
+  return instead_ ? std::get_if<Tensor<bfloat16>>(&instead_->rows) : nullptr;
+}
+template <class T, Device D>
+const char* Tensor<T, D>::instead() const {
+  return quantized() ? "8-bit integers" : in_bfloat16() ? "numbers in bfloat16" : nullptr;
 }
 
-/// Some of the 8-bit rows with their scales; shares storage.
+/// The address of the elements, or of the rows in their place.
 template <class T, Device D>
-std::shared_ptr<const QuantizedRows> Tensor<T, D>::quantized_rows(index_t first, index_t count) const {
-  return std::make_shared<const QuantizedRows>(
-      QuantizedRows{quantized_->rows.rows(first, count), quantized_->scales.rows(first, count)});
+const void* Tensor<T, D>::place() const {
+  if (const auto* q = quantized()) return q->rows.data();
+  if (const auto* rows = in_bfloat16()) return rows->data();
+  return data_;
+}
+
+/// Some of the rows in place of elements, with their scales; shares storage.
+template <class T, Device D>
+std::shared_ptr<const detail::RowsInstead> Tensor<T, D>::rows_instead(index_t first, index_t count) const {
+  if (const auto* rows = in_bfloat16())
+    return std::make_shared<const detail::RowsInstead>(detail::RowsInstead{rows->rows(first, count)});
+  return std::make_shared<const detail::RowsInstead>(
+      detail::RowsInstead{QuantizedRows{quantized()->rows.rows(first, count), quantized()->scales.rows(first, count)}});
 }
 
 }  // namespace attend

@@ -22,15 +22,16 @@ inline index_t find_invalid_token(Cpu, const TokenList& tokens) {
          tokens.data;
 }
 
-/// y[i] = scale * table[tokens[i]]; the tokens are in the vocabulary. table [vocabulary, width], y [tokens, width].
-template <class T>
-void embedding_forward(Cpu, const TokenList& tokens, index_t width, T scale, const T* table, T* y) {
+/// y[i] = scale * table[tokens[i]]; the tokens are in the vocabulary. table [vocabulary, width], y [tokens, width]. V is T or
+/// bfloat16.
+template <class T, class V>
+void embedding_forward(Cpu, const TokenList& tokens, index_t width, T scale, const V* table, T* y) {
   ATTEND_FASTEST(embedding_forward, tokens, width, scale, table, y);
   parallel_rows(tokens.count, width, [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) {
-      const T* row = table + tokens.data[i] * width;
+      const V* row = table + tokens.data[i] * width;
       T* out = y + i * width;
-      for (index_t j = 0; j < width; ++j) out[j] = scale * row[j];
+      for (index_t j = 0; j < width; ++j) out[j] = scale * static_cast<T>(row[j]);
     }
   });
 }

@@ -48,9 +48,11 @@ class ShortlistHead {
   /// The tokens' rows of `all`, [tokens, ...].
   template <class V>
   [[nodiscard]] Tensor<V> gathered(const Tensor<V>& all) const {
-    if constexpr (std::same_as<V, float>)
+    if constexpr (std::same_as<V, float>) {
       if (const QuantizedRows* const q = all.quantized())
         return Tensor<V>::from_quantized({gathered(q->rows), gathered(q->scales)});
+      if (const Tensor<bfloat16>* const rows = all.in_bfloat16()) return Tensor<V>::from_bfloat16(gathered(*rows));
+    }
     const Tensor<V> some(all.shape().with(0, count()));
     const index_t width = all.size() / all.dim(0);
     for (index_t i = 0; i < count(); ++i)

@@ -37,17 +37,27 @@ class MapFrom : public detail::ThreadSetting<MapFrom, std::size_t, std::size_t{1
 };
 
 /// While one is in scope, the float models that this thread loads (`load`, `load_model`, `load_state`, `load_pretrained`) are
-/// for translating with that precision on the CPU. With `Precision::int8`, matrices that have to be read, because their file has
-/// other numbers or not all of one together, become 8-bit integers as they are read: what the translation makes of them anyway,
-/// but for a model that is larger than memory in floats. Embeddings, a head that is one, and models with adapters stay in floats.
-/// Such a model is of 8-bit integers in part (see `nn::quantize`), so it cannot be trained on. Other precisions change
-/// nothing.
+/// for translating with that precision on the CPU, and what they compute with it is the same, bit for bit, in less memory:
+///
+/// - Matrices and embeddings of a file in bfloat16 stay in bfloat16, and are mapped if they lie in one piece there. Floats of one
+///   matrix at a time are made when it is packed.
+/// - Other matrices that have to be read, because their file has other numbers or not all of one together, become for
+///   `Precision::bf16` bfloat16 and for `Precision::int8` 8-bit integers as they are read: what the translation makes of them
+///   anyway, but for a model that is larger than memory in floats. Embeddings and a head that is one stay in floats.
+///
+/// Such a model cannot be trained on (see `nn::check_floats`). Models with adapters stay in floats.
 ///
 ///     const io::LoadFor purpose(Precision::int8);
 ///     auto loaded = load("folder");
-class LoadFor : public detail::ThreadSetting<LoadFor, Precision, Precision::full> {
+class LoadFor : private detail::ThreadSetting<LoadFor, int, -1> {
  public:
-  using ThreadSetting::ThreadSetting;
+  explicit LoadFor(Precision precision) : ThreadSetting(static_cast<int>(precision)) {}
+
+  /// What models are loaded for on this thread; nothing if nobody has said.
+  static std::optional<Precision> current() {
+    const int precision = ThreadSetting::current();
+    return precision < 0 ? std::nullopt : std::optional(static_cast<Precision>(precision));
+  }
 };
 
 }  // namespace attend::io
@@ -98,12 +108,15 @@ class ParameterLoader {
     parts.push_back({to, std::move(pieces)});
   }
 
-  /// Has what `LoadFor` asks for become 8-bit integers, as far as it is read and not mapped. Adapters go with floats alone.
+  /// Does with the matrices of `model` as `LoadFor` says. Adapters go with floats alone.
   template <class M>
   void heed_purpose([[maybe_unused]] const M& model) {
-    if constexpr (std::same_as<M, nn::Transformer<float>>)
-      if (io::LoadFor::current() == Precision::int8 && !nn::has_adapters(model))
-        for (const auto& parameter : nn::product_parameters(model)) int8_.insert(parameter.id());
+    if constexpr (std::same_as<M, nn::Transformer<float>>) {
+      purpose_ = io::LoadFor::current();
+      if (!purpose_ || nn::has_adapters(model)) return;
+      for (const auto& parameter : nn::quantizable_parameters(model)) matrices_.insert(parameter.id());
+      for (const auto& parameter : nn::product_parameters(model)) factors_.insert(parameter.id());
+    }
   }
 
   /// Changes the model, once. Throws IoError where reading fails; the model is then read in part.
@@ -112,13 +125,14 @@ class ParameterLoader {
     std::size_t freed = 0;  // of the memory that parameters were made with
     for (const void* id : order_) {
       const auto parts = parts_of_.extract(id);
-      if (map_parameter(parts.mapped())) {
-        freed += bytes_of(parts.mapped());
-        continue;
+      bool elsewhere = map_parameter(parts.mapped());
+      if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>) elsewhere = elsewhere || take_bfloat16(id, parts.mapped());
+      if (!elsewhere) {
+        for (const Part& part : parts.mapped()) read(part);
+        if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
+          elsewhere = purpose_ == Precision::int8 && factors_.contains(id) && quantize(parts.mapped().front().tensor);
       }
-      for (const Part& part : parts.mapped()) read(part);
-      if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
-        if (int8_.contains(id) && quantize(parts.mapped().front().tensor)) freed += bytes_of(parts.mapped());
+      if (elsewhere) freed += bytes_of(parts.mapped());
       if (freed < std::size_t{1} << 26) continue;
       release_cached(D{});  // before there is more of it than a large matrix takes
       freed = 0;
@@ -136,31 +150,65 @@ class ParameterLoader {
     return static_cast<std::size_t>(parts.front().tensor.parameter.size()) * sizeof(T);
   }
 
+  /// f(piece, where it begins in the parameter, counted in elements) for all of the parts' pieces, until it is false.
+  template <class F>
+  static bool all_pieces(const std::vector<Part>& parts, F&& f) {
+    for (const Part& part : parts)
+      for (const Piece& piece : part.pieces)
+        if (!f(piece, part.tensor.value.data() - part.tensor.parameter.data() + piece.to)) return false;
+    return true;
+  }
+
+  /// Whether the file has all of a parameter in numbers of that type.
+  bool stored_as(io::DType type, const std::vector<Part>& parts) const {
+    return all_pieces(parts, [&](const Piece& piece, index_t) { return file_.info(piece.name).dtype == type; });
+  }
+
+  /// All of a parameter where it lies in the file as it must, in the file's numbers, which are of type V; no elements otherwise.
+  template <class V>
+  Tensor<V> mapped(const std::vector<Part>& parts) const {
+    const Shape& shape = parts.front().tensor.parameter.shape();
+    const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(V);
+    if (!map_ || bytes == 0 || bytes < io::MapFrom::current() || !stored_as(io::dtype_of<V>(), parts)) return {};
+    PlaceOfParts whole;
+    index_t covered = 0;
+    const bool together = all_pieces(parts, [&](const Piece& piece, index_t to) {
+      auto place = file_.place(piece.name);
+      if (place) place->begin += static_cast<std::size_t>(piece.from) * sizeof(V);
+      covered += piece.count;
+      return whole.add(place, static_cast<std::size_t>(to) * sizeof(V));
+    });
+    if (!together || covered != shape.size() || !whole.is_aligned(alignof(V))) return {};
+    auto memory = whole.map(bytes);
+    return memory.data ? Tensor<V>::mapped(shape, std::move(memory)) : Tensor<V>();
+  }
+
   /// Has a parameter look into the file, if all of it lies there as it must.
   bool map_parameter(const std::vector<Part>& parts) const {
     if constexpr (std::same_as<D, Cpu>) {
-      const Var<T, D>& parameter = parts.front().tensor.parameter;
-      const std::size_t bytes = static_cast<std::size_t>(parameter.size()) * sizeof(T);
-      if (!map_ || bytes == 0 || bytes < io::MapFrom::current()) return false;
-      PlaceOfParts whole;
-      index_t covered = 0;
-      for (const Part& part : parts)
-        for (const Piece& piece : part.pieces) {
-          auto place = file_.place(piece.name);
-          if (!place || file_.info(piece.name).dtype != io::dtype_of<T>()) return false;
-          place->begin += static_cast<std::size_t>(piece.from) * sizeof(T);
-          if (!whole.add(place, static_cast<std::size_t>(part.tensor.value.data() - parameter.data() + piece.to) * sizeof(T)))
-            return false;
-          covered += piece.count;
-        }
-      if (covered != parameter.size() || !whole.is_aligned(alignof(T))) return false;
-      auto memory = whole.map(bytes);
-      if (memory.data == nullptr) return false;
-      parameter.set_value(Tensor<T>::mapped(parameter.shape(), std::move(memory)));
-      return true;
+      const auto elements = mapped<T>(parts);
+      if (!elements.empty()) parts.front().tensor.parameter.set_value(elements);
+      return !elements.empty();
     } else {
       return false;
     }
+  }
+
+  /// Has a matrix be rows in bfloat16, if that is what the file has or the products of the translation want.
+  bool take_bfloat16(const void* id, const std::vector<Part>& parts) const {
+    if (!purpose_ || !matrices_.contains(id)) return false;
+    Tensor<bfloat16> rows = mapped<bfloat16>(parts);
+    if (rows.empty()) {
+      if (*purpose_ == Precision::int8) return false;
+      if (!stored_as(io::DType::bf16, parts) && !(*purpose_ == Precision::bf16 && factors_.contains(id))) return false;
+      rows = Tensor<bfloat16>(parts.front().tensor.parameter.shape());
+      all_pieces(parts, [&](const Piece& piece, index_t to) {
+        file_.read_part(piece.name, piece.from, rows.span().subspan(to, piece.count));
+        return true;
+      });
+    }
+    parts.front().tensor.parameter.set_value(Tensor<float>::from_bfloat16(rows));
+    return true;
   }
 
   void read(const Part& part) const {
@@ -189,8 +237,9 @@ class ParameterLoader {
 
   const File& file_;
   bool map_;
-  std::unordered_set<const void*> int8_;
-  std::vector<const void*> order_;  // of the parameters, by Var::id
+  std::optional<Precision> purpose_;
+  std::unordered_set<const void*> matrices_, factors_;  // by Var::id: what may be of other numbers; what products multiply by
+  std::vector<const void*> order_;                      // of the parameters, by Var::id
   std::unordered_map<const void*, std::vector<Part>> parts_of_;
 };
 

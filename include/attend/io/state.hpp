@@ -171,7 +171,7 @@ namespace attend::io {
 /// any of its names. q, k and v projections may be packed: `in_proj_weight` (q, k, v one after the other, as
 /// torch.nn.MultiheadAttention has them), `qkv_proj.weight` and `kv_proj.weight` (head by head); biases likewise. Nothing of the
 /// model changes unless all of it fits, or reading itself fails. Throws FormatError with all names that are missing, unexpected
-/// or of the wrong shape, as the file spells them; ValueError for a model that is of 8-bit integers already; IoError.
+/// or of the wrong shape, as the file spells them; ValueError for a model that is of 8-bit integers or bfloat16 already; IoError.
 ///
 ///     io::load_state(model, file, {.rename = [](const std::string& name) {
 ///                                    return name == "lm_head.weight" ? "out.weight" : "transformer." + io::torch_name(name);
@@ -180,7 +180,7 @@ namespace attend::io {
 template <class M, TensorSource File>
 void load_state(const M& model, const File& file, const LoadOptions& options = {}) {
   for (const auto& t : nn::named_tensors(model))
-    check_value(!t.value.quantized(), "load_state", t.name, " is of 8-bit integers, in whose place nothing can be read");
+    check_value(!t.value.instead(), "load_state", t.name, " is of ", t.value.instead(), ", in whose place nothing can be read");
   detail::ParameterLoader<typename M::value_type, typename M::device_type, File> loader(file, options.map);
   detail::QuantizedParameters<File> quantized(file, options.map);
   detail::find_state(model, file, options, loader, quantized);
@@ -194,6 +194,7 @@ template <class M>
 void add_state(SafetensorsWriter& writer, const M& model, DType stored = dtype_of<typename M::value_type>()) {
   for (const auto& t : nn::state(model))
     if (const auto* q = t.value.quantized()) add_quantized(writer, t.name, *q);
+    else if (const auto* rows = t.value.in_bfloat16()) add_tensor(writer, t.name, *rows, stored);
     else add_tensor(writer, t.name, t.value, stored);
 }
 

@@ -102,7 +102,7 @@ template <class M>
 std::string adapter_faults(const M& model, const AdapterOptions& o) {
   std::unordered_map<const void*, std::vector<std::string>> names_of;  // by where a tensor lies
   for (const auto& t : named_tensors(model)) names_of[t.value.place()].push_back(t.name);
-  std::vector<std::string> all, unknown, twice, narrow, shared, quantized;
+  std::vector<std::string> all, unknown, twice, narrow, shared, quantized, halves;
   std::vector<bool> used(o.modules.size(), false);
   for (const auto& [name, rows, adapter] : adaptables(model)) {
     all.push_back(name);
@@ -110,6 +110,7 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
     if (!is_named(o.modules, name)) continue;
     if (adapter) twice.push_back(name);
     if (rows.packed.value().quantized()) quantized.push_back(name);
+    if (rows.packed.value().in_bfloat16()) halves.push_back(name);
     const auto matrix = rows.packed.value().rows(rows.first, rows.count);
     if (o.rank > std::min(matrix.dim(0), matrix.dim(1))) narrow.push_back(name + " " + matrix.shape().text());
     if (const auto& names = names_of[matrix.place()]; names.size() > 1) shared.push_back(names[0] + " and " + names[1]);
@@ -124,6 +125,7 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
   attend::detail::list_names(faults, "narrower than the rank:", narrow);
   attend::detail::list_names(faults, "one matrix, which cannot become two:", shared);
   attend::detail::list_names(faults, "of 8-bit integers, beside which no adapter can be trained:", quantized);
+  attend::detail::list_names(faults, "left in bfloat16, beside which no adapter can be trained:", halves);
   return faults;
 }
 
@@ -135,7 +137,7 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
 ///
 /// Copies of the model that were made before, a Translator's for example, do not get them. Returns how many there are, and how
 /// many numbers they have. Throws ValueError with all that does not fit: options out of bounds, names that no module has, a rank
-/// above that of a matrix, a matrix that two modules share or that is of 8-bit integers, modules that have an adapter already.
+/// above that of a matrix, a matrix that two modules share or that is not in floats, modules that have an adapter already.
 /// The model is then as it was.
 ///
 ///     nn::add_adapters(model, {.rank = 8, .alpha = 16, .modules = {"q_proj", "v_proj"}});
@@ -169,8 +171,8 @@ template <class M>
 void merge_adapters(M& model) {
   check_value(has_adapters(model), "merge_adapters", "the model has no adapters");
   for (const auto& m : adaptables(model))
-    check_value(!m.rows.packed.value().quantized(), "merge_adapters", m.name,
-                " is of 8-bit integers; expected a model in floats");
+    check_value(!m.rows.packed.value().instead(), "merge_adapters", m.name, " is of ", m.rows.packed.value().instead(),
+                "; expected a model in floats");
   const NoGrad no_grad;
   for (const auto& [name, rows, adapter] : adaptables(model)) {
     if (!adapter) continue;

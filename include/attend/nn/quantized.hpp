@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,6 +10,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "attend/core/page_table.hpp"
+#include "attend/cpu/basic.hpp"
 #include "attend/cpu/int8.hpp"
 #include "attend/nn/hidden_matrices.hpp"
 #include "attend/nn/transformer.hpp"
@@ -23,11 +26,13 @@ bool is_quantized(const M& model) {
   return std::any_of(all.begin(), all.end(), [](const auto& t) { return t.parameter.value().quantized() != nullptr; });
 }
 
-/// Throws ValueError `operation: the model is of 8-bit integers, ...` where a matrix is.
+/// Throws ValueError `operation: the model is of 8-bit integers, ...` where a matrix is, and likewise for one that was left in
+/// bfloat16 (`io::LoadFor`).
 template <class M>
 void check_floats(const char* operation, const M& model) {
-  check_value(!is_quantized(model), operation,
-              "the model is of 8-bit integers, which are for translation; expected one in floats");
+  for (const auto& t : named_tensors(model))
+    check_value(!t.parameter.value().instead(), operation, "the model is of ", t.parameter.value().instead(),
+                ", which are for translation; expected one in floats");
 }
 
 /// The parameters of a model that products multiply by and nothing looks up in, each once: a head that is an embedding is none.
@@ -78,11 +83,18 @@ QuantizedRows quantized_rows(const std::string& name, const Tensor<T, D>& matrix
               matrix.shape().text(), ", expected [rows, width] of a width up to ", kernels::most_int8_products);
   const Tensor<T> host = matrix.to_host();
   Tensor<float> x;
-  if constexpr (std::same_as<T, float>) {
+  const auto as_floats = [&](const auto& numbers) {
+    x = Tensor<float>(numbers.shape());
+    convert(Cpu{}, x.size(), numbers.data(), x.data());
+  };
+  if (const auto* rows = host.in_bfloat16()) {
+    as_floats(*rows);
+    if (rows->is_mapped())
+      attend::detail::PageTable().release(rows->data(), static_cast<std::size_t>(rows->size()) * sizeof(bfloat16));
+  } else if constexpr (std::same_as<T, float>) {
     x = host;
   } else {
-    x = Tensor<float>(host.shape());
-    for (index_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(host.data()[i]);
+    as_floats(host);
   }
   check_value(detail::all_finite(x.span()), "quantize", name, " has a number that is not finite");
   const QuantizedRows q{Tensor<std::int8_t>(x.shape()), Tensor<float>({x.dim(0)})};
@@ -93,7 +105,7 @@ QuantizedRows quantized_rows(const std::string& name, const Tensor<T, D>& matrix
 /// Throws ValueError where there is nothing to be made of a model.
 template <class T, Device D>
 void check_quantizable(const Transformer<T, D>& model) {
-  check_floats("quantize", model);
+  check_value(!is_quantized(model), "quantize", "the model is of 8-bit integers already");
   check_value(!has_adapters(model), "quantize", "the model has low-rank adapters; merge them into its weights first");
 }
 

@@ -20,8 +20,8 @@ void check_tokens(const char* operation, const Tensor<token_t, D>& tokens, index
 
 /// y[i] = scale * table[tokens[i]].  dtable[t] = scale * the sum of dy[i] over all i with tokens[i] = t, in the order of i.
 /// Shapes: table [vocabulary, width], tokens [...], y [..., width]. Throws ShapeError; IndexError for a token outside the
-/// vocabulary, before anything is read; on a GPU, which finds it in passing, when the host next waits. A table of 8-bit rows gets
-/// no gradient. Source: Vaswani et al. 2017, section 3.4 (scale = sqrt(d_model)).
+/// vocabulary, before anything is read; on a GPU, which finds it in passing, when the host next waits. A table without elements
+/// (`Tensor::instead`) gets no gradient. Source: Vaswani et al. 2017, section 3.4 (scale = sqrt(d_model)).
 template <class T, Device D>
 Var<T, D> embedding(const Var<T, D>& table, const Tensor<token_t, D>& tokens, double scale = 1) {
   if (table.shape().rank() != 2)
@@ -33,11 +33,16 @@ Var<T, D> embedding(const Var<T, D>& table, const Tensor<token_t, D>& tokens, do
   Tensor<T, D> y{Shape(dims)};  // [..., width]
   const auto factor = static_cast<Wide<T>>(scale);
   const auto list = [=] { return kernels::TokenList{tokens.data(), tokens.size(), vocabulary}; };
-  if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
+  if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>) {
     if (const auto* rows = table.value().quantized()) {
       embedding_forward(D{}, list(), factor, kernels::as_rows(*rows), y.data());
       return Var<T, D>(std::move(y));
     }
+    if (const auto* rows = table.value().in_bfloat16()) {
+      embedding_forward(D{}, list(), width, factor, rows->data(), y.data());
+      return Var<T, D>(std::move(y));
+    }
+  }
   embedding_forward(D{}, list(), width, factor, table.data(), y.data());
   return record(std::move(y), {table}, [=](const Tensor<T, D>& dy) {
     table.accumulate_with([&](auto dtable) { embedding_backward(D{}, list(), width, factor, dy.data(), dtable); });

@@ -16,6 +16,7 @@
 #include "attend/core/precision.hpp"
 #include "attend/core/tensor.hpp"
 #include "attend/core/weights_version.hpp"
+#include "attend/cpu/basic.hpp"
 #include "attend/cpu/bf16.hpp"
 #include "attend/cpu/int8.hpp"
 #include "attend/cpu/packed_matrix.hpp"
@@ -60,8 +61,8 @@ namespace attend {
 /// `linear` multiplies by these if it is handed them and records no gradients; so do modules that were told to by `use`. A matrix
 /// is copied when it is first used; `refresh` forgets them all if weights have changed. Between two calls of `refresh` weights
 /// are taken to stay as they are. A matrix of 8-bit rows (see `Tensor::quantized`) is one of a product in 8-bit integers, be the
-/// precision full or int8. Memory of the weights that is a mapped file's goes back to the system once it is copied. Several
-/// threads may use one.
+/// precision full or int8; one in bfloat16 counts as the floats that it stands for. Memory of the weights that is a mapped file's
+/// goes back to the system once it is copied. Several threads may use one.
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
@@ -104,7 +105,7 @@ class PackedWeights {
  private:
   struct Packed {
     Tensor<T, D> whole;        // keeps the memory, so that no other matrix gets its address
-    const T* begin = nullptr;  // of the rows that were copied; null for 8-bit rows, into which nobody writes
+    const T* begin = nullptr;  // of the rows that were copied; null where there are no elements, into which somebody could write
     index_t count = 0;
     std::uint64_t fingerprint = 0;
     bool released = false;  // the pages of a mapped file, which the system has again
@@ -135,17 +136,19 @@ class PackedWeights {
   /// Rows `first` to `first + count` of `whole`.
   std::shared_ptr<const Packed> find(const Tensor<T, D>& whole, index_t first, index_t count) const {
     const index_t columns = whole.dim(1);
-    const std::size_t before = first * columns * (whole.quantized() ? sizeof(std::int8_t) : sizeof(T));
+    const std::size_t number = whole.quantized() ? sizeof(std::int8_t) : whole.in_bfloat16() ? sizeof(bfloat16) : sizeof(T);
+    const std::size_t before = first * columns * number;
     const std::pair place{static_cast<const std::byte*>(whole.place()) + before, count};
     const std::lock_guard lock(mutex_);
     if (const auto known = matrices_.find(place); known != matrices_.end()) return known->second;
     auto packed = std::make_shared<Packed>();
     packed->whole = whole;
     std::optional<Release> release;
-    if (whole.quantized()) {
-      const auto& q = whole.quantized()->rows;
-      if (q.is_mapped()) release.emplace(q.data() + first * columns, columns, count);
+    if (const auto* q = whole.quantized()) {
+      if (q->rows.is_mapped()) release.emplace(q->rows.data() + first * columns, columns, count);
       packed->product = pack_quantized(whole.rows(first, count), release ? &*release : nullptr);
+    } else if (const auto* halves = whole.in_bfloat16()) {
+      packed->product = pack_bfloat16(halves->rows(first, count));
     } else {
       packed->begin = whole.data() + first * columns, packed->count = count * columns;
       if (whole.is_mapped()) release.emplace(packed->begin, columns * sizeof(T), count);
@@ -170,6 +173,19 @@ class PackedWeights {
     check_value(precision_ != Precision::bf16, "PackedWeights", "the precision is bf16, and the model is of 8-bit integers");
     if constexpr (std::is_same_v<T, float>) return pack_int8(D{}, kernels::as_rows(*weight.quantized()), release);
     return nullptr;  // there are none of other numbers
+  }
+
+  /// From floats that are there for a moment.
+  std::unique_ptr<const kernels::PackedProduct<T>> pack_bfloat16(const Tensor<bfloat16>& rows) const {
+    std::unique_ptr<const kernels::PackedProduct<T>> product;
+    {
+      const Tensor<T, D> floats(rows.shape());
+      convert(D{}, floats.size(), rows.data(), floats.data());
+      if (rows.is_mapped()) Release(rows.data(), rows.dim(1) * sizeof(bfloat16), rows.dim(0)).columns_read(0, rows.dim(0));
+      product = pack(kernels::as_rows(floats), nullptr);
+    }
+    if (rows.size() >= index_t{1} << 24) release_cached(D{});  // a head's can be a gigabyte, which nothing else wants
+    return product;
   }
 
   Precision precision_;
