@@ -279,3 +279,41 @@ TEST_CASE("a model that was left in bfloat16 becomes 8-bit integers as its float
   CHECK(nn::is_quantized(loaded));
   CHECK(first_step(loaded, Precision::full) == first_step(floats, Precision::full));
 }
+
+TEST_CASE("loaded to translate, a matrix that the file has in two types, or in part, is what it is without") {
+  const TemporaryFolder folder;
+  const auto from = model();
+  const auto file = [&](const std::string& name, auto&& stored) {  // of a tensor, or nothing for one that is left out
+    io::SafetensorsWriter writer;
+    for (const auto& t : nn::state(from))
+      if (const std::optional<io::DType> type = stored(t.name.ends_with("k_proj.weight")))
+        io::add_tensor(writer, t.name, t.value, *type);
+    writer.write(folder / name);
+    return io::SafetensorsFile::open(folder / name);
+  };
+  const auto two = file("two", [](bool k) { return k ? io::DType::f32 : io::DType::bf16; });
+  const auto other = file("other", [](bool k) { return k ? io::DType::bf16 : io::DType::f32; });
+  const auto some = file("some", [](bool k) { return k ? std::nullopt : std::optional(io::DType::bf16); });
+  const io::LoadOptions options{.absent = {"*k_proj.weight"}, .map = true};
+  const io::MapFrom setting(GENERATE(std::size_t{1}, io::MapFrom::never));
+  for (const auto* stored : {&two, &other, &some})
+    for (const auto precision : {Precision::full, Precision::bf16, Precision::int8}) {
+      INFO(stored->path() << ' ' << name_of(precision));
+      const auto floats = model(), loaded = model();
+      io::load_state(floats, *stored, options);
+      const io::LoadFor purpose(precision);
+      io::load_state(loaded, *stored, options);
+      CHECK(first_step(loaded, precision) == first_step(floats, precision));
+    }
+}
+
+TEST_CASE("loaded to translate in bfloat16, doubles are rounded to float first, as they are without") {
+  const TemporaryFolder folder;
+  nn::Transformer<double> doubles(model().options);
+  const auto& weight = doubles.encoder.layers[0].feed_forward.fc1.weight.value();
+  for (index_t i = 0; i < weight.size(); ++i) weight.data()[i] = (i % 2 ? -1 : 1) * (1 + 0x1p-8 + 1e-12);
+  io::save(folder / "m", doubles, {.stored = io::DType::f64});
+  const auto floats = io::load_model(folder / "m");
+  const io::LoadFor purpose(Precision::bf16);
+  CHECK(first_step(io::load_model(folder / "m"), Precision::bf16) == first_step(floats, Precision::bf16));
+}

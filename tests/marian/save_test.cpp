@@ -85,6 +85,24 @@ TranslationModel<float> written(const std::filesystem::path& folder, const Trans
 
 }  // namespace
 
+TEST_CASE("save_marian: what was written in bfloat16 may be loaded to translate, and computes the same") {
+  const TemporaryFolder folder;
+  const TranslationModel<float> m{.model = random_model(small(pieces().size())), .tokenizer = pieces()};
+  const auto floats = written(folder / "model", m, {.stored = io::DType::bf16});
+  const io::MapFrom setting(GENERATE(std::size_t{1}, io::MapFrom::never));
+  for (const auto precision : {Precision::full, Precision::bf16, Precision::int8}) {
+    const auto step = [&](const TranslationModel<float>& with) {
+      const decode::TransformerModel<float> steps(with.model, precision);
+      auto state = steps.begin(Tensor<token_t>({3}, {3, 4, 5}), Segments::ragged({3}));
+      return steps.step(state, std::vector<token_t>{with.tokenizer.bos()}).values();
+    };
+    const io::LoadFor purpose(precision);
+    const auto loaded = load(folder / "model");
+    CHECK(loaded.model.options.decoder.positions == nn::PositionKind::sinusoidal_halves);  // so the begin token's row came back
+    CHECK(step(loaded) == step(floats));
+  }
+}
+
 TEST_CASE("save_marian: a model of this library comes back with the same logits") {
   const TemporaryFolder folder;
   const auto check = [&](const nn::ModelOptions& options, nn::PositionKind kind = nn::PositionKind::sinusoidal_halves,

@@ -177,4 +177,10 @@ TEST_CASE("PackedWeights: rows in bfloat16 multiply as the floats that they are,
     }
   }
   CHECK_THROWS_WITH(linear(x, halves, b), Catch::Matchers::StartsWith(refusal));
+
+  // Matrices that lie one behind the other are told apart by where they begin, in bytes.
+  const PackedWeights<float> packed;
+  const Var<float> first(Tensor<float>::from_bfloat16(rows.rows(0, 40))), second(Tensor<float>::from_bfloat16(rows.rows(40, 30)));
+  CHECK(linear_rows(x, first, {}, 20, 20, &packed).value().values() == linear_rows(x, w, {}, 20, 20).value().values());
+  CHECK(linear_rows(x, second, {}, 0, 20, &packed).value().values() == linear_rows(x, w, {}, 40, 20).value().values());
 }

@@ -39,13 +39,16 @@ class MapFrom : public detail::ThreadSetting<MapFrom, std::size_t, std::size_t{1
 /// While one is in scope, the float models that this thread loads (`load`, `load_model`, `load_state`, `load_pretrained`) are
 /// for translating with that precision on the CPU, and what they compute with it is the same, bit for bit, in less memory:
 ///
-/// - Matrices and embeddings of a file in bfloat16 stay in bfloat16, and are mapped if they lie in one piece there. Floats of one
-///   matrix at a time are made when it is packed.
+/// - Matrices and embeddings that lie in the file in bfloat16 and in one piece are mapped, and stay in bfloat16. If they cannot
+/// be
+///   mapped, they are read, and stay so unless it is for `Precision::int8`. Floats of one matrix at a time are made when it is
+///   packed.
 /// - Other matrices that have to be read, because their file has other numbers or not all of one together, become for
 ///   `Precision::bf16` bfloat16 and for `Precision::int8` 8-bit integers as they are read: what the translation makes of them
 ///   anyway, but for a model that is larger than memory in floats. Embeddings and a head that is one stay in floats.
 ///
-/// Such a model cannot be trained on (see `nn::check_floats`). Models with adapters stay in floats.
+/// Such a model is for `decode::TransformerModel` and what is made of it. It cannot be trained on, computed with in another way,
+/// loaded into again or saved for other libraries (see `nn::check_floats`). Models with adapters stay in floats.
 ///
 ///     const io::LoadFor purpose(Precision::int8);
 ///     auto loaded = load("folder");
@@ -194,13 +197,25 @@ class ParameterLoader {
     }
   }
 
+  /// Whether rounding what the file has to bfloat16 gives the bits that rounding the floats made of it does.
+  bool rounds_as_floats(const std::vector<Part>& parts) const {
+    return all_pieces(parts, [&](const Piece& piece, index_t) {
+      const io::DType type = file_.info(piece.name).dtype;
+      return type == io::DType::f32 || type == io::DType::f16 || type == io::DType::bf16;
+    });
+  }
+
   /// Has a matrix be rows in bfloat16, if that is what the file has or the products of the translation want.
   bool take_bfloat16(const void* id, const std::vector<Part>& parts) const {
     if (!purpose_ || !matrices_.contains(id)) return false;
     Tensor<bfloat16> rows = mapped<bfloat16>(parts);
     if (rows.empty()) {
       if (*purpose_ == Precision::int8) return false;
-      if (!stored_as(io::DType::bf16, parts) && !(*purpose_ == Precision::bf16 && factors_.contains(id))) return false;
+      const bool rounded = *purpose_ == Precision::bf16 && factors_.contains(id) && rounds_as_floats(parts);
+      if (!rounded && !stored_as(io::DType::bf16, parts)) return false;
+      index_t covered = 0;
+      all_pieces(parts, [&](const Piece& piece, index_t) { return covered += piece.count, true; });
+      if (covered != parts.front().tensor.parameter.size()) return false;  // the rest keeps its values
       rows = Tensor<bfloat16>(parts.front().tensor.parameter.shape());
       all_pieces(parts, [&](const Piece& piece, index_t to) {
         file_.read_part(piece.name, piece.from, rows.span().subspan(to, piece.count));

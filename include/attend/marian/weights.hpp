@@ -66,7 +66,7 @@ class MarianReader {
   void load(const nn::Transformer<T, D>& model, std::string faults) {
     weights_.load(model, std::move(faults),
                   [&](const std::string& name, const Shape& shape) { return find_bart(weights_, options_, name, shape); });
-    if (begin_moved_) restore_begin(model.decoder.embed_tokens->weight.value());
+    if (begin_moved_) restore_begin(model.decoder.embed_tokens->weight);
   }
 
  private:
@@ -103,14 +103,20 @@ class MarianReader {
 
   /// Brings the begin token's embedding back from row 0 of the decoder's positions.
   template <Device D>
-  void restore_begin(const Tensor<T, D>& embedding) const {
+  void restore_begin(const Var<T, D>& embedding) const {
+    if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
+      if (const auto* rows = embedding.value().in_bfloat16()) {  // which may not hold what comes back
+        const Tensor<float> floats(rows->shape());
+        convert(Cpu{}, floats.size(), rows->data(), floats.data());
+        embedding.set_value(floats);
+      }
     const auto table = io::read_tensor<double>(file_, marian_table("decoder"));
     const index_t width = table.dim(1);
     const auto sinusoids = sinusoid<double>(1, width, 10000, SinusoidOrder::halves);
     const double scale = options_.decoder.scale_embedding ? std::sqrt(static_cast<double>(width)) : 1;
     const Tensor<T, Cpu> row({1, width});
     for (index_t i = 0; i < width; ++i) row.data()[i] = static_cast<T>((table.data()[i] - sinusoids.data()[i]) / scale);
-    embedding.rows(begin_, 1).assign(row);
+    embedding.value().rows(begin_, 1).assign(row);
   }
 
   WeightsReader<T, File> weights_;

@@ -105,7 +105,7 @@ class PackedWeights {
  private:
   struct Packed {
     Tensor<T, D> whole;        // keeps the memory, so that no other matrix gets its address
-    const T* begin = nullptr;  // of the rows that were copied; null where there are no elements, into which somebody could write
+    const T* begin = nullptr;  // of the rows that were copied; null where others stand in place of elements, and nobody writes
     index_t count = 0;
     std::uint64_t fingerprint = 0;
     bool released = false;  // the pages of a mapped file, which the system has again
