@@ -17,7 +17,24 @@
 
 namespace attend::decode::detail {
 
-/// Finds the translations of parts of sentences, in batches of like lengths.
+/// The numbers of `n` sentences in batches of at most `most`, of which `together` threads take one each at a time: as few as
+/// there can be. The sentences that are under way together are dealt out to their batches in turn. A thread that would get fewer
+/// than `least` gets none.
+inline std::vector<std::vector<index_t>> dealt_batches(index_t n, index_t most, index_t together, index_t least) {
+  const auto up = [](index_t a, index_t b) { return (a + b - 1) / b; };
+  const index_t rounds = up(n, together * most), size = up(n, std::max<index_t>(1, rounds));
+  std::vector<std::vector<index_t>> batches;
+  for (index_t first = 0; first < n; first += size) {
+    const index_t here = std::min(size, n - first), count = std::max(up(here, most), std::min(together, here / least));
+    for (index_t b = 0; b < count; ++b) {
+      auto& batch = batches.emplace_back();
+      for (index_t i = first + b; i < first + here; i += count) batch.push_back(i);
+    }
+  }
+  return batches;
+}
+
+/// Finds the translations of parts of sentences, in batches of like lengths, or of large models in large ones.
 template <class System>
 class PartSearch {
  public:
@@ -92,9 +109,18 @@ class PartSearch {
     return std::same_as<D, Cpu> && !o.on_token && !o.allowed_next && !o.edit && !o.required && !o.trace;
   }
   /// Batches that keep all threads busy to the end: the same number for each thread, and none so small that reading the weights
-  /// hardly pays.
+  /// hardly pays. Each step of a batch reads them from memory if no cache holds them, which takes as long as multiplying some 25
+  /// rows by them: batches are then as large as they may be.
   [[nodiscard]] std::vector<Batch> even_batches(const Batch& order) const {
-    constexpr index_t worth_a_thread = 8;
+    constexpr index_t worth_a_thread = 8, more_than_caches = index_t{1} << 28;
+    if (threads() > 1 && system_.weight_bytes > more_than_caches) {
+      std::vector<Batch> batches;
+      for (const auto& numbers : dealt_batches(count_of(order), system_.options.batch_sentences, threads(), worth_a_thread)) {
+        auto& batch = batches.emplace_back();
+        for (const index_t i : numbers) batch.push_back(nth(order, i));
+      }
+      return batches;
+    }
     const auto up = [](index_t a, index_t b) { return (a + b - 1) / b; };
     const index_t n = count_of(order), most = system_.options.batch_sentences, together = threads();
     const index_t rounds = together == 1 ? up(n, most) : std::max<index_t>(2, up(n, together * most));  // the longest come first

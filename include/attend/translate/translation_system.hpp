@@ -31,6 +31,7 @@ struct TranslationSystem {
   Ensemble<TransformerModel<T, D>> model;
   text::AnyTokenizer tokenizer;
   TranslatorOptions options;
+  index_t weight_bytes = 0;                       // that a step reads, about
   token_t first = -1;                             // that every translation begins with; -1: none
   std::vector<token_t> suppressed = {};           // tokens and
   std::vector<std::vector<token_t>> banned = {};  // sequences that may not come
@@ -38,6 +39,7 @@ struct TranslationSystem {
   /// Throws ValueError for options out of range, and if models, tokenizer and options do not go together.
   TranslationSystem(const std::vector<nn::Transformer<T, D>>& models, text::AnyTokenizer with, const TranslatorOptions& o)
       : model(make_model(models, o)), tokenizer(std::move(with)), options(o), first(text::forced_begin(tokenizer)) {
+    for (const auto& m : models) weight_bytes += nn::parameter_count(m) * bytes_of_number(m, o.precision);
     if (first < 0) first = o.first;
     check_value(o.min_length <= model.longest(), "Translator", "min_length is ", o.min_length, ", the model gives at most ",
                 model.longest(), " tokens");
@@ -161,6 +163,11 @@ struct TranslationSystem {
       members.emplace_back(models[m], StepOptions{.precision = options.precision, .attention = options.coverage_penalty > 0});
     }
     return Ensemble<TransformerModel<T, D>>(std::move(members));
+  }
+  /// What a number of the weights takes in products.
+  static index_t bytes_of_number(const nn::Transformer<T, D>& model, Precision precision) {
+    if (precision == Precision::int8 || nn::is_quantized(model)) return 1;
+    return precision == Precision::bf16 ? 2 : sizeof(T);
   }
   /// Gathers what may not come.
   void forbid() {
