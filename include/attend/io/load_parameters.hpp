@@ -39,9 +39,8 @@ class MapFrom : public detail::ThreadSetting<MapFrom, std::size_t, std::size_t{1
 /// While one is in scope, the float models that this thread loads (`load`, `load_model`, `load_state`, `load_pretrained`) are
 /// for translating with that precision on the CPU, and what they compute with it is the same, bit for bit, in less memory:
 ///
-/// - Matrices and embeddings that lie in the file in bfloat16 and in one piece are mapped, and stay in bfloat16. If they cannot
-/// be
-///   mapped, they are read, and stay so unless it is for `Precision::int8`. Floats of one matrix at a time are made when it is
+/// - Matrices and embeddings that lie in the file in bfloat16 and in one piece are mapped, and stay in bfloat16. What cannot be
+///   mapped is read, and stays so too, unless it is for `Precision::int8`. Floats of one matrix at a time are made when it is
 ///   packed.
 /// - Other matrices that have to be read, because their file has other numbers or not all of one together, become for
 ///   `Precision::bf16` bfloat16 and for `Precision::int8` 8-bit integers as they are read: what the translation makes of them
@@ -167,21 +166,28 @@ class ParameterLoader {
     return all_pieces(parts, [&](const Piece& piece, index_t) { return file_.info(piece.name).dtype == type; });
   }
 
+  /// Whether the file has all of a parameter, and none of it keeps the values that it had.
+  static bool complete(const std::vector<Part>& parts) {
+    index_t count = 0;
+    for (const Part& part : parts)
+      for (const Piece& piece : part.pieces) count += piece.count;
+    return count == parts.front().tensor.parameter.size();
+  }
+
   /// All of a parameter where it lies in the file as it must, in the file's numbers, which are of type V; no elements otherwise.
   template <class V>
   Tensor<V> mapped(const std::vector<Part>& parts) const {
     const Shape& shape = parts.front().tensor.parameter.shape();
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(V);
-    if (!map_ || bytes == 0 || bytes < io::MapFrom::current() || !stored_as(io::dtype_of<V>(), parts)) return {};
+    if (!map_ || bytes == 0 || bytes < io::MapFrom::current()) return {};
+    if (!complete(parts) || !stored_as(io::dtype_of<V>(), parts)) return {};
     PlaceOfParts whole;
-    index_t covered = 0;
     const bool together = all_pieces(parts, [&](const Piece& piece, index_t to) {
       auto place = file_.place(piece.name);
       if (place) place->begin += static_cast<std::size_t>(piece.from) * sizeof(V);
-      covered += piece.count;
       return whole.add(place, static_cast<std::size_t>(to) * sizeof(V));
     });
-    if (!together || covered != shape.size() || !whole.is_aligned(alignof(V))) return {};
+    if (!together || !whole.is_aligned(alignof(V))) return {};
     auto memory = whole.map(bytes);
     return memory.data ? Tensor<V>::mapped(shape, std::move(memory)) : Tensor<V>();
   }
@@ -210,12 +216,9 @@ class ParameterLoader {
     if (!purpose_ || !matrices_.contains(id)) return false;
     Tensor<bfloat16> rows = mapped<bfloat16>(parts);
     if (rows.empty()) {
-      if (*purpose_ == Precision::int8) return false;
+      if (*purpose_ == Precision::int8 || !complete(parts)) return false;
       const bool rounded = *purpose_ == Precision::bf16 && factors_.contains(id) && rounds_as_floats(parts);
       if (!rounded && !stored_as(io::DType::bf16, parts)) return false;
-      index_t covered = 0;
-      all_pieces(parts, [&](const Piece& piece, index_t) { return covered += piece.count, true; });
-      if (covered != parts.front().tensor.parameter.size()) return false;  // the rest keeps its values
       rows = Tensor<bfloat16>(parts.front().tensor.parameter.shape());
       all_pieces(parts, [&](const Piece& piece, index_t to) {
         file_.read_part(piece.name, piece.from, rows.span().subspan(to, piece.count));

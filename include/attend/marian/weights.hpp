@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attend/marian/config.hpp"
+#include "attend/ops/packed_weights.hpp"
 #include "attend/ops/positions.hpp"
 #include "attend/pretrained/bart_family.hpp"
 #include "attend/pretrained/weights.hpp"
@@ -105,11 +106,8 @@ class MarianReader {
   template <Device D>
   void restore_begin(const Var<T, D>& embedding) const {
     if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
-      if (const auto* rows = embedding.value().in_bfloat16()) {  // which may not hold what comes back
-        const Tensor<float> floats(rows->shape());
-        convert(Cpu{}, floats.size(), rows->data(), floats.data());
-        embedding.set_value(floats);
-      }
+      if (const auto* rows = embedding.value().in_bfloat16())  // which may not hold what comes back
+        embedding.set_value(converted<float>(*rows));
     const auto table = io::read_tensor<double>(file_, marian_table("decoder"));
     const index_t width = table.dim(1);
     const auto sinusoids = sinusoid<double>(1, width, 10000, SinusoidOrder::halves);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,11 +9,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "attend/core/page_table.hpp"
-#include "attend/cpu/basic.hpp"
 #include "attend/cpu/int8.hpp"
 #include "attend/nn/hidden_matrices.hpp"
 #include "attend/nn/transformer.hpp"
+#include "attend/ops/packed_weights.hpp"
 
 /// Models whose matrices are 8-bit integers with a scale for each row: a quarter of the memory, for translation on the CPU.
 namespace attend::nn {
@@ -83,19 +81,9 @@ QuantizedRows quantized_rows(const std::string& name, const Tensor<T, D>& matrix
               matrix.shape().text(), ", expected [rows, width] of a width up to ", kernels::most_int8_products);
   const Tensor<T> host = matrix.to_host();
   Tensor<float> x;
-  const auto as_floats = [&](const auto& numbers) {
-    x = Tensor<float>(numbers.shape());
-    convert(Cpu{}, x.size(), numbers.data(), x.data());
-  };
-  if (const auto* rows = host.in_bfloat16()) {
-    as_floats(*rows);
-    if (rows->is_mapped())
-      attend::detail::PageTable().release(rows->data(), static_cast<std::size_t>(rows->size()) * sizeof(bfloat16));
-  } else if constexpr (std::same_as<T, float>) {
-    x = host;
-  } else {
-    as_floats(host);
-  }
+  if (const auto* rows = host.in_bfloat16()) x = attend::detail::converted<float>(*rows);
+  else if constexpr (std::same_as<T, float>) x = host;
+  else x = attend::detail::converted<float>(host);
   check_value(detail::all_finite(x.span()), "quantize", name, " has a number that is not finite");
   const QuantizedRows q{Tensor<std::int8_t>(x.shape()), Tensor<float>({x.dim(0)})};
   quantize_rows(Cpu{}, kernels::Matrix<const float>(as_rows(x)), q.rows.data(), q.scales.data());

@@ -53,6 +53,15 @@ std::uint64_t fingerprint(const T* values, index_t count, std::size_t step) {
   return sum;
 }
 
+/// The same numbers in another type. Of a mapped file, the pages of what was read go back to the system.
+template <class To, class From>
+Tensor<To> converted(const Tensor<From>& x) {
+  const Tensor<To> y(x.shape());
+  convert(Cpu{}, x.size(), x.data(), y.data());
+  if (x.is_mapped()) PageTable().release(x.data(), static_cast<std::size_t>(x.size()) * sizeof(From));
+  return y;
+}
+
 }  // namespace attend::detail
 
 namespace attend {
@@ -177,13 +186,7 @@ class PackedWeights {
 
   /// From floats that are there for a moment.
   std::unique_ptr<const kernels::PackedProduct<T>> pack_bfloat16(const Tensor<bfloat16>& rows) const {
-    std::unique_ptr<const kernels::PackedProduct<T>> product;
-    {
-      const Tensor<T, D> floats(rows.shape());
-      convert(D{}, floats.size(), rows.data(), floats.data());
-      if (rows.is_mapped()) Release(rows.data(), rows.dim(1) * sizeof(bfloat16), rows.dim(0)).columns_read(0, rows.dim(0));
-      product = pack(kernels::as_rows(floats), nullptr);
-    }
+    auto product = pack(kernels::as_rows(detail::converted<T>(rows)), nullptr);
     if (rows.size() >= index_t{1} << 24) release_cached(D{});  // a head's can be a gigabyte, which nothing else wants
     return product;
   }

@@ -12,9 +12,8 @@
 /// - `emulator::set_order`, or ATTEND_EMULATOR_ORDER = forward | reverse | shuffle, says in what order blocks, warps
 ///   and lanes run. Results that differ by a single bit between these orders are a race: run tests under all three.
 /// - Dynamic shared memory begins as bytes 0xff (NaN) in each block, device memory when it is allocated, pinned memory likewise.
-/// - `emulator::warp_gather(value)` hands every lane all 32 lanes' values, and `emulator::warp_combine(in, out, together)` has
-/// one lane
-///   make of them what each gets: for twins of matrix instructions.
+/// - `emulator::warp_gather(value)` hands every lane all 32 lanes' values, and `emulator::warp_combine(in, out, together)`
+///   has one lane make of them what each gets: for twins of matrix instructions.
 ///
 /// What the host meets (memory.hpp, stream.hpp, event.hpp, graph.hpp, copy.hpp, launch.hpp, query.hpp)
 /// - A stream does nothing before somebody waits for it; queries only look. So a missing wait, and pinned memory that is
