@@ -7,8 +7,7 @@
 /// - Nothing is copied before the other side has called, too. Bytes sent and expected that differ are refused.
 /// - Asking lets the rank's streams go on, which by themselves do nothing before somebody waits: NCCL's own threads would.
 /// - `ncclCommAbort` ends a rank: the others, as soon as they ask, are told of a remote error. A rank that does nothing any more
-/// keeps
-///   the others waiting for ever, as a process that hangs does.
+///   keeps the others waiting for ever, as a process that hangs does.
 /// - Sums go rank by rank, which is not the order of pairs.
 
 #include <cuda_runtime.h>
