@@ -124,7 +124,8 @@ void save_pretrained_with(const std::filesystem::path& folder, const io::Pretrai
               "', which it does not write");
   nn::check_floats("save_pretrained", m.model);
   check_value(!options.quantized, "save_pretrained", "8-bit integers are for folders of this library; see io::save");
-  const io::Json config = pretrained_config_json(m.model.options, m.config, m.search.force_end, options.stored);
+  const io::Json config =
+      pretrained_config_json(m.model.options, m.config, m.search.force_end, options.stored.value_or(io::dtype_of<T>()));
   std::vector<std::string> obstacles;
   io::PretrainedConfig read;
   try {
@@ -140,7 +141,7 @@ void save_pretrained_with(const std::filesystem::path& folder, const io::Pretrai
   const auto write = [&](const std::filesystem::path& staging) {
     io::write_json(staging / "config.json", config);
     io::write_json(staging / "generation_config.json", io::to_json(m.search, read, {}));
-    write_pretrained_weights(staging / "model.safetensors", m.model, t5, options.stored);
+    write_pretrained_weights(staging / "model.safetensors", m.model, t5, options.stored.value_or(io::dtype_of<T>()));
     if (options.more) options.more(staging);
     more(staging);
   };

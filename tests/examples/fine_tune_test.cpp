@@ -247,10 +247,33 @@ TEST_CASE("translate train --adapter-rank: adapters learn and all else stays; me
   CHECK_THAT(twice.errors, ContainsSubstring("with an adapter already"));
 }
 
+TEST_CASE("translate train --adapter-rank: what products round anyway is held and saved in bfloat16", "[translate]") {
+  const Words how{"--init", base(), "--adapter-rank", "2", "--dropout", "0.2", "--precision", "bf16", "--max-steps", "6"};
+  const std::string tuned = files("adapted in bf16");
+  REQUIRE(run(train("have", tuned, how)).code == 0);
+  const auto before = weights(base() + "/best"), after = weights(tuned + "/last");
+  const std::string fc1 = "encoder.layers.0.fc1.weight", table = "encoder.embed_tokens.weight";
+  CHECK(after.info(fc1).dtype == io::DType::bf16);
+  CHECK(after.info(table).dtype == io::DType::f32);
+  const auto floats = before.read<float>(fc1), held = after.read<float>(fc1);
+  REQUIRE(held.size() == floats.size());
+  for (std::size_t i = 0; i < held.size(); ++i) CHECK(held[i] == static_cast<float>(bfloat16(floats[i])));
+
+  const io::LoadFor purpose(Precision::full);
+  const auto trained = load(tuned + "/last");
+  CHECK(trained.model.encoder.layers[0].feed_forward.fc1.weight.value().in_bfloat16() != nullptr);
+  CHECK(trained.model.options.encoder.dropout.residual == 0.2);
+  CHECK_THAT(run({"train", "--resume", "--out", tuned, "--max-steps", "8"}).errors, ContainsSubstring("going on from step 6"));
+  CHECK(weights(tuned + "/last").info(fc1).dtype == io::DType::bf16);
+  REQUIRE(run({"merge", tuned, "--out", files("merged from bf16")}).code == 0);
+  CHECK(weights(files("merged from bf16")).info(fc1).dtype == io::DType::f32);
+}
+
 #if !defined(_WIN32)
 TEST_CASE("translate train --adapter-rank: stopped and resumed, the bits are the same", "[translate]") {
-  check_stopped_and_resumed("adapters", {"--adapter-rank", "4", "--adapter-dropout", "0.2"},
-                            {"best/model.safetensors", "last/model.safetensors", "last/config.json"});
+  const Words written{"best/model.safetensors", "last/model.safetensors", "last/config.json"};
+  check_stopped_and_resumed("adapters", {"--adapter-rank", "4", "--adapter-dropout", "0.2"}, written);
+  check_stopped_and_resumed("adapters in bf16", {"--adapter-rank", "4", "--precision", "bf16"}, written);
 }
 #endif
 

@@ -72,7 +72,9 @@ TEST_CASE("translate: what needs floats refuses a folder in 8-bit integers befor
   const std::string why = int8 + " is of 8-bit integers, which are for translation";
   fails(train(files("none"), {"--init", int8, "--max-steps", "2"}), "train: " + why);
   fails({"merge", int8, "--out", files("none")}, "merge: " + why);
-  fails({"adapters", int8, "--out", files("none")}, "adapters: " + why);
+  fails({"adapters", int8, "--out", files("none")}, int8 + " has no adapters");
+  fails(train(files("none"), {"--init", int8, "--adapter-rank", "2", "--precision", "bf16"}),
+        "train: --precision bf16 and the model of " + int8 + ", which is of 8-bit integers, exclude each other");
   fails({"average", int8, int8, "--out", files("none")}, "average: " + why);
   fails({"quantize", "--model", int8, "--out", files("none")}, "quantize: " + why);
   CHECK_FALSE(fs::exists(files("none")));
@@ -87,4 +89,22 @@ TEST_CASE("translate: what needs floats refuses a folder in 8-bit integers befor
   CHECK(io::read_file(files("hf/config.json")) == "{}");
   fails({"quantize", "--model", files("nowhere"), "--out", files("none")}, "is no model");
   fails({"quantize", "--model", floats}, "--out is required", 2);
+}
+
+TEST_CASE("translate train --adapter-rank: beside a folder in 8-bit integers, which stays so", "[translate]") {
+  const auto [floats, int8] = models();
+  const std::string tuned = files("beside int8");
+  REQUIRE(run(train(tuned, {"--init", int8, "--adapter-rank", "2", "--max-steps", "4"})).code == 0);
+  const auto file = [](const std::string& folder) { return io::SafetensorsFile::open(fs::path(folder) / "model.safetensors"); };
+  const std::string name = "encoder.layers.0.fc1.weight";
+  const auto before = file(int8), after = file(tuned + "/last");
+  CHECK(after.info(name).dtype == io::DType::i8);
+  CHECK(after.read<std::int8_t>(name) == before.read<std::int8_t>(name));
+  CHECK(run({"run", "--model", tuned}, "I have tea.\n").code == 0);
+  CHECK_THAT(run({"train", "--resume", "--out", tuned, "--max-steps", "6"}).errors, ContainsSubstring("going on from step 4"));
+
+  // Folded in they are only into floats.
+  fails({"merge", tuned, "--out", files("none")}, "`translate adapters` writes its adapters by themselves");
+  REQUIRE(run({"adapters", tuned, "--out", files("of int8")}).code == 0);
+  CHECK(run({"merge", floats, "--adapters", files("of int8"), "--out", files("folded")}).code == 0);
 }

@@ -196,11 +196,6 @@ TEST_CASE("loaded for int8, what is read becomes 8-bit integers, unless that can
   CHECK(nn::is_quantized(loaded));
   CHECK_THROWS_WITH(nn::check_floats("train", loaded), ContainsSubstring("of 8-bit integers"));
   CHECK_FALSE(nn::is_quantized(io::load_model<double>(folder / "m")));
-
-  auto adapted = model();
-  nn::add_adapters(adapted, {.rank = 2});
-  io::save(folder / "adapted", adapted);
-  CHECK_FALSE(nn::is_quantized(io::load_model(folder / "adapted")));  // adapters stand beside floats
 }
 
 namespace {
@@ -242,9 +237,6 @@ TEST_CASE("loaded to translate, matrices of a file in bfloat16 stay so, and what
   CHECK_THROWS_AS(loaded.encoder.embed_tokens->weight.data(), ValueError);
   CHECK_THROWS_WITH(io::load_state(loaded, io::SafetensorsFile::open(folder / "m" / "model.safetensors")),
                     ContainsSubstring("is of numbers in bfloat16, in whose place nothing can be read"));
-  auto adapted = loaded;
-  CHECK_THROWS_WITH(nn::add_adapters(adapted, {.rank = 2}),
-                    ContainsSubstring("left in bfloat16, beside which no adapter can be trained: "));
   io::save(folder / "again", loaded, {.stored = io::DType::bf16});
   CHECK(weights(folder / "again") == weights(folder / "m"));
   io::save(folder / "wide", loaded);
@@ -263,6 +255,64 @@ TEST_CASE("loaded to translate in bfloat16, what has to be read is rounded, embe
   CHECK_FALSE(loaded.encoder.embed_tokens->weight.value().instead());
   CHECK(first_step(loaded, Precision::bf16) == first_step(floats, Precision::bf16));
   CHECK_FALSE(io::load_model<double>(folder / "m").encoder.layers[0].feed_forward.fc1.weight.value().instead());
+}
+
+TEST_CASE("loaded to translate, a model with adapters computes what its floats do, and the adapters stay in floats") {
+  const TemporaryFolder folder;
+  auto adapted = model();
+  nn::add_adapters(adapted, {.rank = 2});
+  for (const auto& a : nn::adaptables(adapted))
+    if (a.adapter) a.adapter->b.value().fill(0.5f);
+  const auto stored = GENERATE(io::DType::f32, io::DType::bf16);
+  const auto precision = GENERATE(Precision::full, Precision::bf16, Precision::int8);
+  INFO(io::dtype_name(stored) << ' ' << name_of(precision));
+  io::save(folder / "m", adapted, {.stored = stored});
+  const auto floats = io::load_model(folder / "m");
+  const io::MapFrom none(io::MapFrom::never);
+  const io::LoadFor purpose(precision);
+  const auto loaded = io::load_model(folder / "m");
+  index_t held = 0;
+  for (const auto& t : nn::named_tensors(loaded)) {
+    const bool adapter = t.name.find(".lora_") != t.name.npos;
+    held += t.value.instead() != nullptr;
+    if (adapter) CHECK(t.value.instead() == nullptr);
+  }
+  CHECK((held > 0) == (stored == io::DType::bf16 || precision != Precision::full));
+  CHECK(first_step(loaded, precision) == first_step(floats, precision));
+  CHECK(first_step(loaded, precision) != first_step(model(), precision));
+}
+
+TEST_CASE("loaded to train adapters in bfloat16, what products multiply by is rounded even where its floats could be mapped") {
+  const TemporaryFolder folder;
+  io::save(folder / "m", model());
+  const auto floats = io::load_model(folder / "m");
+  const io::MapFrom all(1);
+  CHECK_FALSE(io::LoadFor::trained());
+  const auto in_bfloat16 = [](const auto& m) {
+    const auto list = nn::product_parameters(m);
+    return std::count_if(list.begin(), list.end(), [](const auto& p) { return p.value().in_bfloat16() != nullptr; });
+  };
+  {
+    const io::LoadFor purpose(Precision::full, true);
+    CHECK(io::LoadFor::trained());
+    CHECK(io::LoadFor::current() == Precision::full);
+    CHECK(in_bfloat16(io::load_model(folder / "m")) == 0);
+  }
+  const io::LoadFor purpose(Precision::bf16, true);
+  CHECK(io::LoadFor::current() == Precision::bf16);
+  const auto loaded = io::load_model(folder / "m");
+  CHECK(in_bfloat16(loaded) == count_of(nn::product_parameters(loaded)));
+  CHECK_FALSE(loaded.encoder.embed_tokens->weight.value().instead());
+  CHECK(first_step(loaded, Precision::bf16) == first_step(floats, Precision::bf16));
+
+  // Saved as it is held, it is so again, and smaller; in floats if that is asked for.
+  io::save(folder / "held", loaded, {.stored = {}});
+  io::save(folder / "wide", loaded);
+  CHECK(std::filesystem::file_size(folder / "held" / "model.safetensors") <
+        std::filesystem::file_size(folder / "wide" / "model.safetensors"));
+  const io::LoadFor again(Precision::full);
+  CHECK(in_bfloat16(io::load_model(folder / "held")) == count_of(nn::product_parameters(loaded)));
+  CHECK(in_bfloat16(io::load_model(folder / "wide")) == 0);
 }
 
 TEST_CASE("a model that was left in bfloat16 becomes 8-bit integers as its floats do, in memory and in a file") {

@@ -81,9 +81,6 @@ TEST_CASE("quantize: refuses what it would spoil and leaves the model as it was;
   CHECK_THROWS_WITH(nn::quantize(adapted), ContainsSubstring("quantize: the model has low-rank adapters"));
 
   nn::quantize(model);
-  CHECK_THROWS_WITH(nn::add_adapters(model, {.rank = 1, .modules = {"encoder.layers.0.fc1"}}),
-                    ContainsSubstring("of 8-bit integers, beside which no adapter can be trained: encoder.layers.0.fc1"));
-  CHECK_FALSE(nn::has_adapters(model));
   CHECK_THROWS_WITH(nn::quantize(model), ContainsSubstring("quantize: the model is of 8-bit integers"));
   const auto one = Segments::ragged({1});
   const Tensor<token_t> token({1}, {3});

@@ -128,3 +128,136 @@ TEST_CASE("adapters: stopped and resumed, and in any number of ranks, the bits a
        }))
     CHECK(end == nullptr);
 }
+
+namespace {
+
+/// Models with adapters whose matrices are held in bfloat16 or in 8-bit integers, and ones of the floats that these stand for.
+enum class Held { bfloat16, integers };
+nn::Transformer<float> held_model(Held held) {
+  auto model = plain_model();
+  if (held == Held::integers) {
+    nn::quantize(model);
+  } else {
+    for (const auto& p : nn::quantizable_parameters(model)) {
+      const Tensor<bfloat16> rows(p.shape());
+      convert(Cpu{}, p.size(), p.data(), rows.data());
+      p.set_value(Tensor<float>::from_bfloat16(rows));
+    }
+  }
+  attend::seed(4);
+  nn::add_adapters(model, {.rank = 4, .dropout = 0.1, .modules = everything});
+  return model;
+}
+nn::Transformer<float> model_in_floats(Held held) {
+  auto model = held_model(held);
+  for (const auto& p : nn::parameters(model))
+    if (p.value().instead()) p.set_value(attend::detail::elements_of_held(p.value()));
+  return model;
+}
+
+/// The numbers of all adapters, one after another.
+std::vector<float> adapter_values(const nn::Transformer<float>& model) {
+  std::vector<float> all;
+  for (const auto& t : nn::state(model))
+    if (is_adapter(t.name))
+      for (const float x : t.value.values()) all.push_back(x);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("adapters: beside bfloat16 and 8-bit integers they learn as beside the floats that these stand for", "[train]") {
+  const auto held = GENERATE(Held::bfloat16, Held::integers);
+  for (const auto precision : {Precision::full, Precision::bf16}) {
+    auto options = toy::options(3);
+    options.precision = precision;
+    auto expected = model_in_floats(held), model = held_model(held);
+    const auto before = adapter_values(model);
+    const auto losses = fit(expected, toy::corpus(60), toy::Letters(), options).curve;
+    const auto curve = fit(model, toy::corpus(60), toy::Letters(), options).curve;
+    CHECK(adapter_values(model) == adapter_values(expected));
+    CHECK(adapter_values(model) != before);
+    REQUIRE(curve.size() == losses.size());
+    CHECK(curve.back().loss == losses.back().loss);
+    for (const auto& p : nn::quantizable_parameters(model)) CHECK(p.value().instead() != nullptr);
+  }
+  auto whole = held_model(held);
+  nn::unfreeze(whole, "*");
+  CHECK_THROWS_WITH(fit(whole, toy::corpus(60), toy::Letters(), toy::options(1)),
+                    Catch::Matchers::ContainsSubstring("all else needs the model in floats"));
+  CHECK_THROWS_WITH(nn::merge_adapters(whole), Catch::Matchers::ContainsSubstring("expected a model in floats"));
+}
+
+TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks with the bits of one that does not", "[train]") {
+  const auto held = GENERATE(Held::bfloat16, Held::integers);
+  auto options = toy::options(2);
+  options.parts = 2;
+  auto whole = held_model(held);
+  fit(whole, toy::corpus(60), toy::Letters(), options);
+
+  const TemporaryFolder folder;
+  auto stopped = options;
+  stopped.output = folder.path();
+  std::atomic<bool> stop{false};
+  stopped.stop = &stop;
+  stopped.on_step = [&](const CurvePoint& point) { stop = point.step == 4; };
+  auto first = held_model(held);
+  REQUIRE(fit(first, toy::corpus(60), toy::Letters(), stopped).stopped == StopReason::interrupted);
+  stop = false;
+  stopped.on_step = {};
+  stopped.resume = true;
+  const auto last = folder.path() / "last";
+
+  // The state leaves out what is held, and knows it by a fingerprint.
+  const auto file = io::SafetensorsFile::open(last / "training.safetensors");
+  CHECK_FALSE(file.contains("model.encoder.layers.0.fc1.weight"));
+  CHECK(file.contains("model.encoder.layers.0.fc1.bias"));
+  CHECK(io::SafetensorsFile::open(last / "model.safetensors").info("encoder.layers.0.fc1.weight").dtype ==
+        (held == Held::integers ? io::DType::i8 : io::DType::bf16));
+  auto other = plain_model();
+  other.encoder.layers[0].feed_forward.fc1.weight.value()(1, 2) += 1;
+  nn::add_adapters(other, {.rank = 4, .dropout = 0.1, .modules = everything});
+  CHECK_THROWS_WITH(fit(other, toy::corpus(60), toy::Letters(), stopped),
+                    Catch::Matchers::ContainsSubstring("the weights beside those that learn are others"));
+
+  // It goes on with the model as it is held, or in floats, as on a GPU.
+  const TemporaryFolder copy;
+  std::filesystem::copy(folder.path(), copy.path(), std::filesystem::copy_options::recursive);
+  {
+    const io::LoadFor purpose(Precision::full);
+    auto second = io::load_model(last);
+    CHECK(second.encoder.layers[0].feed_forward.fc1.weight.value().instead() != nullptr);
+    fit(second, toy::corpus(60), toy::Letters(), stopped);
+    CHECK(adapter_values(second) == adapter_values(whole));
+  }
+  auto in_floats = model_in_floats(held);
+  stopped.output = copy.path();
+  fit(in_floats, toy::corpus(60), toy::Letters(), stopped);
+  CHECK(adapter_values(in_floats) == adapter_values(whole));
+  // A state that has the floats is not for a model that holds other numbers.
+  auto narrow = held_model(held);
+  CHECK_THROWS_WITH(fit(narrow, toy::corpus(60), toy::Letters(), stopped), Catch::Matchers::ContainsSubstring("is in floats"));
+
+  for (const auto& end : ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& communicator) {
+         auto own = options;
+         own.communicator = communicator;
+         auto model = held_model(held);
+         fit(model, toy::corpus(60), toy::Letters(), own);
+         if (adapter_values(model) != adapter_values(whole)) throw Error("another model");
+       }))
+    CHECK(end == nullptr);
+}
+
+TEST_CASE("adapters: ranks that hold other weights beside them are refused", "[train]") {
+  for (const auto& end : ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& communicator) {
+         auto options = toy::options(1);
+         options.communicator = communicator;
+         auto model = plain_model();
+         if (communicator->rank() == 1) model.encoder.layers[0].feed_forward.fc1.weight.value()(1, 2) += 1;
+         nn::quantize(model);
+         nn::add_adapters(model, {.rank = 4, .modules = everything});
+         CHECK_THROWS_WITH(fit(model, toy::corpus(60), toy::Letters(), options),
+                           Catch::Matchers::ContainsSubstring("held weights"));
+       }))
+    CHECK(end == nullptr);
+}

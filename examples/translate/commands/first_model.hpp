@@ -40,8 +40,8 @@ attend::nn::Transformer<T, D> with_dropout(const attend::nn::Transformer<T, D>& 
     if (given.has("--attention-dropout")) rates.attention = given.given.attention_dropout;
     if (given.has("--activation-dropout")) rates.activation = given.given.activation_dropout;
   }
-  nn::Transformer<T, D> changed(options);
-  nn::copy_parameters(model, changed);
+  auto changed = nn::without_initial_values<nn::Transformer<T, D>>(options);
+  nn::share_parameters(model, changed);
   return changed;
 }
 

@@ -20,9 +20,19 @@ struct MergeCommand {
   std::string model, adapters, out, base;
 };
 
+/// Throws ValueError for a model of 8-bit integers, with what to do about one that has adapters.
+void check_mergeable(const std::string& folder) {
+  try {
+    check_floats("merge", folder);
+  } catch (const ValueError& e) {
+    if (!trains_adapters(folder)) throw;
+    throw ValueError(e.what(), "; `translate adapters` writes its adapters by themselves, to be merged into that");
+  }
+}
+
 void merge(const MergeCommand& flags) {
   check_out("merge", flags.out);
-  check_floats("merge", flags.model);
+  check_mergeable(flags.model);
   auto loaded = load(flags.model);
   if (!flags.adapters.empty()) {
     check_value(!nn::has_adapters(loaded.model), "merge", flags.model,
@@ -39,7 +49,7 @@ void merge(const MergeCommand& flags) {
 }
 
 void save_adapters(const MergeCommand& flags) {
-  check_floats("adapters", flags.model);
+  const io::LoadFor purpose(Precision::full);  // of the matrices nothing is wanted
   const auto loaded = load(flags.model);
   check_value(nn::has_adapters(loaded.model), "adapters", flags.model, " has no adapters");
   check_out("adapters", flags.out);

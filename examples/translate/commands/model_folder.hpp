@@ -35,10 +35,15 @@ struct OwnConfig {
   nlohmann::json json;
 };
 
-/// Throws ValueError, which begins with the command's name, if the model there is of 8-bit integers.
-inline void check_floats(const char* command, const std::string& folder) {
+/// Whether the model there is of 8-bit integers.
+inline bool is_quantized(const std::string& folder) {
   const OwnConfig config(folder);
-  attend::check_value(!config || !attend::io::says_quantized(config.json, config.path), command, folder,
+  return config && attend::io::says_quantized(config.json, config.path);
+}
+
+/// Throws ValueError, which begins with the command's name, if it is.
+inline void check_floats(const char* command, const std::string& folder) {
+  attend::check_value(!is_quantized(folder), command, folder,
                       " is of 8-bit integers, which are for translation; expected a model in floats");
 }
 

@@ -118,6 +118,7 @@ train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags
 
 template <class T, Device D>
 void report_test(const fs::path& folder, const text::Corpus& test) {
+  const io::LoadFor purpose(Precision::full);
   const auto best = load<T, D>(folder);
   auto search = best.search;
   search.long_input = decode::LongInput::split;  // a sentence too long for the model counts like any other
@@ -269,11 +270,19 @@ TranslationModel<T, D> new_student(const TrainCommand& flags, const TranslationM
   return student;
 }
 
+/// Whether the matrices of a folder's model stay as they are beside adapters that learn, on the processor: they then need not be
+/// floats.
+bool keeps_matrices(const TrainCommand& flags) {
+  return flags.place.device == "cpu" && (flags.adapters.wanted() || trains_adapters(flags.resume ? flags.out : flags.init));
+}
+
 /// The model and the tokenizer to begin with, and how the model is searched: those of the run that is resumed, of `--init`, or
 /// new ones. `teacher` may be null.
 template <class T, Device D>
 TranslationModel<T, D> first_model(const TrainCommand& flags, const TranslationModel<T, D>* teacher, const TrainingData& data) {
   if (flags.resume || !flags.init.empty()) {
+    std::optional<io::LoadFor> purpose;
+    if (keeps_matrices(flags)) purpose.emplace(flags.resume ? Precision::full : flags.place.products(), true);
     auto loaded = for_training(load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init)), flags, data);
     if (!flags.resume) {
       loaded.model = with_dropout(loaded.model, flags.model);
@@ -301,10 +310,11 @@ TranslationModel<T, D> first_model_of_ranks(const TrainCommand& flags, const Tra
   const TemporaryFolder folder;
   if (!leads(flags.ranks)) {
     share(flags.ranks, folder.path());
+    const io::LoadFor purpose(Precision::full);  // what the first one holds in bfloat16 stays so
     return load<T, D>(folder.path());
   }
   auto first = first_model<T, D>(flags, teacher, data);
-  io::save(folder.path(), first.model, first.tokenizer, {.stored = io::dtype_of<T>()});
+  io::save(folder.path(), first.model, first.tokenizer, {.stored = {}});
   share(flags.ranks, folder.path());
   return first;
 }
@@ -329,6 +339,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
   for (const auto& suspicion : text::suspicions(data.train)) std::fprintf(stderr, "train: warning: %s\n", suspicion.c_str());
   std::optional<TranslationModel<T, D>> teacher;
   if (!flags.teacher.empty()) {
+    const io::LoadFor purpose(Precision::full);  // nothing in it learns
     teacher = load<T, D>(shared(leads(flags.ranks) ? model_folder(flags.teacher) : fs::path()));
     std::fprintf(stderr, "train: the teacher is %s, %s\n", flags.teacher.c_str(), size_text(teacher->model.options).c_str());
   }
@@ -414,7 +425,10 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
   if (!flags.init.empty()) {
     check_init(command);
     if (!flags.resume && leads(flags.ranks)) {  // a run that goes on has its own model
-      check_floats("train", flags.init);
+      if (!keeps_matrices(flags)) check_floats("train", flags.init);
+      else
+        check_value(flags.place.precision != "bf16" || !is_quantized(flags.init), "train", "--precision bf16 and the model of ",
+                    flags.init, ", which is of 8-bit integers, exclude each other");
       const bool whole = !flags.adapters.wanted() && flags.freeze.empty();
       if (flags.place.device == "cpu" && whole && !trains_adapters(flags.init)) check_memory_to_train(flags.init);
     }

@@ -37,7 +37,8 @@ class MapFrom : public detail::ThreadSetting<MapFrom, std::size_t, std::size_t{1
 };
 
 /// While one is in scope, the float models that this thread loads (`load`, `load_model`, `load_state`, `load_pretrained`) are
-/// for translating with that precision on the CPU, and what they compute with it is the same, bit for bit, in less memory:
+/// for translating with that precision on the CPU, or for training adapters alone with products of it, and what they compute with
+/// it is the same, bit for bit, in less memory:
 ///
 /// - Matrices and embeddings that lie in the file in bfloat16 and in one piece are mapped, and stay in bfloat16. What cannot be
 ///   mapped is read, and stays so too, unless it is for `Precision::int8`. Floats of one matrix at a time are made when it is
@@ -46,20 +47,29 @@ class MapFrom : public detail::ThreadSetting<MapFrom, std::size_t, std::size_t{1
 ///   `Precision::bf16` bfloat16 and for `Precision::int8` 8-bit integers as they are read: what the translation makes of them
 ///   anyway, but for a model that is larger than memory in floats. Embeddings and a head that is one stay in floats.
 ///
-/// Such a model is for `decode::TransformerModel` and what is made of it. It cannot be trained on, computed with in another way,
-/// loaded into again or saved for other libraries (see `nn::check_floats`). Models with adapters stay in floats.
+/// Such a model is for `decode::TransformerModel` and what is made of it, and for training low-rank adapters beside what it holds
+/// (`nn::add_adapters`) with products of that precision, full or bf16. It cannot be trained on otherwise, computed with in
+/// another way, loaded into again or saved for other libraries (see `nn::check_floats`). Adapters themselves stay in floats.
 ///
 ///     const io::LoadFor purpose(Precision::int8);
 ///     auto loaded = load("folder");
 class LoadFor : private detail::ThreadSetting<LoadFor, int, -1> {
  public:
-  explicit LoadFor(Precision precision) : ThreadSetting(static_cast<int>(precision)) {}
+  /// `trained`: for training adapters, which reads the matrices again and again. For `Precision::bf16` they then become bfloat16
+  /// where floats of the file could be mapped, too.
+  explicit LoadFor(Precision precision, bool trained = false)
+      : ThreadSetting(static_cast<int>(precision) + (trained ? of_training : 0)) {}
 
   /// What models are loaded for on this thread; nothing if nobody has said.
   static std::optional<Precision> current() {
-    const int precision = ThreadSetting::current();
-    return precision < 0 ? std::nullopt : std::optional(static_cast<Precision>(precision));
+    const int purpose = ThreadSetting::current();
+    return purpose < 0 ? std::nullopt : std::optional(static_cast<Precision>(purpose % of_training));
   }
+  /// Whether that is training.
+  static bool trained() { return ThreadSetting::current() >= of_training; }
+
+ private:
+  static constexpr int of_training = 256;
 };
 
 }  // namespace attend::io
@@ -110,12 +120,12 @@ class ParameterLoader {
     parts.push_back({to, std::move(pieces)});
   }
 
-  /// Does with the matrices of `model` as `LoadFor` says. Adapters go with floats alone.
+  /// Does with the matrices of `model` as `LoadFor` says, but for those of adapters.
   template <class M>
   void heed_purpose([[maybe_unused]] const M& model) {
     if constexpr (std::same_as<M, nn::Transformer<float>>) {
       purpose_ = io::LoadFor::current();
-      if (!purpose_ || nn::has_adapters(model)) return;
+      if (!purpose_) return;
       for (const auto& parameter : nn::quantizable_parameters(model)) matrices_.insert(parameter.id());
       for (const auto& parameter : nn::product_parameters(model)) factors_.insert(parameter.id());
     }
@@ -127,7 +137,7 @@ class ParameterLoader {
     std::size_t freed = 0;  // of the memory that parameters were made with
     for (const void* id : order_) {
       const auto parts = parts_of_.extract(id);
-      bool elsewhere = map_parameter(parts.mapped());
+      bool elsewhere = !prefers_bfloat16(id, parts.mapped()) && map_parameter(parts.mapped());
       if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>) elsewhere = elsewhere || take_bfloat16(id, parts.mapped());
       if (!elsewhere) {
         for (const Part& part : parts.mapped()) read(part);
@@ -211,14 +221,22 @@ class ParameterLoader {
     });
   }
 
+  /// Whether a matrix is to be rounded to bfloat16.
+  bool rounds(const void* id, const std::vector<Part>& parts) const {
+    return purpose_ == Precision::bf16 && factors_.contains(id) && rounds_as_floats(parts);
+  }
+  /// Whether that is better than a mapping of its floats.
+  bool prefers_bfloat16(const void* id, const std::vector<Part>& parts) const {
+    return purpose_ && io::LoadFor::trained() && rounds(id, parts);
+  }
+
   /// Has a matrix be rows in bfloat16, if that is what the file has or the products of the translation want.
   bool take_bfloat16(const void* id, const std::vector<Part>& parts) const {
     if (!purpose_ || !matrices_.contains(id)) return false;
     Tensor<bfloat16> rows = mapped<bfloat16>(parts);
     if (rows.empty()) {
       if (*purpose_ == Precision::int8 || !complete(parts)) return false;
-      const bool rounded = *purpose_ == Precision::bf16 && factors_.contains(id) && rounds_as_floats(parts);
-      if (!rounded && !stored_as(io::DType::bf16, parts)) return false;
+      if (!rounds(id, parts) && !stored_as(io::DType::bf16, parts)) return false;
       rows = Tensor<bfloat16>(parts.front().tensor.parameter.shape());
       all_pieces(parts, [&](const Piece& piece, index_t to) {
         file_.read_part(piece.name, piece.from, rows.span().subspan(to, piece.count));

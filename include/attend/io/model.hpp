@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -19,7 +20,9 @@ namespace attend::io {
 
 /// How a model is saved.
 struct SaveOptions {
-  DType stored = DType::f32;  ///< the type of the stored numbers: f64, f32, bf16 or f16
+  /// The type of the stored numbers: f64, f32, bf16 or f16. Nothing: that of the model, and bf16 for what it holds in bfloat16
+  /// (see `LoadFor`).
+  std::optional<DType> stored = DType::f32;
   /// Matrices are stored as 8-bit integers with a float scale for each row, in a quarter of the room, for translation on the CPU;
   /// see nn::quantize, which says what may be made so. A model that is of 8-bit integers is stored as such in any case.
   bool quantized = false;
@@ -34,13 +37,13 @@ namespace attend::detail {
 
 /// Adds every parameter of a model once, its matrices as 8-bit integers.
 template <class T, Device D>
-void add_quantized_state(io::SafetensorsWriter& writer, const nn::Transformer<T, D>& model, io::DType stored) {
+void add_quantized_state(io::SafetensorsWriter& writer, const nn::Transformer<T, D>& model, std::optional<io::DType> stored) {
   nn::check_quantizable(model);
   std::unordered_set<const void*> matrices;
   for (const auto& p : nn::quantizable_parameters(model)) matrices.insert(p.id());
   for (const auto& t : nn::state(model))
     if (matrices.contains(t.parameter.id())) io::add_quantized(writer, t.name, nn::quantized_rows(t.name, t.value));
-    else io::add_tensor(writer, t.name, t.value, stored);
+    else io::add_tensor(writer, t.name, t.value, stored.value_or(io::dtype_of<T>()));
 }
 
 /// Writes `config.json` and the weights.

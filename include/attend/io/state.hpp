@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -189,13 +190,15 @@ void load_state(const M& model, const File& file, const LoadOptions& options = {
   loader.load();
 }
 
-/// Adds every parameter of `model` once: numbers stored as `stored`, 8-bit integers as they are.
+/// Adds every parameter of `model` once: 8-bit integers as they are, all else stored as `stored`; if nothing is given, in the
+/// model's own type, and what it holds in bfloat16 as that.
 template <class M>
-void add_state(SafetensorsWriter& writer, const M& model, DType stored = dtype_of<typename M::value_type>()) {
+void add_state(SafetensorsWriter& writer, const M& model, std::optional<DType> stored = {}) {
+  constexpr DType own = dtype_of<typename M::value_type>();
   for (const auto& t : nn::state(model))
     if (const auto* q = t.value.quantized()) add_quantized(writer, t.name, *q);
-    else if (const auto* rows = t.value.in_bfloat16()) add_tensor(writer, t.name, *rows, stored);
-    else add_tensor(writer, t.name, t.value, stored);
+    else if (const auto* rows = t.value.in_bfloat16()) add_tensor(writer, t.name, *rows, stored.value_or(DType::bf16));
+    else add_tensor(writer, t.name, t.value, stored.value_or(own));
 }
 
 }  // namespace attend::io

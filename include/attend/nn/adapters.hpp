@@ -102,15 +102,13 @@ template <class M>
 std::string adapter_faults(const M& model, const AdapterOptions& o) {
   std::unordered_map<const void*, std::vector<std::string>> names_of;  // by where a tensor lies
   for (const auto& t : named_tensors(model)) names_of[t.value.place()].push_back(t.name);
-  std::vector<std::string> all, unknown, twice, narrow, shared, quantized, halves;
+  std::vector<std::string> all, unknown, twice, narrow, shared;
   std::vector<bool> used(o.modules.size(), false);
   for (const auto& [name, rows, adapter] : adaptables(model)) {
     all.push_back(name);
     for (std::size_t i = 0; i < o.modules.size(); ++i) used[i] = used[i] || is_named({o.modules[i]}, name);
     if (!is_named(o.modules, name)) continue;
     if (adapter) twice.push_back(name);
-    if (rows.packed.value().quantized()) quantized.push_back(name);
-    if (rows.packed.value().in_bfloat16()) halves.push_back(name);
     const auto matrix = rows.packed.value().rows(rows.first, rows.count);
     if (o.rank > std::min(matrix.dim(0), matrix.dim(1))) narrow.push_back(name + " " + matrix.shape().text());
     if (const auto& names = names_of[matrix.place()]; names.size() > 1) shared.push_back(names[0] + " and " + names[1]);
@@ -124,8 +122,6 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
   attend::detail::list_names(faults, "with an adapter already (merge_adapters folds it in):", twice);
   attend::detail::list_names(faults, "narrower than the rank:", narrow);
   attend::detail::list_names(faults, "one matrix, which cannot become two:", shared);
-  attend::detail::list_names(faults, "of 8-bit integers, beside which no adapter can be trained:", quantized);
-  attend::detail::list_names(faults, "left in bfloat16, beside which no adapter can be trained:", halves);
   return faults;
 }
 
@@ -135,10 +131,13 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
 /// afterwards, then moves the adapters alone. What the model computes is at first what it was. Of a Transformer,
 /// `options.adapters` becomes `o`, so that it is saved and loaded with its adapters.
 ///
+/// The matrices may hold other numbers than floats: a model that was loaded for a precision (`io::LoadFor`), or whose matrices
+/// are of 8-bit integers (`nn::quantize`), is trained so in a half or a quarter of the memory. Floats of a matrix are made for
+/// each product with it, and what is computed is what it would be if the model held those floats.
+///
 /// Copies of the model that were made before, a Translator's for example, do not get them. Returns how many there are, and how
 /// many numbers they have. Throws ValueError with all that does not fit: options out of bounds, names that no module has, a rank
-/// above that of a matrix, a matrix that two modules share or that is not in floats, modules that have an adapter already.
-/// The model is then as it was.
+/// above that of a matrix, a matrix that two modules share, modules that have an adapter already. The model is then as it was.
 ///
 ///     nn::add_adapters(model, {.rank = 8, .alpha = 16, .modules = {"q_proj", "v_proj"}});
 ///     train::fit(model, corpus, tokenizer, {.optimizer = optim::AdamOptions{.learning_rate = 1e-3}});

@@ -221,4 +221,14 @@ void copy_parameters(const M& from, const M& to) {
   for (std::size_t i = 0; i < source.size(); ++i) target[i].value().assign(source[i].value());
 }
 
+/// Has `to`, a model of the same structure, look at the values of `from` in place of its own; optimizers that were made before do
+/// not notice. Throws ShapeError.
+template <class M>
+void share_parameters(const M& from, const M& to) {
+  const auto source = parameters(from), target = parameters(to);
+  if (source.size() != target.size()) throw ShapeError("share_parameters: ", source.size(), " parameters with ", target.size());
+  for (std::size_t i = 0; i < source.size(); ++i) check_shape("share_parameters", "value", source[i].shape(), target[i].shape());
+  for (std::size_t i = 0; i < source.size(); ++i) target[i].set_value(source[i].value());
+}
+
 }  // namespace attend::nn

@@ -119,7 +119,7 @@ Var<Wide<T>, D> linear_loss(const Products<T, D>& products, const Var<T, D>& x, 
     const auto inputs_of = [&](index_t pass) { return kernels::Matrix<T>{x.data() + place_of(pass), n, in}; };
     for (index_t pass = 0; pass < passes; ++pass) {
       nth(part.passes, pass) = {logits.data() + pass * n * classes, losses.data() + pass * pass_rows + first};
-      products.forward(inputs_of(pass), as_rows(weight.value()), bias ? bias->data() : nullptr,
+      products.forward(inputs_of(pass), weight.value(), bias ? bias->data() : nullptr,
                        kernels::Matrix<T>{nth(part.passes, pass).logits, n, classes});
     }
     score(part);
@@ -128,7 +128,7 @@ Var<Wide<T>, D> linear_loss(const Products<T, D>& products, const Var<T, D>& x, 
       const bool add = first > 0 || pass > 0;
       const kernels::Gradient<T> bias_gradient{dbias.data(), add};
       if (!dx.empty())
-        products.backward_input(dlogits, as_rows(weight.value()), kernels::Matrix<T>{dx.data() + place_of(pass), n, in}, false);
+        products.backward_input(dlogits, weight.value(), kernels::Matrix<T>{dx.data() + place_of(pass), n, in}, false);
       if (!dweight.empty() && !dbias.empty())
         products.backward_weight_bias(dlogits, rows_of_x, as_rows(dweight), add, bias_gradient);
       else if (!dweight.empty()) products.backward_weight(dlogits, rows_of_x, as_rows(dweight), add);
@@ -154,6 +154,7 @@ template <class T, Device D>
 Var<Wide<T>, D> linear_cross_entropy(const Var<T, D>& x, const Var<T, D>& weight, const Var<T, D>* bias,
                                      const Tensor<token_t, D>& labels, const CrossEntropyOptions& options, index_t chunk = 0) {
   detail::linear_shape("linear_cross_entropy", x, weight, bias);
+  check_may_learn("linear_cross_entropy", weight);
   const index_t rows = rows_and_width(x.shape()).rows, classes = weight.dim(0);
   const auto scale = checked_scale<Wide<T>>("linear_cross_entropy", labels, rows, classes, options);
   const Products<T, D> products("linear_cross_entropy");

@@ -40,6 +40,7 @@ Var<Wide<T>, D> linear_distillation_loss(const LinearLogits<T, D>& student, cons
   const auto bias_of = [](const LinearLogits<T, D>& logits) { return logits.bias ? &*logits.bias : nullptr; };
   const Shape shape = linear_shape(name, student.x, student.weight, bias_of(student)),
               theirs = linear_shape(name, teacher.x, teacher.weight, bias_of(teacher));
+  check_may_learn(name, student.weight);
   if (rows_and_width(theirs).rows != rows_and_width(shape).rows || theirs[-1] != shape[-1])
     throw ShapeError(name, ": the teacher's logits have shape ", theirs.text(), ", the student's ", shape.text());
   const RowsAndWidth size = rows_and_width(shape);
@@ -54,7 +55,7 @@ Var<Wide<T>, D> linear_distillation_loss(const LinearLogits<T, D>& student, cons
   return linear_loss(products, student.x, student.weight, bias_of(student), scale, 1, 2, chunk, [&](const LossChunk<T>& part) {
     const index_t n = part.n, in = teacher.weight.dim(1), width = teacher.weight.dim(0);
     if (taught.empty()) taught = Tensor<T, D>({n, width});  // the first chunk is the largest
-    products.forward(kernels::Matrix<T>{teacher.x.data() + part.first * in, n, in}, as_rows(teacher.weight.value()),
+    products.forward(kernels::Matrix<T>{teacher.x.data() + part.first * in, n, in}, teacher.weight.value(),
                      teacher.bias ? teacher.bias->data() : nullptr, kernels::Matrix<T>{taught.data(), n, width});
     const auto [logits, losses] = part.passes[0];
     distillation_loss_rows<T>(D{}, rows_of(part.first, n), scale.data(), taught.data(), logits, losses,

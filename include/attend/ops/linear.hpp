@@ -69,8 +69,9 @@ Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const std::ty
       packed->linear(as_rows(x.value()), weight.value(), first, bias_data, as_rows(y));
       return Var<T, D>(std::move(y));
     }
+  detail::check_may_learn("linear", weight);
   const detail::Products<T, D> products("linear");
-  const auto part = [=] { return kernels::Matrix<T>{weight.data() + first * in, count, in}; };
+  const auto part = [=] { return weight.value().rows(first, count); };
   products.forward(as_rows(x.value()), part(), bias_data, as_rows(y));
   std::vector<Var<T, D>> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
@@ -83,8 +84,9 @@ Var<T, D> linear_rows(const Var<T, D>& x, const Var<T, D>& weight, const std::ty
 }
 
 /// y = x W^T + b, or without b.  dx = dy W,  dW = dy^T x,  db = the sum of dy's rows. If `packed` is given and no gradients are
-/// recorded, the product is made with its copy of the weight. Shapes: x [..., in], weight [out, in], bias [out], y [..., out].
-/// Throws ShapeError.
+/// recorded, the product is made with its copy of the weight. A weight that holds other numbers than elements
+/// (`Tensor::instead`) counts as the floats that they stand for, which are made for each product, and gets no gradient. Shapes:
+/// x [..., in], weight [out, in], bias [out], y [..., out]. Throws ShapeError; ValueError for such a weight if it requires one.
 template <class T, Device D>
 Var<T, D> linear(const Var<T, D>& x, const Var<T, D>& weight, const std::type_identity_t<std::optional<Var<T, D>>>& bias = {},
                  const PackedWeights<T, D>* packed = nullptr) {

@@ -5,6 +5,7 @@
 #include "attend/core/precision.hpp"
 #include "attend/cpu/bf16.hpp"
 #include "attend/cpu/linear.hpp"
+#include "attend/ops/held_rows.hpp"
 
 namespace attend::detail {
 
@@ -45,6 +46,18 @@ class Products {
         return linear_backward_bias(D{}, dy, dbias);
       }
     linear_backward_weight_bias(D{}, dy, x, dweight, add, dbias);
+  }
+  /// Those of a weight, which may hold other numbers than elements: see `for_rows`.
+  void forward(const kernels::Matrix<const T>& x, const Tensor<T, D>& weight, const T* bias, const kernels::Matrix<T>& y) const {
+    for_rows(weight, [&, this](index_t first, const kernels::Matrix<const T>& rows) {
+      this->forward(x, rows, bias ? bias + first : nullptr, kernels::Matrix<T>{y.data + first, y.rows, rows.rows, y.stride});
+    });
+  }
+  void backward_input(const kernels::Matrix<const T>& dy, const Tensor<T, D>& weight, const kernels::Matrix<T>& dx,
+                      bool add) const {
+    for_rows(weight, [&, this](index_t first, const kernels::Matrix<const T>& rows) {
+      this->backward_input(kernels::Matrix<const T>{dy.data + first, dy.rows, rows.rows, dy.stride}, rows, dx, add || first > 0);
+    });
   }
   void batched(index_t count, const kernels::Matrices<const T>& a, const kernels::Matrices<const T>& b,
                const kernels::Matrices<T>& c, const kernels::ProductOptions& options) const {

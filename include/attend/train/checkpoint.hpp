@@ -15,6 +15,7 @@
 #include "attend/core/random.hpp"
 #include "attend/io/state.hpp"
 #include "attend/optim/optimizer.hpp"
+#include "attend/train/model_hash.hpp"
 #include "attend/train/report.hpp"
 
 /// What a training run that stops must leave behind for another to go on from, bit for bit.
@@ -147,6 +148,31 @@ inline std::string difference(const std::string& name, const std::string& theirs
   return name + " " + attend::detail::printable(plain(theirs)) + " (" + us + ": " + (same ? "others" : plain(ours)) + ")";
 }
 
+/// The tensors of a model that a training state does not hold, and the key in its metadata by which it knows them.
+class LeftOut {
+ public:
+  /// None.
+  LeftOut() = default;
+  /// All that hold other numbers than elements.
+  template <class Model>
+  explicit LeftOut(const Model& model) {
+    for (const auto& t : nn::state(model))
+      if (t.value.instead()) add(t);
+  }
+  template <class T, Device D>
+  void add(const nn::NamedTensor<T, D>& t) {
+    hash_.add(t);
+    ++count_;
+  }
+  explicit operator bool() const { return count_ > 0; }
+  [[nodiscard]] std::string text() const { return std::to_string(count_) + fingerprint_mark + number_text(hash_.value()); }
+
+ private:
+  ModelHash hash_;
+  index_t count_ = 0;
+};
+inline constexpr const char* left_out_name = "left_out";
+
 /// Each entry that differs.
 inline std::string differences(const RunIdentity& theirs, const RunIdentity& ours, const std::string& us = "this run") {
   std::string text;
@@ -180,8 +206,9 @@ inline std::string accept_parts(const std::filesystem::path& path, RunIdentity& 
 }
 
 /// Writes the state of a run, with all parameters and all that the optimizer remembers in their own precision, as one
-/// safetensors file. `memory` is an `optim::OptimizerState`, or has `steps`, `skipped` and `add_to(writer)`. Throws IoError; a
-/// file that was there before is then as it was.
+/// safetensors file. Of frozen matrices that hold other numbers than elements, which are large and stand in the model's own file,
+/// it has a fingerprint alone. `memory` is an `optim::OptimizerState`, or has `steps`, `skipped` and `add_to(writer)`. Throws
+/// IoError; a file that was there before is then as it was.
 template <class Model, class Memory>
 void write_training_state(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& identity,
                           const Model& model, const Memory& memory, const std::string& layout) {
@@ -195,7 +222,9 @@ void write_training_state(const std::filesystem::path& path, const TrainingState
   const auto curve = detail::curve_table(state.curve), validations = detail::validation_table(state.validations);
   writer.add<double>("curve", {count_of(state.curve), detail::curve_columns}, curve);
   writer.add<double>("validations", {count_of(state.validations), detail::validation_columns}, validations);
-  for (const auto& t : nn::state(model)) io::add_tensor(writer, "model." + t.name, t.value);
+  if (const detail::LeftOut left_out(model); left_out) writer.metadata(detail::left_out_name, left_out.text());
+  for (const auto& t : nn::state(model))
+    if (!t.value.instead()) io::add_tensor(writer, "model." + t.name, t.value);
   if constexpr (requires { memory.add_to(writer); }) memory.add_to(writer);
   else
     for (const auto& entry : memory.entries) io::add_tensor(writer, "optimizer." + entry.name, entry.values);
@@ -203,7 +232,8 @@ void write_training_state(const std::filesystem::path& path, const TrainingState
 }
 
 /// Reads what `write_training_state` wrote into `model` and into the entries of `memory`, which also say what is expected: an
-/// `optim::OptimizerState`, or entries whose `values` have a `shape()` and `read(file, name)`.
+/// `optim::OptimizerState`, or entries whose `values` have a `shape()` and `read(file, name)`. What it left out the model must
+/// have already, held as it was or as the floats that this stands for.
 /// Throws ValueError that lists everything in which the run that wrote it differs from this one, FormatError if the file is no
 /// training state, IoError. After an exception nothing has changed, unless reading itself failed.
 template <class Model, class Memory>
@@ -231,7 +261,22 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
     if (++misfits <= shown)
       fault(name + " " + found + " (this run: " + std::string(io::dtype_name(dtype)) + " " + shape.text() + ")");
   };
-  for (const auto& t : nn::state(model)) look_at("model." + t.name, t.value.shape(), io::dtype_of<T>());
+  detail::LeftOut left_out;
+  std::vector<nn::NamedTensorOf<Model>> stored;  // in the file
+  const auto left_out_there = file.metadata().find(detail::left_out_name);
+  for (auto& t : nn::state(model)) {
+    const std::string name = "model." + t.name;
+    const bool may_lack = left_out_there != file.metadata().end() && !t.parameter.requires_grad();
+    if (may_lack && !file.contains(name)) {
+      left_out.add(t);
+      continue;
+    }
+    if (t.value.instead()) fault(name + " is in floats (this run: " + t.value.instead() + ")");
+    look_at(name, t.value.shape(), io::dtype_of<T>());
+    stored.push_back(t);
+  }
+  if (left_out_there != file.metadata().end() && left_out_there->second != left_out.text())
+    fault("the weights beside those that learn are others");
   for (const auto& entry : memory.entries) look_at("optimizer." + entry.name, entry.values.shape(), io::dtype_of<Wide<T>>());
   if (misfits > 3) fault("and " + std::to_string(misfits - 3) + " tensors more");
   if (file.tensors().size() > wanted + 2) fault(std::to_string(file.tensors().size() - wanted - 2) + " tensors too many");
@@ -256,7 +301,7 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
       throw FormatError("resume: ", path.string(), ": ", name, " is ", value, ", expected 0 to ", most);
   state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
   state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
-  for (const auto& t : nn::state(model)) io::read_tensor_into(file, "model." + t.name, t.value);
+  for (const auto& t : stored) io::read_tensor_into(file, "model." + t.name, t.value);
   for (const auto& entry : memory.entries) {
     const std::string name = "optimizer." + entry.name;
     if constexpr (requires { entry.values.read(file, name); }) entry.values.read(file, name);

@@ -34,7 +34,7 @@ using MoreFiles = std::function<void(const std::filesystem::path& folder)>;
 template <class Model>
 void stage_model(const std::filesystem::path& staging, const Model& model, const text::AnyTokenizer& tokenizer,
                  const MoreFiles& more) {
-  const io::SaveOptions options{.stored = io::dtype_of<typename Model::value_type>()};
+  const io::SaveOptions options{.stored = {}};  // as the model has them, so that a run that goes on has the same
   if constexpr (requires { attend::detail::write_model_files(staging, model, options); }) {
     attend::detail::write_model_files(staging, model, options);
   } else {

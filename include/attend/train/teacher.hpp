@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <concepts>
-#include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +18,7 @@
 #include "attend/ops/distillation_loss.hpp"
 #include "attend/text/any_tokenizer.hpp"
 #include "attend/train/checkpoint.hpp"
+#include "attend/train/model_hash.hpp"
 #include "attend/train/options.hpp"
 
 /// Word-level knowledge distillation: a model learns, at each token, what another makes of the tokens before it.
@@ -31,36 +29,6 @@ template <class M>
 concept GivesLogits = requires(const M& model, const nn::Batch<typename M::device_type>& batch) {
   { model.linear_logits(batch) } -> std::same_as<LinearLogits<typename M::value_type, typename M::device_type>>;
 };
-
-namespace detail {
-
-/// A number that changes with any number, name and shape of a model, and with its options (FNV-1a, eight bytes at a time).
-class ModelHash {
- public:
-  void add(std::string_view text) {
-    for (; text.size() >= sizeof(std::uint64_t); text.remove_prefix(sizeof(std::uint64_t))) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, text.data(), sizeof word);
-      mix(word);
-    }
-    for (const char c : text) mix(static_cast<unsigned char>(c));
-    mix(text.size());
-  }
-  template <class T>
-  void add_values(const std::vector<T>& values) {
-    add({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
-  }
-  [[nodiscard]] std::uint64_t value() const { return hash_; }
-
- private:
-  void mix(std::uint64_t word) {
-    hash_ = (hash_ ^ word) * 0x100000001b3;
-    hash_ ^= hash_ >> 29;  // a product alone carries nothing down to lower bits
-  }
-  std::uint64_t hash_ = 0xcbf29ce484222325;
-};
-
-}  // namespace detail
 
 /// Whom a model learns from besides the labels; see `fit`. A handle: the parameters are those of the model that it was made from.
 template <class T, Device D = Cpu>
@@ -81,7 +49,7 @@ class Teacher {
     detail::ModelHash hash;
     for (const auto& t : nn::state(*own)) {
       numbers += t.value.size();
-      hash.add(t.name), hash.add(t.value.shape().text()), hash.add_values(t.value.values());
+      hash.add(t);
     }
     for (const auto& p : nn::parameters(*own)) parameters_.push_back(p.id());
     if constexpr (requires { nn::ModelOptions(model.options); }) {

@@ -173,6 +173,7 @@ class Trainer {
     auto ours = identity();
     ours["schedule"] = schedule_.text();
     ours["parameters"] = optimizer_.parameters().layout();
+    if (const detail::LeftOut held(model_); held) ours["held weights"] = held.text();  // which are not sent around
     check_same_run(ranks_, o_, std::move(ours));
   }
   /// Gives the other ranks what rank 0 has: the numbers of the state, the weights, the optimizer's memory.
@@ -181,7 +182,8 @@ class Trainer {
     state_.note_generator();
     detail::for_numbers(state_, [&](const char*, auto& value) { ranks_->broadcast(value); });
     state_.restore_generator();
-    for (const auto& t : nn::state(model_)) ranks_->broadcast(t.value);
+    for (const auto& t : nn::state(model_))
+      if (!t.value.instead()) ranks_->broadcast(t.value);
     memory_.share();
     if (average_) ranks_->broadcast(average_->values());
     weights_changed();

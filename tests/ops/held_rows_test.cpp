@@ -1,0 +1,117 @@
+#include "attend/ops/held_rows.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "attend/core/random.hpp"
+#include "attend/ops/cross_entropy.hpp"
+#include "attend/ops/distillation_loss.hpp"
+#include "attend/ops/linear.hpp"
+#include "catch.hpp"
+
+using namespace attend;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Var<float> random(const Shape& shape, std::uint64_t stream, bool learns = true) {
+  const Tensor<float> x(shape);
+  const Generator::Stream numbers{5, stream};
+  for (index_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(numbers.normal(static_cast<std::uint64_t>(i)));
+  return Var<float>(x, learns);
+}
+
+/// A weight that holds its numbers in bfloat16 or in 8-bit integers, and one of the floats that these are. Neither learns.
+struct Weight {
+  Var<float> held, floats;
+};
+Weight in_bfloat16(const Shape& shape) {
+  const auto w = random(shape, 1, false);
+  const Tensor<bfloat16> rows(shape);
+  convert(Cpu{}, rows.size(), w.data(), rows.data());
+  convert(Cpu{}, rows.size(), rows.data(), w.data());
+  return {Var<float>(Tensor<float>::from_bfloat16(rows)), w};
+}
+Weight in_8_bits(const Shape& shape) {
+  const auto w = random(shape, 1, false);
+  const QuantizedRows q{Tensor<std::int8_t>(shape), Tensor<float>({shape[0]})};
+  quantize_rows(Cpu{}, kernels::Matrix<const float>(as_rows(w.value())), q.rows.data(), q.scales.data());
+  for (index_t i = 0; i < w.size(); ++i) w.data()[i] = q.scales.data()[i / shape[1]] * static_cast<float>(q.rows.data()[i]);
+  return {Var<float>(Tensor<float>::from_quantized(q)), w};
+}
+
+using Numbers = std::vector<std::vector<float>>;
+
+/// What f(weight, x, bias) gives, and the gradients of x and the bias.
+template <class F>
+Numbers computed(const Var<float>& weight, index_t rows, F&& f) {
+  const auto x = random({rows, weight.dim(1)}, 2), b = random({weight.dim(0)}, 3);
+  const Var<float> y = f(weight, x, b);
+  y.backward(random(y.shape(), 4).value());
+  CHECK(weight.grad().empty());
+  return {y.value().values(), x.grad().values(), b.grad().values()};
+}
+
+Tensor<token_t> labels(index_t rows, index_t classes) {
+  const Tensor<token_t> list({rows});
+  for (index_t i = 0; i < rows; ++i) list.data()[i] = static_cast<token_t>(i * 7 % classes);
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("held rows: linear computes with them as with the floats that they stand for, and so do its gradients") {
+  const auto precision = GENERATE(Precision::full, Precision::bf16);
+  const MatmulPrecision products(precision);
+  for (const auto& shape : {Shape{70, 40}, Shape{5, 1}, Shape{700, 1100}, Shape{0, 4}})
+    for (const auto& w : {in_bfloat16(shape), in_8_bits(shape)}) {
+      INFO(shape.text() << ' ' << w.held.value().instead());
+      const auto whole = [](const auto& weight, const auto& x, const auto& b) { return linear(x, weight, b); };
+      CHECK(computed(w.held, 6, whole) == computed(w.floats, 6, whole));
+      if (shape[0] < 50) continue;
+      const auto part = [](const auto& weight, const auto& x, const auto& b) { return linear_rows(x, weight, b, 11, 33); };
+      CHECK(computed(w.held, 6, part) == computed(w.floats, 6, part));
+    }
+}
+
+TEST_CASE("held rows: of a matrix that is made into floats by parts, the bits are those of the whole") {
+  const auto whole = [](const auto& weight, const auto& x, const auto& b) { return linear(x, weight, b); };
+  for (const auto& w : {in_bfloat16({9001, 2050}), in_8_bits({9001, 2050})}) {  // more than 2^24 numbers
+    index_t parts = 0;
+    detail::for_rows(w.held.value(), [&](index_t first, const auto& rows) {
+      CHECK(first % 4096 == 0);
+      CHECK(std::equal(rows.data, rows.data + rows.rows * rows.columns, w.floats.data() + first * 2050));
+      ++parts;
+    });
+    CHECK(parts == 3);
+    CHECK(computed(w.held, 3, whole) == computed(w.floats, 3, whole));
+  }
+}
+
+TEST_CASE("held rows: losses take them as a head, and as a teacher's, which need not be frozen") {
+  const Shape shape{50, 12};
+  for (const auto& w : {in_bfloat16(shape), in_8_bits(shape)}) {
+    const auto loss = [](const auto& weight, const auto& x, const auto& b) {
+      return linear_cross_entropy(x, weight, b, labels(9, 50), {.smoothing = 0.1});
+    };
+    CHECK(computed(w.held, 9, loss) == computed(w.floats, 9, loss));
+    const auto taught = [](const auto& weight, const auto& x, const auto& b) {
+      const Var<float> theirs(weight.value(), true);
+      const LinearLogits<float> teacher{random({9, 12}, 7), theirs, random({50}, 8)};
+      return linear_distillation_loss<float, Cpu>({x, weight, b}, teacher, labels(9, 50), {.weight = 0.5});
+    };
+    CHECK(computed(w.held, 9, taught) == computed(w.floats, 9, taught));
+
+    const Var<float> learns(w.held.value(), true);
+    const auto x = random({9, 12}, 2), b = random({50}, 3);
+    const std::string why = std::string("the weight [50, 12] is of ") + w.held.value().instead() + ", which cannot learn";
+    CHECK_THROWS_WITH(linear(x, learns, b),
+                      "linear: " + why + "; freeze it, as nn::add_adapters does, or load the model in floats");
+    CHECK_THROWS_WITH(linear_cross_entropy(x, learns, b, labels(9, 50)), ContainsSubstring("linear_cross_entropy: " + why));
+    CHECK_THROWS_WITH((linear_distillation_loss<float, Cpu>({x, learns, b}, {x, w.floats, b}, labels(9, 50))),
+                      ContainsSubstring("linear_distillation_loss: " + why));
+    const NoGrad no_grad;
+    CHECK(linear(x, learns, b).value().values() == linear(x, w.floats, b).value().values());
+  }
+}
