@@ -147,7 +147,7 @@ def languages(folder):
 
 
 def memory(flags):
-    """`translate run` in each precision, then a step of training, whole and of adapters alone."""
+    """`translate run` in each precision, then a step of training, whole and of adapters alone, beside what the file has and in bfloat16."""
     size = sum(file.stat().st_size for file in pathlib.Path(flags.folder).glob("*.safetensors")) / 2**20
     print(f"{flags.folder}, {size:.0f} MiB of weights\n\n| | seconds | MiB at most | over the weights |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=flags.scratch) as scratch:
@@ -156,7 +156,8 @@ def memory(flags):
         tasks = {f"translate a sentence, {p}": ["run", "--model", flags.folder, "--in", lines, "--precision", p, "--max-tokens", 20]
                  for p in flags.precisions}  # fmt: skip
         step = ["train", "--init", flags.folder, "--pairs", flags.pairs, "--max-steps", 1, "--tokens-per-batch", 512, "--out", out]
-        for name, more in {"whole": [], "adapters": ["--adapter-rank", 8]}.items():
+        adapters = ["--adapter-rank", 8]
+        for name, more in {"whole": [], "adapters": adapters, "adapters-bf16": [*adapters, "--precision", "bf16"]}.items():
             if name in flags.train:
                 tasks[f"a step of training, {name}"] = [*step, *more]
         for name, words in tasks.items():
@@ -254,7 +255,8 @@ def main():
             command.add_argument("--precisions", nargs="*", default=["float32", "int8", "bf16"],
                                  help="of a folder in 8-bit integers int8 alone")
             command.add_argument("--pairs", required=True, help="for the step of training")
-            command.add_argument("--train", nargs="*", default=["whole", "adapters"])
+            command.add_argument("--train", nargs="*", default=["whole", "adapters", "adapters-bf16"],
+                                 help="of a folder in 8-bit integers adapters alone")
         else:
             command.add_argument("--precisions", nargs="*", default=["float32", "int8"])
             command.add_argument("--text", required=True, help="lines to translate")

@@ -287,18 +287,18 @@ TEST_CASE("loaded to train adapters in bfloat16, what products multiply by is ro
   io::save(folder / "m", model());
   const auto floats = io::load_model(folder / "m");
   const io::MapFrom all(1);
-  CHECK_FALSE(io::LoadFor::trained());
+  CHECK(io::LoadFor::use() == io::Use::translation);
   const auto in_bfloat16 = [](const auto& m) {
     const auto list = nn::product_parameters(m);
     return std::count_if(list.begin(), list.end(), [](const auto& p) { return p.value().in_bfloat16() != nullptr; });
   };
   {
-    const io::LoadFor purpose(Precision::full, true);
-    CHECK(io::LoadFor::trained());
+    const io::LoadFor purpose(Precision::full, io::Use::adapters);
+    CHECK(io::LoadFor::use() == io::Use::adapters);
     CHECK(io::LoadFor::current() == Precision::full);
     CHECK(in_bfloat16(io::load_model(folder / "m")) == 0);
   }
-  const io::LoadFor purpose(Precision::bf16, true);
+  const io::LoadFor purpose(Precision::bf16, io::Use::adapters);
   CHECK(io::LoadFor::current() == Precision::bf16);
   const auto loaded = io::load_model(folder / "m");
   CHECK(in_bfloat16(loaded) == count_of(nn::product_parameters(loaded)));

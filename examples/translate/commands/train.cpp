@@ -282,7 +282,7 @@ template <class T, Device D>
 TranslationModel<T, D> first_model(const TrainCommand& flags, const TranslationModel<T, D>* teacher, const TrainingData& data) {
   if (flags.resume || !flags.init.empty()) {
     std::optional<io::LoadFor> purpose;
-    if (keeps_matrices(flags)) purpose.emplace(flags.resume ? Precision::full : flags.place.products(), true);
+    if (keeps_matrices(flags)) purpose.emplace(flags.resume ? Precision::full : flags.place.products(), io::Use::adapters);
     auto loaded = for_training(load<T, D>(flags.resume ? fs::path(flags.out) / "last" : fs::path(flags.init)), flags, data);
     if (!flags.resume) {
       loaded.model = with_dropout(loaded.model, flags.model);

@@ -36,6 +36,12 @@ class MapFrom : public detail::ThreadSetting<MapFrom, std::size_t, std::size_t{1
   using ThreadSetting::ThreadSetting;
 };
 
+/// What a model is loaded for.
+enum class Use {
+  translation,  ///< its matrices are packed once and then hardly looked at
+  adapters,     ///< training of low-rank adapters alone, whose every step reads the matrices
+};
+
 /// While one is in scope, the float models that this thread loads (`load`, `load_model`, `load_state`, `load_pretrained`) are
 /// for translating with that precision on the CPU, or for training adapters alone with products of it, and what they compute with
 /// it is the same, bit for bit, in less memory:
@@ -55,21 +61,20 @@ class MapFrom : public detail::ThreadSetting<MapFrom, std::size_t, std::size_t{1
 ///     auto loaded = load("folder");
 class LoadFor : private detail::ThreadSetting<LoadFor, int, -1> {
  public:
-  /// `trained`: for training adapters, which reads the matrices again and again. For `Precision::bf16` they then become bfloat16
-  /// where floats of the file could be mapped, too.
-  explicit LoadFor(Precision precision, bool trained = false)
-      : ThreadSetting(static_cast<int>(precision) + (trained ? of_training : 0)) {}
+  /// For adapters and `Precision::bf16`, matrices that products multiply by become bfloat16 even where floats could be mapped.
+  explicit LoadFor(Precision precision, Use use = Use::translation)
+      : ThreadSetting(static_cast<int>(precision) + precisions * static_cast<int>(use)) {}
 
   /// What models are loaded for on this thread; nothing if nobody has said.
   static std::optional<Precision> current() {
     const int purpose = ThreadSetting::current();
-    return purpose < 0 ? std::nullopt : std::optional(static_cast<Precision>(purpose % of_training));
+    return purpose < 0 ? std::nullopt : std::optional(static_cast<Precision>(purpose % precisions));
   }
-  /// Whether that is training.
-  static bool trained() { return ThreadSetting::current() >= of_training; }
+  /// What is then done with them.
+  static Use use() { return ThreadSetting::current() < precisions ? Use::translation : Use::adapters; }
 
  private:
-  static constexpr int of_training = 256;
+  static constexpr int precisions = 256;  // more than there are
 };
 
 }  // namespace attend::io
@@ -227,7 +232,7 @@ class ParameterLoader {
   }
   /// Whether that is better than a mapping of its floats.
   bool prefers_bfloat16(const void* id, const std::vector<Part>& parts) const {
-    return purpose_ && io::LoadFor::trained() && rounds(id, parts);
+    return purpose_ && io::LoadFor::use() == io::Use::adapters && rounds(id, parts);
   }
 
   /// Has a matrix be rows in bfloat16, if that is what the file has or the products of the translation want.
