@@ -117,7 +117,9 @@ TEST_CASE("a tensor of 8-bit rows has a shape, rows of its own, and no elements 
   CHECK_THROWS_AS(x.rows(2, 2), IndexError);
 
   const std::string refusal =
-      "tensor: the matrix [3, 2] is of 8-bit integers, which are for translation on the CPU; all else needs the model in floats";
+      "tensor: the matrix [3, 2] is of 8-bit integers, which are for translation, or for adapters to learn beside, on the CPU; "
+      "all "
+      "else needs the model in floats";
   CHECK_THROWS_AS(x.data(), ValueError);
   CHECK_THROWS_WITH(x.data(), refusal);
   CHECK_THROWS_WITH(x.span(), refusal);
@@ -160,8 +162,8 @@ TEST_CASE("a tensor of rows in bfloat16 has a shape, rows of its own, and no ele
   CHECK_THROWS_AS(x.rows(2, 2), IndexError);
 
   const std::string refusal =
-      "tensor: the matrix [3, 2] is of numbers in bfloat16, which are for translation on the CPU; all else needs the model in "
-      "floats";
+      "tensor: the matrix [3, 2] is of numbers in bfloat16, which are for translation, or for adapters to learn beside, on the "
+      "CPU; all else needs the model in floats";
   CHECK_THROWS_AS(x.data(), ValueError);
   CHECK_THROWS_WITH(x.values(), refusal);
   CHECK_THROWS_WITH(x.fill(0), refusal);

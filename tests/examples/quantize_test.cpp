@@ -70,7 +70,8 @@ TEST_CASE("translate quantize: of a Marian model, with its tokenizer and its sea
 TEST_CASE("translate: what needs floats refuses a folder in 8-bit integers before it works", "[translate]") {
   const auto [floats, int8] = models();
   const std::string why = int8 + " is of 8-bit integers, which are for translation";
-  fails(train(files("none"), {"--init", int8, "--max-steps", "2"}), "train: " + why);
+  fails(train(files("none"), {"--init", int8, "--max-steps", "2"}),
+        "train: " + why + "; expected a model in floats; beside them adapters alone are trained, on the CPU (--adapter-rank)");
   fails({"merge", int8, "--out", files("none")}, "merge: " + why);
   fails({"adapters", int8, "--out", files("none")}, int8 + " has no adapters");
   fails(train(files("none"), {"--init", int8, "--adapter-rank", "2", "--precision", "bf16"}),
@@ -104,7 +105,9 @@ TEST_CASE("translate train --adapter-rank: beside a folder in 8-bit integers, wh
   CHECK_THAT(run({"train", "--resume", "--out", tuned, "--max-steps", "6"}).errors, ContainsSubstring("going on from step 4"));
 
   // Folded in they are only into floats.
-  fails({"merge", tuned, "--out", files("none")}, "`translate adapters` writes its adapters by themselves");
+  fails({"merge", tuned, "--out", files("none")}, "expected a model in floats; `translate adapters` writes adapters");
+  fails({"train", "--resume", "--out", tuned, "--precision", "bf16"},
+        "train: --precision bf16 and the model of " + tuned + ", which is of 8-bit integers, exclude each other");
   REQUIRE(run({"adapters", tuned, "--out", files("of int8")}).code == 0);
   CHECK(run({"merge", floats, "--adapters", files("of int8"), "--out", files("folded")}).code == 0);
 }

@@ -298,6 +298,8 @@ TEST_CASE("loaded to train adapters in bfloat16, what products multiply by is ro
     CHECK(io::LoadFor::current() == Precision::full);
     CHECK(in_bfloat16(io::load_model(folder / "m")) == 0);
   }
+  CHECK_THROWS_WITH(io::LoadFor(Precision::int8, io::Use::adapters), ContainsSubstring("expected full or bf16"));
+  CHECK_FALSE(io::LoadFor::current());
   const io::LoadFor purpose(Precision::bf16, io::Use::adapters);
   CHECK(io::LoadFor::current() == Precision::bf16);
   const auto loaded = io::load_model(folder / "m");

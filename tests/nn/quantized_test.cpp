@@ -87,4 +87,11 @@ TEST_CASE("quantize: refuses what it would spoil and leaves the model as it was;
   CHECK_THROWS_WITH(model.loss({token, one, token, one, token}), ContainsSubstring("is of 8-bit integers"));
   const nn::Transformer<float> other(small());
   CHECK_THROWS_WITH(nn::copy_parameters(model, other), ContainsSubstring("is of 8-bit integers"));
+  nn::share_parameters(model, other);
+  CHECK(other.output_weight().value().place() == model.output_weight().value().place());
+  auto larger = small();
+  larger.d_ff = 24;
+  CHECK_THROWS_AS(nn::share_parameters(nn::Transformer<float>(larger), other), ShapeError);
+  larger.layers = 2;
+  CHECK_THROWS_WITH(nn::share_parameters(nn::Transformer<float>(larger), other), ContainsSubstring("share_parameters: "));
 }

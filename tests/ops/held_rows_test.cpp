@@ -53,6 +53,8 @@ Numbers computed(const Var<float>& weight, index_t rows, F&& f) {
   return {y.value().values(), x.grad().values(), b.grad().values()};
 }
 
+Var<float> linear_of_all(const Var<float>& weight, const Var<float>& x, const Var<float>& b) { return linear(x, weight, b); }
+
 Tensor<token_t> labels(index_t rows, index_t classes) {
   const Tensor<token_t> list({rows});
   for (index_t i = 0; i < rows; ++i) list.data()[i] = static_cast<token_t>(i * 7 % classes);
@@ -67,8 +69,7 @@ TEST_CASE("held rows: linear computes with them as with the floats that they sta
   for (const auto& shape : {Shape{70, 40}, Shape{5, 1}, Shape{700, 1100}, Shape{0, 4}})
     for (const auto& w : {in_bfloat16(shape), in_8_bits(shape)}) {
       INFO(shape.text() << ' ' << w.held.value().instead());
-      const auto whole = [](const auto& weight, const auto& x, const auto& b) { return linear(x, weight, b); };
-      CHECK(computed(w.held, 6, whole) == computed(w.floats, 6, whole));
+      CHECK(computed(w.held, 6, linear_of_all) == computed(w.floats, 6, linear_of_all));
       if (shape[0] < 50) continue;
       const auto part = [](const auto& weight, const auto& x, const auto& b) { return linear_rows(x, weight, b, 11, 33); };
       CHECK(computed(w.held, 6, part) == computed(w.floats, 6, part));
@@ -76,17 +77,29 @@ TEST_CASE("held rows: linear computes with them as with the floats that they sta
 }
 
 TEST_CASE("held rows: of a matrix that is made into floats by parts, the bits are those of the whole") {
-  const auto whole = [](const auto& weight, const auto& x, const auto& b) { return linear(x, weight, b); };
-  for (const auto& w : {in_bfloat16({9001, 2050}), in_8_bits({9001, 2050})}) {  // more than 2^24 numbers
-    index_t parts = 0;
-    detail::for_rows(w.held.value(), [&](index_t first, const auto& rows) {
-      CHECK(first % 4096 == 0);
-      CHECK(std::equal(rows.data, rows.data + rows.rows * rows.columns, w.floats.data() + first * 2050));
-      ++parts;
-    });
-    CHECK(parts == 3);
-    CHECK(computed(w.held, 3, whole) == computed(w.floats, 3, whole));
-  }
+  const auto precision = GENERATE(Precision::full, Precision::bf16);
+  const MatmulPrecision products(precision);
+  const Shape shape = GENERATE(Shape{8193, 2050}, Shape{4097, 4100}, Shape{20000, 850});  // more than 2^24 numbers
+  const auto weight = GENERATE(in_bfloat16, in_8_bits);
+  const auto w = weight(shape);
+  INFO(name_of(precision) << ' ' << shape.text() << ' ' << w.held.value().instead());
+  for (const index_t rows : {3, 20}) CHECK(computed(w.held, rows, linear_of_all) == computed(w.floats, rows, linear_of_all));
+}
+
+TEST_CASE("held rows: for_rows gives all of them, so many at a time") {
+  const auto w = in_8_bits({700, 3});
+  index_t next = 0;
+  detail::for_rows(w.held.value(), 256, [&](index_t first, const auto& rows) {
+    CHECK(first == next);
+    CHECK(rows.rows == std::min<index_t>(256, 700 - first));
+    CHECK(std::equal(rows.data, rows.data + rows.rows * 3, w.floats.data() + first * 3));
+    next += rows.rows;
+  });
+  CHECK(next == 700);
+  detail::for_rows(w.floats.value(), 256, [&](index_t first, const auto& rows) {
+    CHECK(first == 0);
+    CHECK(rows.data == w.floats.data());
+  });
 }
 
 TEST_CASE("held rows: losses take them as a head, and as a teacher's, which need not be frozen") {

@@ -236,7 +236,9 @@ TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks 
   CHECK(adapter_values(in_floats) == adapter_values(whole));
   // A state that has the floats is not for a model that holds other numbers.
   auto narrow = held_model(held);
-  CHECK_THROWS_WITH(fit(narrow, toy::corpus(60), toy::Letters(), stopped), Catch::Matchers::ContainsSubstring("is in floats"));
+  CHECK_THROWS_WITH(fit(narrow, toy::corpus(60), toy::Letters(), stopped),
+                    Catch::Matchers::ContainsSubstring("encoder.embed_tokens.weight F32 [29, 16] (this run: ") &&
+                        Catch::Matchers::ContainsSubstring("tensors more"));
 
   for (const auto& end : ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& communicator) {
          auto own = options;
@@ -248,16 +250,22 @@ TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks 
     CHECK(end == nullptr);
 }
 
-TEST_CASE("adapters: ranks that hold other weights beside them are refused", "[train]") {
+TEST_CASE("adapters: ranks that hold other weights beside them, or hold them otherwise, are refused", "[train]") {
+  const index_t different = GENERATE(0, 1, 2);  // the rank that has floats; 2: one has other numbers
   for (const auto& end : ThreadRanks::run(2, [&](const std::shared_ptr<Communicator>& communicator) {
          auto options = toy::options(1);
          options.communicator = communicator;
          auto model = plain_model();
-         if (communicator->rank() == 1) model.encoder.layers[0].feed_forward.fc1.weight.value()(1, 2) += 1;
-         nn::quantize(model);
+         if (different == 2 && communicator->rank() == 1) model.encoder.layers[0].feed_forward.fc1.weight.value()(1, 2) += 1;
+         if (different != communicator->rank()) nn::quantize(model);
          nn::add_adapters(model, {.rank = 4, .modules = everything});
-         CHECK_THROWS_WITH(fit(model, toy::corpus(60), toy::Letters(), options),
-                           Catch::Matchers::ContainsSubstring("held weights"));
+         try {
+           fit(model, toy::corpus(60), toy::Letters(), options);
+         } catch (const ValueError& e) {
+           if (std::string(e.what()).find("held weights") != std::string::npos) return;
+           throw;
+         }
+         throw Error("it was not refused");
        }))
     CHECK(end == nullptr);
 }

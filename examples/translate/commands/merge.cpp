@@ -20,19 +20,10 @@ struct MergeCommand {
   std::string model, adapters, out, base;
 };
 
-/// Throws ValueError for a model of 8-bit integers, with what to do about one that has adapters.
-void check_mergeable(const std::string& folder) {
-  try {
-    check_floats("merge", folder);
-  } catch (const ValueError& e) {
-    if (!trains_adapters(folder)) throw;
-    throw ValueError(e.what(), "; `translate adapters` writes its adapters by themselves, to be merged into that");
-  }
-}
-
 void merge(const MergeCommand& flags) {
   check_out("merge", flags.out);
-  check_mergeable(flags.model);
+  check_floats("merge", flags.model,
+               "; `translate adapters` writes adapters beside them by themselves, which may be merged into such a model");
   auto loaded = load(flags.model);
   if (!flags.adapters.empty()) {
     check_value(!nn::has_adapters(loaded.model), "merge", flags.model,

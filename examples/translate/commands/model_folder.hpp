@@ -41,10 +41,10 @@ inline bool is_quantized(const std::string& folder) {
   return config && attend::io::says_quantized(config.json, config.path);
 }
 
-/// Throws ValueError, which begins with the command's name, if it is.
-inline void check_floats(const char* command, const std::string& folder) {
+/// Throws ValueError, which begins with the command's name and ends with the advice, if it is.
+inline void check_floats(const char* command, const std::string& folder, const char* advice = "") {
   attend::check_value(!is_quantized(folder), command, folder,
-                      " is of 8-bit integers, which are for translation; expected a model in floats");
+                      " is of 8-bit integers, which are for translation; expected a model in floats", advice);
 }
 
 /// Whether the model there has low-rank adapters, beside which its weights stay as they are in training.

@@ -425,15 +425,18 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
   if (!flags.init.empty()) {
     check_init(command);
     if (!flags.resume && leads(flags.ranks)) {  // a run that goes on has its own model
-      if (!keeps_matrices(flags)) check_floats("train", flags.init);
-      else
-        check_value(flags.place.precision != "bf16" || !is_quantized(flags.init), "train", "--precision bf16 and the model of ",
-                    flags.init, ", which is of 8-bit integers, exclude each other");
+      if (!keeps_matrices(flags))
+        check_floats("train", flags.init, "; beside them adapters alone are trained, on the CPU (--adapter-rank)");
       const bool whole = !flags.adapters.wanted() && flags.freeze.empty();
       if (flags.place.device == "cpu" && whole && !trains_adapters(flags.init)) check_memory_to_train(flags.init);
     }
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
+  }
+  if (leads(flags.ranks) && (flags.resume || !flags.init.empty()) && keeps_matrices(flags) && flags.place.precision == "bf16") {
+    const std::string& folder = flags.resume ? flags.out : flags.init;
+    check_value(!is_quantized(folder), "train", "--precision bf16 and the model of ", folder,
+                ", which is of 8-bit integers, exclude each other");
   }
   flags.adapters.check(!flags.init.empty());
   flags.train.check(!flags.init.empty());
@@ -452,6 +455,7 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
 }
 
 void check_teacher(const TrainCommand& flags) {
+  const io::LoadFor purpose(Precision::full);
   flags.place.with_types(
       [&](auto types) { (void)load<typename decltype(types)::T, typename decltype(types)::D>(model_folder(flags.teacher)); });
 }

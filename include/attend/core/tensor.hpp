@@ -27,8 +27,8 @@ struct RowsInstead;
 /// Copying a Tensor copies the handle, not the elements (`clone` copies those). A tensor made from a shape is not initialised.
 ///
 /// A matrix of weights may hold rows of other numbers in place of elements: of 8-bit integers (`quantized`) or of bfloat16
-/// (`in_bfloat16`). Products of searches and embeddings know them; what asks for the elements, as training does, gets a
-/// ValueError.
+/// (`in_bfloat16`). Products and embeddings know them, and give them no gradient; what asks for the elements, as an optimizer
+/// does, gets a ValueError.
 template <class T, Device D = Cpu>
 class Tensor {
  public:
@@ -196,8 +196,9 @@ class Tensor {
     return shape;
   }
   [[noreturn]] void refuse_instead() const {
-    throw ValueError("tensor: the matrix ", shape_.text(), " is of ", instead(),
-                     ", which are for translation on the CPU; all else needs the model in floats");
+    throw ValueError(
+        "tensor: the matrix ", shape_.text(), " is of ", instead(),
+        ", which are for translation, or for adapters to learn beside, on the CPU; all else needs the model in floats");
   }
   [[nodiscard]] std::shared_ptr<const detail::RowsInstead> rows_instead(index_t first, index_t count) const;
 

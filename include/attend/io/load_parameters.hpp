@@ -62,8 +62,12 @@ enum class Use {
 class LoadFor : private detail::ThreadSetting<LoadFor, int, -1> {
  public:
   /// For adapters and `Precision::bf16`, matrices that products multiply by become bfloat16 even where floats could be mapped.
+  /// Throws ValueError for adapters and `Precision::int8`: `nn::quantize` makes the model that they are trained beside.
   explicit LoadFor(Precision precision, Use use = Use::translation)
-      : ThreadSetting(static_cast<int>(precision) + precisions * static_cast<int>(use)) {}
+      : ThreadSetting(static_cast<int>(precision) + precisions * static_cast<int>(use)) {
+    check_value(use == Use::translation || precision != Precision::int8, "LoadFor",
+                "no training has products in int8; expected full or bf16");
+  }
 
   /// What models are loaded for on this thread; nothing if nobody has said.
   static std::optional<Precision> current() {

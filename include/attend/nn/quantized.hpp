@@ -100,8 +100,8 @@ void check_quantizable(const Transformer<T, D>& model) {
 /// Replaces the matrices of the model, and so of its copies, by 8-bit integers: it takes a quarter of the memory and translates
 /// as with `Precision::int8`, but for what the embeddings lose. Only searches and what scores like them
 /// (`decode::TransformerModel` and what is made of it) can then use it, and adapters be trained beside what it holds
-/// (`add_adapters`); all else throws ValueError. Throws ValueError for
-/// adapters, for numbers that are not finite and for a model that is of 8-bit integers; the model is then as it was.
+/// (`add_adapters`); all else throws ValueError. Throws ValueError for adapters, for numbers that are not finite and for a model
+/// that is of 8-bit integers; the model is then as it was.
 inline void quantize(const Transformer<float>& model) {
   check_quantizable(model);
   std::unordered_map<const void*, std::string> names;

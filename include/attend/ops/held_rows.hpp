@@ -42,15 +42,12 @@ Tensor<T, D> with_elements(const Tensor<T, D>& matrix) {
 }
 
 /// Calls f(first, rows) for all rows of a matrix, in order, `rows` being a Matrix<const T> of those from `first` on: once if it
-/// has elements, or no more than 2^24 numbers in their place; otherwise for so many at a time. These are a multiple of 4096 rows,
-/// in which products sum floats by whole blocks, so that what sums over the rows of a matrix in turn gets the same bits.
+/// has elements, otherwise with `step` of them at a time, for which elements are made.
 template <class T, Device D, class F>
-void for_rows(const Tensor<T, D>& matrix, F&& f) {
+void for_rows(const Tensor<T, D>& matrix, index_t step, F&& f) {
   if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
     if (matrix.instead()) {
-      constexpr index_t most = index_t{1} << 24, block = 4096;
-      const index_t count = matrix.dim(0), width = std::max<index_t>(1, matrix.dim(1));
-      const index_t step = count <= most / width ? std::max<index_t>(1, count) : std::max(block, most / width / block * block);
+      const index_t count = matrix.dim(0);
       index_t first = 0;
       do {
         const Tensor<float> rows = elements_of_held(matrix.rows(first, std::min(step, count - first)));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 
 #include "attend/core/precision.hpp"
@@ -47,15 +48,16 @@ class Products {
       }
     linear_backward_weight_bias(D{}, dy, x, dweight, add, dbias);
   }
-  /// Those of a weight, which may hold other numbers than elements: see `for_rows`.
+  /// Those of a weight that may hold other numbers than elements. These are made of a large one's rows by parts, and the bits are
+  /// those of all at once, but with products of another library (ATTEND_GEMM), which round by their sizes.
   void forward(const kernels::Matrix<const T>& x, const Tensor<T, D>& weight, const T* bias, const kernels::Matrix<T>& y) const {
-    for_rows(weight, [&, this](index_t first, const kernels::Matrix<const T>& rows) {
+    for_rows(weight, rows_at_a_time(weight), [&, this](index_t first, const kernels::Matrix<const T>& rows) {
       this->forward(x, rows, bias ? bias + first : nullptr, kernels::Matrix<T>{y.data + first, y.rows, rows.rows, y.stride});
     });
   }
   void backward_input(const kernels::Matrix<const T>& dy, const Tensor<T, D>& weight, const kernels::Matrix<T>& dx,
                       bool add) const {
-    for_rows(weight, [&, this](index_t first, const kernels::Matrix<const T>& rows) {
+    for_rows(weight, rows_at_a_time(weight), [&, this](index_t first, const kernels::Matrix<const T>& rows) {
       this->backward_input(kernels::Matrix<const T>{dy.data + first, dy.rows, rows.rows, dy.stride}, rows, dx, add || first > 0);
     });
   }
@@ -67,6 +69,14 @@ class Products {
   }
 
  private:
+  /// Of a weight that becomes elements by parts: all of 2^24 numbers or fewer, otherwise as many as are summed in one go where
+  /// they are what is summed over, or several times as many.
+  [[nodiscard]] index_t rows_at_a_time(const Tensor<T, D>& weight) const {
+    constexpr index_t most = index_t{1} << 24, block = cpu::k_block;
+    const index_t count = std::max<index_t>(1, weight.dim(0)), width = std::max<index_t>(1, weight.dim(1));
+    if (count <= most / width) return count;
+    return rounded_ ? cpu::pair_depth(count) : std::max<index_t>(1, most / width / block) * block;
+  }
   static constexpr bool can_round = std::same_as<T, float> && std::same_as<D, Cpu>;
   bool rounded_;
 };

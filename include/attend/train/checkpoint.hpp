@@ -165,7 +165,9 @@ class LeftOut {
     ++count_;
   }
   explicit operator bool() const { return count_ > 0; }
-  [[nodiscard]] std::string text() const { return std::to_string(count_) + fingerprint_mark + number_text(hash_.value()); }
+  [[nodiscard]] std::string text() const {
+    return count_ == 0 ? "none" : std::to_string(count_) + fingerprint_mark + number_text(hash_.value());
+  }
 
  private:
   ModelHash hash_;
@@ -249,34 +251,32 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   const auto fault = [&](const std::string& text) { faults += (faults.empty() ? "" : ", ") + text; };
 
   std::size_t wanted = 0, misfits = 0;
-  const auto look_at = [&](const std::string& name, const Shape& shape, io::DType dtype) {
+  const auto look_at = [&](const std::string& name, const Shape& shape, io::DType dtype, const char* held = nullptr) {
     constexpr std::size_t shown = 3;
+    const auto described = [](io::DType type, const Shape& s) { return std::string(io::dtype_name(type)) + " " + s.text(); };
     std::string found = "none";
     ++wanted;
     if (file.contains(name)) {
       const auto& info = file.info(name);
-      if (info.shape == shape && info.dtype == dtype) return;
-      found = std::string(io::dtype_name(info.dtype)) + " " + Shape(info.shape).text();
+      if (info.shape == shape && info.dtype == dtype && !held) return;
+      found = described(info.dtype, Shape(info.shape));
     }
-    if (++misfits <= shown)
-      fault(name + " " + found + " (this run: " + std::string(io::dtype_name(dtype)) + " " + shape.text() + ")");
+    if (++misfits <= shown) fault(name + " " + found + " (this run: " + (held ? held : described(dtype, shape)) + ")");
   };
   detail::LeftOut left_out;
   std::vector<nn::NamedTensorOf<Model>> stored;  // in the file
   const auto left_out_there = file.metadata().find(detail::left_out_name);
-  for (auto& t : nn::state(model)) {
+  const bool has_left_out = left_out_there != file.metadata().end();
+  for (const auto& t : nn::state(model)) {
     const std::string name = "model." + t.name;
-    const bool may_lack = left_out_there != file.metadata().end() && !t.parameter.requires_grad();
-    if (may_lack && !file.contains(name)) {
+    if (has_left_out && !t.parameter.requires_grad() && !file.contains(name)) {
       left_out.add(t);
       continue;
     }
-    if (t.value.instead()) fault(name + " is in floats (this run: " + t.value.instead() + ")");
-    look_at(name, t.value.shape(), io::dtype_of<T>());
+    look_at(name, t.value.shape(), io::dtype_of<T>(), t.value.instead());
     stored.push_back(t);
   }
-  if (left_out_there != file.metadata().end() && left_out_there->second != left_out.text())
-    fault("the weights beside those that learn are others");
+  if (has_left_out && left_out_there->second != left_out.text()) fault("the weights beside those that learn are others");
   for (const auto& entry : memory.entries) look_at("optimizer." + entry.name, entry.values.shape(), io::dtype_of<Wide<T>>());
   if (misfits > 3) fault("and " + std::to_string(misfits - 3) + " tensors more");
   if (file.tensors().size() > wanted + 2) fault(std::to_string(file.tensors().size() - wanted - 2) + " tensors too many");

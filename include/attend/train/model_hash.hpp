@@ -29,7 +29,8 @@ class ModelHash {
       return std::string_view(reinterpret_cast<const char*>(numbers), static_cast<std::size_t>(count) * sizeof(T));
     };
     if (!host.instead()) return add(bytes(host.data(), host.size()));
-    attend::detail::for_rows(host, [&, this](index_t, const kernels::Matrix<const T>& rows) {
+    constexpr index_t step = 4096;  // an even number, so that parts are of whole words
+    attend::detail::for_rows(host, step, [&, this](index_t, const kernels::Matrix<const T>& rows) {
       this->mix_all(bytes(rows.data, rows.rows * rows.columns));
     });
     mix(static_cast<std::size_t>(host.size()) * sizeof(T));
