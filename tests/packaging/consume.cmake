@@ -1,13 +1,15 @@
 # Builds and runs the consumer in a fresh folder.
 #
 # WAY: find_package, find_core, find_cuda, add_subdirectory or FetchContent. ATTEND_TREE: the tree; PREFIX: where it is installed.
-# WORK: a folder that may be wiped. GENERATOR, COMPILER: those of the tree. SETTINGS: further cache entries.
+# WORK: a folder that may be wiped. GENERATOR, COMPILER: those of the tree. QUICK: options by which it compiles soonest. SETTINGS:
+# further cache entries.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(settings ${SETTINGS})
+string(REPLACE ";" " " quick "${QUICK}")
 if(WAY STREQUAL "find_package")
   # Without run-time type information, which nothing in the library asks for.
-  consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" "-DCMAKE_CXX_FLAGS=-O0 -fno-rtti" ${settings})
+  consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" "-DCMAKE_CXX_FLAGS=${quick} -fno-rtti" ${settings})
 elseif(WAY STREQUAL "find_core")
   # Found or not elsewhere on this machine: the core has to do without them.
   consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCONSUME_CORE=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON

@@ -1,5 +1,5 @@
 # Makes both single headers and compiles each in two files of one program, with nothing else of attend in reach.
-# ATTEND_TREE, VERSION, WORK, COMPILER as in consume.cmake; WARNINGS: options.
+# ATTEND_TREE, VERSION, WORK, COMPILER, QUICK as in consume.cmake; WARNINGS: options.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(make "${ATTEND_TREE}/cmake/single_header.cmake")
@@ -42,11 +42,11 @@ foreach(pair IN ITEMS "attend_core_single core" "attend_single tokenizer")
   if(single STREQUAL "attend_single")
     set(libraries ${LIBRARIES})
   endif()
-  run("compiling" ${COMPILER} -std=c++20 -O0 ${WARNINGS} -pthread ${program}.cpp ${program}_second.cpp -o ${program} ${libraries})
+  run("compiling" ${COMPILER} -std=c++20 ${QUICK} ${WARNINGS} -pthread ${program}.cpp ${program}_second.cpp -o ${program} ${libraries})
   run("running" "${WORK}/${program}")
   message("${output}")
 endforeach()
 
 # Training and translating: the templates are instantiated, which finds what is missing. Their machine code would be nothing new.
 write_program(main attend_single consumer/main.cpp)
-run("checking" ${COMPILER} -std=c++20 -O0 ${WARNINGS} -fsyntax-only main.cpp)
+run("checking" ${COMPILER} -std=c++20 ${QUICK} ${WARNINGS} -fsyntax-only main.cpp)
