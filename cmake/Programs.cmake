@@ -54,8 +54,8 @@ function(attend_once name library macro)
   attend_own(${name})
 endfunction()
 
-# The tests and the small examples run for moments, and optimising is most of what they cost: -O2 would take half as long again to
-# compile, -O3 twice. With -fexpensive-optimizations GCC fuses a * b + c, as it does at -O3, which is what users run and what the
+# The tests, and what of `translate` is its own, run for moments, and optimising is most of what they cost: -O2 would take half as
+# long again to compile, -O3 twice. With -fexpensive-optimizations GCC fuses a * b + c, as it does at -O3, which is what users run and what the
 # program translate is tested at.
 set(ATTEND_QUICK_OPTIMISATION
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU,Clang,AppleClang>>:-O1>
