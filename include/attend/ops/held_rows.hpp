@@ -33,14 +33,6 @@ inline Tensor<float> elements_of_held(const Tensor<float>& held) {
   return x;
 }
 
-/// A matrix with elements: the given one if it has them, else one of what it holds.
-template <class T, Device D>
-Tensor<T, D> with_elements(const Tensor<T, D>& matrix) {
-  if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>)
-    if (matrix.instead()) return elements_of_held(matrix);
-  return matrix;
-}
-
 /// Calls f(first, rows) for all rows of a matrix, in order, `rows` being a Matrix<const T> of those from `first` on: once if it
 /// has elements, otherwise with `step` of them at a time, for which elements are made.
 template <class T, Device D, class F>

@@ -159,12 +159,15 @@ class LeftOut {
     for (const auto& t : nn::state(model))
       if (t.value.instead()) add(t);
   }
+  /// One more.
   template <class T, Device D>
   void add(const nn::NamedTensor<T, D>& t) {
     hash_.add(t);
     ++count_;
   }
+  /// Whether there is any.
   explicit operator bool() const { return count_ > 0; }
+  /// How many there are, and a fingerprint of their names, shapes and numbers.
   [[nodiscard]] std::string text() const {
     return count_ == 0 ? "none" : std::to_string(count_) + fingerprint_mark + number_text(hash_.value());
   }

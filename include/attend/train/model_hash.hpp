@@ -15,6 +15,7 @@ namespace attend::train::detail {
 /// A number that changes with any number, name and shape of a model, and with its options (FNV-1a, eight bytes at a time).
 class ModelHash {
  public:
+  /// A text, such as a name.
   void add(std::string_view text) {
     mix_all(text);
     mix(text.size());
@@ -35,6 +36,7 @@ class ModelHash {
     });
     mix(static_cast<std::size_t>(host.size()) * sizeof(T));
   }
+  /// That number.
   [[nodiscard]] std::uint64_t value() const { return hash_; }
 
  private:
