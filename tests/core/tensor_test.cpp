@@ -118,8 +118,7 @@ TEST_CASE("a tensor of 8-bit rows has a shape, rows of its own, and no elements 
 
   const std::string refusal =
       "tensor: the matrix [3, 2] is of 8-bit integers, which are for translation, or for adapters to learn beside, on the CPU; "
-      "all "
-      "else needs the model in floats";
+      "all else needs the model in floats";
   CHECK_THROWS_AS(x.data(), ValueError);
   CHECK_THROWS_WITH(x.data(), refusal);
   CHECK_THROWS_WITH(x.span(), refusal);

@@ -4,23 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "attend/core/random.hpp"
 #include "attend/ops/cross_entropy.hpp"
 #include "attend/ops/distillation_loss.hpp"
 #include "attend/ops/linear.hpp"
+#include "attend/ops/packed_weights.hpp"
 #include "catch.hpp"
+#include "operation.hpp"
 
 using namespace attend;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Var<float> random(const Shape& shape, std::uint64_t stream) {
-  const Tensor<float> x(shape);
-  const Generator::Stream numbers{5, stream};
-  for (index_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(numbers.normal(static_cast<std::uint64_t>(i)));
-  return Var<float>(x, true);
-}
+Var<float> random(const Shape& shape, std::uint64_t stream) { return Var<float>(operation::random<float>(shape, stream), true); }
 
 /// A weight that holds its numbers in bfloat16 or in 8-bit integers, and one of the floats that these are. Neither learns.
 struct Weight {
@@ -33,10 +29,8 @@ Var<float> weight_values(const Shape& shape) {  // of millions, in less time tha
 }
 Weight in_bfloat16(const Shape& shape) {
   const auto w = weight_values(shape);
-  const Tensor<bfloat16> rows(shape);
-  convert(Cpu{}, rows.size(), w.data(), rows.data());
-  convert(Cpu{}, rows.size(), rows.data(), w.data());
-  return {Var<float>(Tensor<float>::from_bfloat16(rows)), w};
+  const auto rows = detail::converted<bfloat16>(w.value());
+  return {Var<float>(Tensor<float>::from_bfloat16(rows)), Var<float>(detail::converted<float>(rows))};
 }
 Weight in_8_bits(const Shape& shape) {
   const auto w = weight_values(shape);

@@ -6,10 +6,9 @@
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(settings ${SETTINGS})
-string(REPLACE ";" " " quick "${QUICK}")
 if(WAY STREQUAL "find_package")
   # Without run-time type information, which nothing in the library asks for.
-  consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" "-DCMAKE_CXX_FLAGS=${quick} -fno-rtti" ${settings})
+  consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" "-DCMAKE_CXX_FLAGS=${QUICK} -fno-rtti" ${settings})
 elseif(WAY STREQUAL "find_core")
   # Found or not elsewhere on this machine: the core has to do without them.
   consume(build "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCONSUME_CORE=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON

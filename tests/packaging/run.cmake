@@ -30,9 +30,8 @@ endfunction()
 
 # consume(<folder> <setting>...): configures, builds and runs consumer/ in WORK/<folder>.
 function(consume folder)
-  string(REPLACE ";" " " quick "${QUICK}")
   run("configuring the consumer" ${CMAKE_COMMAND} -S "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/consumer" -B "${WORK}/${folder}" -G
-      "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${quick}" -DCMAKE_BUILD_TYPE=None ${ARGN})
+      "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${QUICK}" -DCMAKE_BUILD_TYPE=None ${ARGN})
   run("building the consumer" ${CMAKE_COMMAND} --build "${WORK}/${folder}")
   run("running the consumer" "${WORK}/${folder}/consumer")
   message("${output}")

@@ -2,6 +2,7 @@
 # ATTEND_TREE, VERSION, WORK, COMPILER, QUICK as in consume.cmake; WARNINGS: options.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
+separate_arguments(QUICK)
 set(make "${ATTEND_TREE}/cmake/single_header.cmake")
 run("making" ${CMAKE_COMMAND} -D OUTPUT=attend_single.hpp -P "${make}")
 run("making" ${CMAKE_COMMAND} -D OUTPUT=attend_core_single.hpp -D CORE=ON -P "${make}")

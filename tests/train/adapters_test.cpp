@@ -42,6 +42,18 @@ text::Corpus other_corpus(index_t pairs, std::uint64_t seed = 1) {
   return corpus;
 }
 
+/// Trains a model until its fourth step, into a folder. Returns the options by which the run goes on.
+FitOptions stopped_run(const std::filesystem::path& folder, nn::Transformer<float> model, FitOptions options) {
+  options.output = folder;
+  std::atomic<bool> stop{false};
+  auto until = options;
+  until.stop = &stop;
+  until.on_step = [&](const CurvePoint& point) { stop = point.step == 4; };
+  REQUIRE(fit(model, toy::corpus(60), toy::Letters(), until).stopped == StopReason::interrupted);
+  options.resume = true;
+  return options;
+}
+
 bool is_adapter(const std::string& name) { return name.find(".lora_") != name.npos; }
 
 }  // namespace
@@ -105,16 +117,7 @@ TEST_CASE("adapters: stopped and resumed, and in any number of ranks, the bits a
   fit(whole, toy::corpus(60), toy::Letters(), options);
 
   const TemporaryFolder folder;
-  auto stopped = options;
-  stopped.output = folder.path();
-  std::atomic<bool> stop{false};
-  stopped.stop = &stop;
-  stopped.on_step = [&](const CurvePoint& point) { stop = point.step == 4; };
-  auto first = model_with_adapters();
-  REQUIRE(fit(first, toy::corpus(60), toy::Letters(), stopped).stopped == StopReason::interrupted);
-  stop = false;
-  stopped.on_step = {};
-  stopped.resume = true;
+  const auto stopped = stopped_run(folder.path(), model_with_adapters(), options);
   auto second = io::load_model(folder.path() / "last");
   fit(second, toy::corpus(60), toy::Letters(), stopped);
   CHECK((toy::weights(second) == toy::weights(whole)));
@@ -138,11 +141,8 @@ nn::Transformer<float> held_model(Held held) {
   if (held == Held::integers) {
     nn::quantize(model);
   } else {
-    for (const auto& p : nn::quantizable_parameters(model)) {
-      const Tensor<bfloat16> rows(p.shape());
-      convert(Cpu{}, p.size(), p.data(), rows.data());
-      p.set_value(Tensor<float>::from_bfloat16(rows));
-    }
+    for (const auto& p : nn::quantizable_parameters(model))
+      p.set_value(Tensor<float>::from_bfloat16(attend::detail::converted<bfloat16>(p.value())));
   }
   attend::seed(4);
   nn::add_adapters(model, {.rank = 4, .dropout = 0.1, .modules = everything});
@@ -196,16 +196,7 @@ TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks 
   fit(whole, toy::corpus(60), toy::Letters(), options);
 
   const TemporaryFolder folder;
-  auto stopped = options;
-  stopped.output = folder.path();
-  std::atomic<bool> stop{false};
-  stopped.stop = &stop;
-  stopped.on_step = [&](const CurvePoint& point) { stop = point.step == 4; };
-  auto first = held_model(held);
-  REQUIRE(fit(first, toy::corpus(60), toy::Letters(), stopped).stopped == StopReason::interrupted);
-  stop = false;
-  stopped.on_step = {};
-  stopped.resume = true;
+  auto stopped = stopped_run(folder.path(), held_model(held), options);
   const auto last = folder.path() / "last";
 
   // The state leaves out what is held, and knows it by a fingerprint.

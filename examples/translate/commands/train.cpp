@@ -150,11 +150,13 @@ void check_output(const TrainCommand& flags) {
               " is there already: go on with its run by --resume, lose it by --overwrite, or choose another --csv");
 }
 
-/// The folder whose tokenizer a training has: of the run that is resumed, of --init, of --teacher, of the prepared pairs, or
-/// none.
+/// The folder whose model a training begins with: of the run that is resumed, of --init, or none.
+const std::string& first_folder(const TrainCommand& flags) { return flags.resume ? flags.out : flags.init; }
+
+/// The folder whose tokenizer it has: the same, or of --teacher, of the prepared pairs, or none.
 const std::string& tokenizer_folder(const TrainCommand& flags) {
-  if (flags.resume) return flags.out;
-  return !flags.init.empty() ? flags.init : !flags.teacher.empty() ? flags.teacher : flags.prepared;
+  const std::string& first = first_folder(flags);
+  return !first.empty() ? first : !flags.teacher.empty() ? flags.teacher : flags.prepared;
 }
 
 /// `own`, the tokenizer of a folder, in the languages of the command line. If it names none and `own` has none for targets, in
@@ -273,7 +275,8 @@ TranslationModel<T, D> new_student(const TrainCommand& flags, const TranslationM
 /// Whether the matrices of a folder's model stay as they are beside adapters that learn, on the processor: they then need not be
 /// floats.
 bool keeps_matrices(const TrainCommand& flags) {
-  return flags.place.device == "cpu" && (flags.adapters.wanted() || trains_adapters(flags.resume ? flags.out : flags.init));
+  const std::string& folder = first_folder(flags);
+  return flags.place.device == "cpu" && !folder.empty() && (flags.adapters.wanted() || trains_adapters(folder));
 }
 
 /// The model and the tokenizer to begin with, and how the model is searched: those of the run that is resumed, of `--init`, or
@@ -433,11 +436,9 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));
   }
-  if (leads(flags.ranks) && (flags.resume || !flags.init.empty()) && keeps_matrices(flags) && flags.place.precision == "bf16") {
-    const std::string& folder = flags.resume ? flags.out : flags.init;
-    check_value(!is_quantized(folder), "train", "--precision bf16 and the model of ", folder,
+  if (leads(flags.ranks) && flags.place.precision == "bf16" && keeps_matrices(flags))
+    check_value(!is_quantized(first_folder(flags)), "train", "--precision bf16 and the model of ", first_folder(flags),
                 ", which is of 8-bit integers, exclude each other");
-  }
   flags.adapters.check(!flags.init.empty());
   flags.train.check(!flags.init.empty());
   const auto& fit = flags.train.fit;

@@ -146,7 +146,8 @@ class ParameterLoader {
     std::size_t freed = 0;  // of the memory that parameters were made with
     for (const void* id : order_) {
       const auto parts = parts_of_.extract(id);
-      bool elsewhere = !prefers_bfloat16(id, parts.mapped()) && map_parameter(parts.mapped());
+      const bool rounded = io::LoadFor::use() == io::Use::adapters && rounds(id, parts.mapped());
+      bool elsewhere = !rounded && map_parameter(parts.mapped());
       if constexpr (std::same_as<T, float> && std::same_as<D, Cpu>) elsewhere = elsewhere || take_bfloat16(id, parts.mapped());
       if (!elsewhere) {
         for (const Part& part : parts.mapped()) read(part);
@@ -233,10 +234,6 @@ class ParameterLoader {
   /// Whether a matrix is to be rounded to bfloat16.
   bool rounds(const void* id, const std::vector<Part>& parts) const {
     return purpose_ == Precision::bf16 && factors_.contains(id) && rounds_as_floats(parts);
-  }
-  /// Whether that is better than a mapping of its floats.
-  bool prefers_bfloat16(const void* id, const std::vector<Part>& parts) const {
-    return purpose_ && io::LoadFor::use() == io::Use::adapters && rounds(id, parts);
   }
 
   /// Has a matrix be rows in bfloat16, if that is what the file has or the products of the translation want.

@@ -131,9 +131,10 @@ std::string adapter_faults(const M& model, const AdapterOptions& o) {
 /// afterwards, then moves the adapters alone. What the model computes is at first what it was. Of a Transformer,
 /// `options.adapters` becomes `o`, so that it is saved and loaded with its adapters.
 ///
-/// The matrices may hold other numbers than floats: a model that was loaded for a precision (`io::LoadFor`), or whose matrices
-/// are of 8-bit integers (`nn::quantize`), is trained so in a half or a quarter of the memory. Floats of a matrix are made for
-/// each product with it, and what is computed is what it would be if the model held those floats.
+/// The matrices may hold other numbers than floats: of a model that was loaded for a precision (`io::LoadFor`), or whose matrices
+/// are of 8-bit integers (`nn::quantize`). They then take a half or a quarter of the memory. Floats of a matrix are made for each
+/// product with it, and what is computed is what it would be if the model held those floats (with products of another library,
+/// ATTEND_GEMM, to rounding).
 ///
 /// Copies of the model that were made before, a Translator's for example, do not get them. Returns how many there are, and how
 /// many numbers they have. Throws ValueError with all that does not fit: options out of bounds, names that no module has, a rank

@@ -17,7 +17,7 @@ namespace attend::detail {
 inline Tensor<float> elements_of_held(const Tensor<float>& held) {
   const Tensor<float> x(held.shape());
   if (const auto* halves = held.in_bfloat16()) {
-    convert(Cpu{}, x.size(), halves->data(), x.data());
+    convert(Cpu{}, x.size(), halves->data(), x.data());  // of a mapped file pages stay: the next step reads them again
     return x;
   }
   const QuantizedRows& q = *held.quantized();
