@@ -34,12 +34,12 @@ struct BenchCommand {
 };
 
 /// Sentences of `length` random tokens, some more and some fewer, `tokens` in all.
-struct Sample {
+struct RandomSentences {
   Tensor<token_t> ids;
   Segments segments;
 };
 
-Sample random_sentences(index_t tokens, index_t length, index_t vocabulary) {
+RandomSentences random_sentences(index_t tokens, index_t length, index_t vocabulary) {
   std::vector<index_t> lengths;
   const auto random = default_generator().next();
   for (index_t left = tokens, i = 0; left > 0; ++i) {

@@ -11,9 +11,6 @@
 namespace report {
 namespace {
 
-// The drawing's own units; the page scales it.
-constexpr double height = 300, left = 62, right = 24, top = 40, bottom = 52;
-
 std::string number(double value) { return fixed(value, 1); }
 
 /// Round values from just below `low` to just above `high`, 1, 2 or 5 times a power of ten apart.
@@ -79,6 +76,8 @@ std::string open_svg(double w, double h, const std::string& style, const std::st
 }  // namespace
 
 std::string line_chart(const ChartAxes& axes, const std::vector<Series>& series) {
+  // The drawing's own units; the page scales it.
+  constexpr double height = 300, left = 62, right = 24, top = 40, bottom = 52;
   std::vector<std::vector<ChartPoint>> lines;
   double x_low = std::numeric_limits<double>::infinity(), x_high = -x_low, y_low = x_low, y_high = -x_low;
   for (const Series& each : series) {

@@ -31,10 +31,6 @@ const char* style_of(PieceKind kind) {
   return "";
 }
 
-std::string tile(const std::string& value, const std::string& name) {
-  return "<div class=\"card tile\"><b>" + escaped(value) + "</b><span>" + escaped(name) + "</span></div>\n";
-}
-
 void check(const Explanation& data) {
   for (const ScoredTranslation& each : data.translations)
     attend::check_value(each.pieces.size() == each.log_probabilities.size(), "explain", "a translation has ", each.pieces.size(),

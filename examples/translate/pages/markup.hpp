@@ -44,6 +44,13 @@ inline std::string escaped(std::string_view text) {
   return html;
 }
 
+/// A card with a number and what it is; `style`: a space and a class of its own.
+inline std::string tile(std::string_view value, std::string_view name, std::string_view style = "") {
+  std::string html = "<div class=\"card tile";
+  html.append(style).append("\"><b>").append(escaped(value)).append("</b><span>").append(escaped(name));
+  return html.append("</span></div>\n");
+}
+
 /// With so many decimals: 3.14.
 inline std::string fixed(double value, int decimals) {
   std::array<char, 400> buffer{};  // the largest double has 309 digits

@@ -13,11 +13,6 @@
 namespace report {
 namespace {
 
-std::string tile(const std::string& value, const std::string& name, const char* style = "") {
-  return std::string("<div class=\"card tile") + style + "\"><b>" + escaped(value) + "</b><span>" + escaped(name) +
-         "</span></div>\n";
-}
-
 std::string head(const ReportData& data) {
   std::string page = "<h1>" + escaped(data.title) + "</h1>\n";
   if (!data.subtitle.empty()) page += "<p>" + escaped(data.subtitle) + "</p>\n";
