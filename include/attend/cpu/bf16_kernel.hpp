@@ -85,7 +85,7 @@ template <int R, int V, bool>
 #else
 /// The most rows of a tile, and of how many the words lie side by side where they lie word by word.
 inline constexpr int pair_rows = tile_rows;
-inline constexpr index_t pair_side = packed_rows<float>;
+inline constexpr index_t pair_side = padded_rows<float>;
 
 /// sum[v] += both products of the word a with word v of b's.
 template <int V>

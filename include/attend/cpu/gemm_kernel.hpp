@@ -210,7 +210,7 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
   const bool apart = a.row_step == 1 && a.column_step * static_cast<index_t>(sizeof(T)) >= 4096;  // every k on a page of its own
   if (m > 2 && (apart || n > (a.row_step == 1 ? 3 : 4) * N)) {
     ATTEND_THREAD_OWNED(Scratch, scratch);
-    rows = scratch.get<T>(most * packed_rows<T> * k_block);
+    rows = scratch.get<T>(most * tile_room<T>);
   }
   index_t tiles = (m + tile_rows - 1) / tile_rows;
   for (index_t i = 0; i < m;) {
@@ -219,20 +219,24 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
     for (; tiles > 0 && group.count < most; --tiles, ++group.count)  // rows spread evenly over the tiles
       group.begin[group.count + 1] = group.begin[group.count] + (m - group.begin[group.count]) / tiles;
     if (rows) pack_tiles(a, group, k, rows);
-    for (int t = 0; t < group.count; ++t) {
-      i = group.begin[t];
-      const index_t count = group.begin[t + 1] - i;
+    // Tile t by panel p, and by those after it that it takes at once; returns how many these were.
+    const auto multiply = [&](int t, index_t p) {
+      const index_t begin = group.begin[t], count = group.begin[t + 1] - begin;
       const auto at = static_cast<std::size_t>(count - 1);
-      const MatrixView<T> part = rows ? MatrixView<T>{rows + t * packed_rows<T> * k_block, 1, packed_rows<T>} : a.from(i, 0);
-      const auto multiply = [&](detail::Tile<T> tile, index_t p) {
-        tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(i, p * N), n - p * N);
-      };
-      const detail::Tile<T> usual = rows ? detail::one_panel_tiles<T, true>[at] : direct[at];
+      const MatrixView<T> part = rows ? MatrixView<T>{rows + t * tile_room<T>, 1, packed_rows<T>} : a.from(begin, 0);
       const index_t together = rows ? 1 : detail::panels_of(static_cast<int>(count));
-      index_t p = 0;
-      for (; p + together <= n / N; p += together) multiply(usual, p);
-      for (; p * N < n; ++p) multiply(detail::last_tile<T>(count, n - p * N), p);
-    }
+      const bool whole = p + together <= n / N;
+      const detail::Tile<T> tile = !whole ? detail::last_tile<T>(count, n - p * N)
+                                   : rows ? detail::one_panel_tiles<T, true>[at]
+                                          : direct[at];
+      tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(begin, p * N), n - p * N);
+      return whole ? together : 1;
+    };
+    if (group.count == 1)
+      for (index_t p = 0; p * N < n;) p += multiply(0, p);
+    else  // each panel comes from far away once for all of them; having three rows or more, they take one at a time
+      for (index_t p = 0; p * N < n; ++p)
+        for (int t = 0; t < group.count; ++t) multiply(t, p);
     i = group.begin[group.count];
   }
 }

@@ -26,11 +26,19 @@ inline constexpr int tile_vectors = 2;
 /// Columns of a tile, and of a panel of b.
 template <class T>
 inline constexpr index_t tile_columns = tile_vectors* width<T>;
-/// From one k to the next in a packed tile of a: whole vectors, of which the tile's rows are the first.
+/// The tile's rows, made up to whole vectors.
 template <class T>
-inline constexpr index_t packed_rows = (tile_rows + width<T> - 1) / width<T>* width<T>;
+inline constexpr index_t padded_rows = (tile_rows + width<T> - 1) / width<T>* width<T>;
+/// From one k to the next in a packed tile of a. If one vector has all rows of a tile, the next k's begins where these end, and
+/// the tile takes less of the first-level cache; not where vectors are as long as the cache's lines, which each would then cross.
+template <class T>
+inline constexpr index_t packed_rows = tile_rows <= width<T>&& vector_registers == 16 ? tile_rows : padded_rows<T>;
 /// Numbers summed in one go. A tile of a of this depth stays in the first-level cache.
 inline constexpr index_t k_block = 512;
+/// From one packed tile of a to the next: a cache line more than one has, because tiles that are a power of two apart compete
+/// for the same sets of the cache.
+template <class T>
+inline constexpr index_t tile_room = packed_rows<T>* k_block + 64 / static_cast<index_t>(sizeof(T));
 
 /// A matrix, or the part of one from some element on: element (row, column) is data[row * row_step + column * column_step].
 template <class T>
@@ -56,19 +64,28 @@ struct TileRows {
   index_t readable = 0;
 };
 
-/// Copies columns [0, k) of these tiles, so that in each tile every k's numbers lie together; tile t goes to
-/// to + t * packed_rows * k_block.
+/// Copies columns [0, k) of these tiles, so that in each tile every k's numbers lie together; tile t goes to to + t * tile_room.
 template <class T>
 void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
-  constexpr index_t W = width<T>, step = packed_rows<T>, tile = step * k_block;
+  constexpr index_t W = width<T>, step = packed_rows<T>, tile = tile_room<T>;
   if (a.row_step == 1) {  // all tiles' numbers of one k at a time: they lie side by side, the next k's far away
-    for (index_t l = 0; l < k; ++l)
-      for (int t = 0; t < tiles.count; ++t)
+    const int count = tiles.count;
+    index_t begin[TileRows::most];  // which no store below can change, as the compiler knows
+    std::copy(tiles.begin, tiles.begin + count, begin);
+    const index_t last = tiles.begin[count], readable = tiles.readable;
+    const bool whole = begin[count - 1] + padded_rows<T> <= readable;
+    constexpr index_t line = 64 / sizeof(T), ahead = 16;
+    for (index_t l = 0; l < k; ++l, to += step) {
+      const T* const from = a.at(0, l);
+      if (l + ahead < k)
+        for (index_t row = begin[0]; row < last; row += line) __builtin_prefetch(from + ahead * a.column_step + row);
+      for (int t = 0; t < count; ++t)
         for (index_t i = 0; i < step; i += W) {
-          const index_t row = tiles.begin[t] + i, left = tiles.readable - row;
-          if (left >= W) store<T>(to + t * tile + l * step + i, load<T>(a.at(row, l)));
-          else if (left > 0) store<T>(to + t * tile + l * step + i, load_part<T>(a.at(row, l), static_cast<int>(left)));
+          const index_t row = begin[t] + i, left = readable - row;
+          if (whole || left >= W) store<T>(to + t * tile + i, load<T>(from + row));
+          else if (left > 0) store<T>(to + t * tile + i, load_part<T>(from + row, static_cast<int>(left)));
         }
+    }
     return;
   }
   for (int t = 0; t < tiles.count; ++t, to += tile)
