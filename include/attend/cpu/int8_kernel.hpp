@@ -108,14 +108,15 @@ struct FourBytes {
       part[0] = word;
     }
   }
-  /// sum[i] += the products of the activations with the four of word i.
+  /// sum[i] += the products of the activations with the four of word i, in a tile of so many rows.
+  template <int Rows>
   [[gnu::always_inline]] Words add_products(Words sum, const FourActivations& x) const {
 #if ATTEND_LEVEL >= 4
     return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x.part[0], (__m512i)part[0]);
 #elif ATTEND_LEVEL == 2
-    // |x| * (weight with x's sign): two products of at most 127 * 127 fit into 16 bits.
-    const auto bytes = (__m256i)x.part[0];
-    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes), _mm256_sign_epi8((__m256i)part[0], bytes));
+    // |one| * (the other with its sign): two products of at most 127 * 127 fit into 16 bits. One is what more products share.
+    const auto w = (__m256i)part[0], a = (__m256i)x.part[0], one = Rows > 2 ? w : a, other = Rows > 2 ? a : w;
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(one), _mm256_sign_epi8(other, one));
     return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #elif ATTEND_ARM_LEVEL >= 1
     return add_fours(sum, part[0], x.part[0]);
@@ -206,7 +207,7 @@ template <int R, int P>
       for (int i = 0; i < R; ++i) {
         const FourActivations x(a + i * a_stride);
 #pragma GCC unroll 16
-        for (int v = 0; v < V; ++v) sum[i][v] = weights[v].add_products(sum[i][v], x);
+        for (int v = 0; v < V; ++v) sum[i][v] = weights[v].template add_products<R>(sum[i][v], x);
       }
     }
   finish_int8<R, V>(sum, outcome, columns);
