@@ -32,7 +32,7 @@ inline constexpr index_t padded_rows = (tile_rows + width<T> - 1) / width<T>* wi
 /// From one k to the next in a packed tile of a. If one vector has all rows of a tile, the next k's begins where these end, and
 /// the tile takes less of the first-level cache; not where vectors are as long as the cache's lines, which each would then cross.
 template <class T>
-inline constexpr index_t packed_rows = tile_rows <= width<T>&& vector_registers == 16 ? tile_rows : padded_rows<T>;
+inline constexpr index_t packed_rows = vector_registers == 16 && tile_rows <= width<T> ? tile_rows : padded_rows<T>;
 /// Numbers summed in one go. A tile of a of this depth stays in the first-level cache.
 inline constexpr index_t k_block = 512;
 /// From one packed tile of a to the next: a cache line more than one has, because tiles that are a power of two apart compete
