@@ -70,7 +70,7 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
   constexpr index_t N = tile_columns<T>, columns = std::max<index_t>(1, (index_t{1} << 20) / (k_block * sizeof(T)) / N) * N;
   // Many threads copy more blocks of k at a time, because waiting for one another costs them more, and they have more caches.
   const index_t most_k = (parallel ? std::clamp(threads() / 2, 1, 8) : 1) * k_block;
-  constexpr index_t short_row = vector_registers == 32 ? 256 : 128;  // measured, with AVX-512 and with AVX2
+  constexpr index_t short_row = vector_registers == 32 ? 256 : 128;  // with AVX2, copies of longer ones pay
   const auto run = [&](index_t count, index_t grain, auto&& body) {
     if (parallel) parallel_for(count, grain, body);
     else body(index_t{0}, count);
