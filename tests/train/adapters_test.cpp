@@ -199,10 +199,9 @@ TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks 
   auto stopped = stopped_run(folder.path(), held_model(held), options);
   const auto last = folder.path() / "last";
 
-  // The state leaves out what is held, and knows it by a fingerprint.
+  // The state leaves out what stays as it is, and knows it by a fingerprint.
   const auto file = io::SafetensorsFile::open(last / "training.safetensors");
-  CHECK_FALSE(file.contains("model.encoder.layers.0.fc1.weight"));
-  CHECK(file.contains("model.encoder.layers.0.fc1.bias"));
+  for (const auto& t : nn::state(whole)) CHECK(file.contains("model." + t.name) == is_adapter(t.name));
   CHECK(io::SafetensorsFile::open(last / "model.safetensors").info("encoder.layers.0.fc1.weight").dtype ==
         (held == Held::integers ? io::DType::i8 : io::DType::bf16));
   auto other = plain_model();
@@ -225,9 +224,18 @@ TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks 
   stopped.output = copy.path();
   fit(in_floats, toy::corpus(60), toy::Letters(), stopped);
   CHECK(adapter_values(in_floats) == adapter_values(whole));
-  // A state that has the floats is not for a model that holds other numbers.
+  // And the other way round: a model that holds them goes on where the floats that they stand for were.
+  const TemporaryFolder of_floats;
   auto narrow = held_model(held);
-  CHECK_THROWS_WITH(fit(narrow, toy::corpus(60), toy::Letters(), stopped),
+  fit(narrow, toy::corpus(60), toy::Letters(), stopped_run(of_floats.path(), model_in_floats(held), options));
+  CHECK(adapter_values(narrow) == adapter_values(whole));
+  // A state that has the floats is not for a model that holds other numbers.
+  auto all = model_in_floats(held), unlike = held_model(held);
+  nn::unfreeze(all, "*");
+  stopped.resume = false, stopped.overwrite = true;
+  fit(all, toy::corpus(60), toy::Letters(), stopped);
+  stopped.resume = true, stopped.overwrite = false;
+  CHECK_THROWS_WITH(fit(unlike, toy::corpus(60), toy::Letters(), stopped),
                     Catch::Matchers::ContainsSubstring("encoder.embed_tokens.weight F32 [29, 16] (this run: ") &&
                         Catch::Matchers::ContainsSubstring("tensors more"));
 

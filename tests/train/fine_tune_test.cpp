@@ -94,6 +94,58 @@ TEST_CASE("fine-tuning: stopped and resumed, the bits are the same; with other p
   CHECK(toy::weights(second) == toy::weights(whole));
 }
 
+TEST_CASE("fine-tuning: a checkpoint has what is frozen once, in the model's own file", "[train]") {
+  const auto model_of = [](std::uint64_t seed) {
+    auto model = tiny_model(seed);
+    nn::freeze(model, "encoder.layers.*");
+    return model;
+  };
+  auto whole = model_of(3);
+  fit(whole, toy::corpus(60), toy::Letters(), moving_options());
+
+  const TemporaryFolder folder;
+  auto options = moving_options();
+  options.output = folder.path();
+  std::atomic<bool> stop{false};
+  options.stop = &stop;
+  options.on_step = [&](const CurvePoint& point) { stop = point.step == 5; };
+  auto first = model_of(3);
+  REQUIRE(fit(first, toy::corpus(60), toy::Letters(), options).stopped == StopReason::interrupted);
+  const auto last = folder.path() / "last", weights = last / "model.safetensors";
+  const auto frozen = nn::frozen_names(first);
+  const auto state = io::SafetensorsFile::open(last / "training.safetensors");
+  for (const auto& t : nn::state(first)) {
+    INFO(t.name);
+    const bool stays = std::find(frozen.begin(), frozen.end(), t.name) != frozen.end();
+    CHECK(state.contains("model." + t.name) == !stays);
+  }
+
+  // A model that has other numbers there gets them from that file, unless it is gone or is another's.
+  stop = false, options.on_step = {}, options.resume = true;
+  const auto away = folder.path() / "away";
+  std::filesystem::rename(weights, away);
+  const auto refused = [&] {
+    auto other = model_of(4);
+    const auto before = values(other);
+    CHECK_THROWS_WITH(fit(other, toy::corpus(60), toy::Letters(), options),
+                      ContainsSubstring("the weights beside those that learn are others"));
+    CHECK(values(other) == before);
+  };
+  refused();
+  io::save(folder.path() / "other", model_of(4));
+  std::filesystem::copy_file(folder.path() / "other" / "model.safetensors", weights);
+  refused();
+  io::save(folder.path() / "double", nn::Transformer<double>(first.options));
+  std::filesystem::remove(weights);
+  std::filesystem::copy_file(folder.path() / "double" / "model.safetensors", weights);
+  refused();
+  std::filesystem::remove(weights);
+  std::filesystem::rename(away, weights);
+  auto second = model_of(4);
+  fit(second, toy::corpus(60), toy::Letters(), options);
+  CHECK(toy::weights(second) == toy::weights(whole));
+}
+
 TEST_CASE("fine-tuning: a translator made before sees the new weights, and a model that is loaded trains on", "[train]") {
   const TemporaryFolder folder;
   auto model = tiny_model();

@@ -4,15 +4,19 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "attend/core/number_text.hpp"
 #include "attend/core/printable.hpp"
 #include "attend/core/random.hpp"
+#include "attend/io/model_files.hpp"
+#include "attend/io/safetensors.hpp"
 #include "attend/io/state.hpp"
 #include "attend/optim/optimizer.hpp"
 #include "attend/train/model_hash.hpp"
@@ -148,26 +152,26 @@ inline std::string difference(const std::string& name, const std::string& theirs
   return name + " " + attend::detail::printable(plain(theirs)) + " (" + us + ": " + (same ? "others" : plain(ours)) + ")";
 }
 
-/// The tensors of a model that a training state does not hold, and the key in its metadata by which it knows them.
-class LeftOut {
+/// A fingerprint of some of a model's tensors, of their names, shapes and numbers.
+class Fingerprint {
  public:
-  /// None.
-  LeftOut() = default;
-  /// All that hold other numbers than elements.
-  template <class Model>
-  explicit LeftOut(const Model& model) {
+  /// Of none.
+  Fingerprint() = default;
+  /// Of those that `chosen` is true of.
+  template <class Model, class F>
+  Fingerprint(const Model& model, F&& chosen) {
     for (const auto& t : nn::state(model))
-      if (t.value.instead()) add(t);
+      if (chosen(t)) add(t.name, t.value.to_host());
   }
   /// One more.
-  template <class T, Device D>
-  void add(const nn::NamedTensor<T, D>& t) {
-    hash_.add(t);
+  template <class T>
+  void add(const std::string& name, const Tensor<T>& values) {
+    hash_.add(name, values);
     ++count_;
   }
   /// Whether there is any.
   explicit operator bool() const { return count_ > 0; }
-  /// How many there are, and a fingerprint of their names, shapes and numbers.
+  /// How many there are, and the fingerprint.
   [[nodiscard]] std::string text() const {
     return count_ == 0 ? "none" : std::to_string(count_) + fingerprint_mark + number_text(hash_.value());
   }
@@ -176,7 +180,37 @@ class LeftOut {
   ModelHash hash_;
   index_t count_ = 0;
 };
+/// Whether a tensor holds other numbers than elements.
+inline constexpr auto is_held = [](const auto& t) { return t.value.instead() != nullptr; };
+/// Whether a training state leaves a tensor out, since it stays as it is.
+inline constexpr auto is_left_out = [](const auto& t) { return is_held(t) || !t.parameter.requires_grad(); };
+/// The key in the metadata of the fingerprint of those that were left out.
 inline constexpr const char* left_out_name = "left_out";
+
+/// The weights in the same folder as a training state, if they have what it left out: these tensors, but for those that the model
+/// holds itself, with this fingerprint. Throws FormatError, IoError.
+template <class T, Device D>
+std::optional<io::SafetensorsFile> weights_beside(const std::filesystem::path& path,
+                                                  const std::vector<nn::NamedTensor<T, D>>& left_out,
+                                                  const std::string& fingerprint) {
+  const auto beside = path.parent_path() / io::weights_file;
+  std::error_code ignored;
+  if (!std::filesystem::exists(beside, ignored)) return std::nullopt;
+  auto file = io::SafetensorsFile::open(beside);
+  Fingerprint found;
+  for (const auto& t : left_out) {
+    if (is_held(t)) {
+      found.add(t.name, t.value.to_host());
+      continue;
+    }
+    if (!file.contains(t.name)) return std::nullopt;
+    const auto& info = file.info(t.name);
+    if (info.dtype != io::dtype_of<T>() || !(info.shape == t.value.shape())) return std::nullopt;
+    found.add(t.name, io::read_tensor<T>(file, t.name));
+  }
+  if (found.text() != fingerprint) return std::nullopt;
+  return file;
+}
 
 /// Each entry that differs.
 inline std::string differences(const RunIdentity& theirs, const RunIdentity& ours, const std::string& us = "this run") {
@@ -210,10 +244,10 @@ inline std::string accept_parts(const std::filesystem::path& path, RunIdentity& 
          " from here on: sums are made otherwise, so the run comes to other bits than it would have";
 }
 
-/// Writes the state of a run, with all parameters and all that the optimizer remembers in their own precision, as one
-/// safetensors file. Of frozen matrices that hold other numbers than elements, which are large and stand in the model's own file,
-/// it has a fingerprint alone. `memory` is an `optim::OptimizerState`, or has `steps`, `skipped` and `add_to(writer)`. Throws
-/// IoError; a file that was there before is then as it was.
+/// Writes the state of a run, with all parameters that learn and all that the optimizer remembers in their own precision, as one
+/// safetensors file. Of what is frozen, which stands in the model's own file, it has a fingerprint alone. `memory` is an
+/// `optim::OptimizerState`, or has `steps`, `skipped` and `add_to(writer)`. Throws IoError; a file that was there before is then
+/// as it was.
 template <class Model, class Memory>
 void write_training_state(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& identity,
                           const Model& model, const Memory& memory, const std::string& layout) {
@@ -227,9 +261,10 @@ void write_training_state(const std::filesystem::path& path, const TrainingState
   const auto curve = detail::curve_table(state.curve), validations = detail::validation_table(state.validations);
   writer.add<double>("curve", {count_of(state.curve), detail::curve_columns}, curve);
   writer.add<double>("validations", {count_of(state.validations), detail::validation_columns}, validations);
-  if (const detail::LeftOut left_out(model); left_out) writer.metadata(detail::left_out_name, left_out.text());
+  if (const detail::Fingerprint left_out(model, detail::is_left_out); left_out)
+    writer.metadata(detail::left_out_name, left_out.text());
   for (const auto& t : nn::state(model))
-    if (!t.value.instead()) io::add_tensor(writer, "model." + t.name, t.value);
+    if (!detail::is_left_out(t)) io::add_tensor(writer, "model." + t.name, t.value);
   if constexpr (requires { memory.add_to(writer); }) memory.add_to(writer);
   else
     for (const auto& entry : memory.entries) io::add_tensor(writer, "optimizer." + entry.name, entry.values);
@@ -238,7 +273,7 @@ void write_training_state(const std::filesystem::path& path, const TrainingState
 
 /// Reads what `write_training_state` wrote into `model` and into the entries of `memory`, which also say what is expected: an
 /// `optim::OptimizerState`, or entries whose `values` have a `shape()` and `read(file, name)`. What it left out the model must
-/// have already, held as it was or as the floats that this stands for.
+/// have already, held as it was or as the floats that this stands for; or else `model.safetensors` in the same folder as floats.
 /// Throws ValueError that lists everything in which the run that wrote it differs from this one, FormatError if the file is no
 /// training state, IoError. After an exception nothing has changed, unless reading itself failed.
 template <class Model, class Memory>
@@ -266,20 +301,24 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
     }
     if (++misfits <= shown) fault(name + " " + found + " (this run: " + (held ? held : described(dtype, shape)) + ")");
   };
-  detail::LeftOut left_out;
-  std::vector<nn::NamedTensorOf<Model>> stored;  // in the file
-  const auto left_out_there = file.metadata().find(detail::left_out_name);
-  const bool has_left_out = left_out_there != file.metadata().end();
+  std::vector<nn::NamedTensorOf<Model>> stored, left_out;
+  const auto fingerprint = file.metadata().find(detail::left_out_name);
   for (const auto& t : nn::state(model)) {
     const std::string name = "model." + t.name;
-    if (has_left_out && !t.parameter.requires_grad() && !file.contains(name)) {
-      left_out.add(t);
+    if (fingerprint != file.metadata().end() && detail::is_left_out(t) && !file.contains(name)) {
+      left_out.push_back(t);
       continue;
     }
     look_at(name, t.value.shape(), io::dtype_of<T>(), t.value.instead());
     stored.push_back(t);
   }
-  if (has_left_out && left_out_there->second != left_out.text()) fault("the weights beside those that learn are others");
+  std::optional<io::SafetensorsFile> weights;
+  if (fingerprint != file.metadata().end()) {
+    detail::Fingerprint ours;
+    for (const auto& t : left_out) ours.add(t.name, t.value.to_host());
+    if (ours.text() != fingerprint->second) weights = detail::weights_beside(path, left_out, fingerprint->second);
+    if (ours.text() != fingerprint->second && !weights) fault("the weights beside those that learn are others");
+  }
   for (const auto& entry : memory.entries) look_at("optimizer." + entry.name, entry.values.shape(), io::dtype_of<Wide<T>>());
   if (misfits > 3) fault("and " + std::to_string(misfits - 3) + " tensors more");
   if (file.tensors().size() > wanted + 2) fault(std::to_string(file.tensors().size() - wanted - 2) + " tensors too many");
@@ -305,6 +344,9 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
   state.curve = detail::curve_from(detail::read_table(file, "curve", detail::curve_columns));
   state.validations = detail::validations_from(detail::read_table(file, "validations", detail::validation_columns));
   for (const auto& t : stored) io::read_tensor_into(file, "model." + t.name, t.value);
+  if (weights)
+    for (const auto& t : left_out)
+      if (!detail::is_held(t)) io::read_tensor_into(*weights, t.name, t.value);
   for (const auto& entry : memory.entries) {
     const std::string name = "optimizer." + entry.name;
     if constexpr (requires { entry.values.read(file, name); }) entry.values.read(file, name);

@@ -23,9 +23,13 @@ class ModelHash {
   /// What the model has stored, or holds, under that name.
   template <class T, Device D>
   void add(const nn::NamedTensor<T, D>& t) {
-    add(t.name);
-    add(t.value.shape().text());
-    const Tensor<T> host = t.value.to_host();
+    add(t.name, t.value.to_host());
+  }
+  /// A tensor of that name.
+  template <class T>
+  void add(std::string_view name, const Tensor<T>& host) {
+    add(name);
+    add(host.shape().text());
     const auto bytes = [](const T* numbers, index_t count) {
       return std::string_view(reinterpret_cast<const char*>(numbers), static_cast<std::size_t>(count) * sizeof(T));
     };

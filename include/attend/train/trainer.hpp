@@ -173,7 +173,7 @@ class Trainer {
     auto ours = identity();
     ours["schedule"] = schedule_.text();
     ours["parameters"] = optimizer_.parameters().layout();
-    ours["held weights"] = detail::LeftOut(model_).text();  // which are not sent around
+    ours["held weights"] = detail::Fingerprint(model_, detail::is_held).text();  // which are not sent around
     check_same_run(ranks_, o_, std::move(ours));
   }
   /// Gives the other ranks what rank 0 has: the numbers of the state, the weights, the optimizer's memory.
