@@ -602,6 +602,25 @@ TEST_CASE("translate train: a run that is there is neither lost nor mixed with a
   CHECK(run(without("--validate-every", training(files("other"), {"--validation-size", "0", "--max-steps", "3"}))).code == 0);
 }
 
+TEST_CASE("translate train --no-bleu validates by the loss alone, and goes on so", "[translate]") {
+  const std::string folder = files("by loss"), usual = files("by bleu");
+  const auto done = run(training(folder, {"--max-steps", "14", "--no-bleu"}));
+  REQUIRE(done.code == 0);
+  CHECK_THAT(done.errors, ContainsSubstring("validation at step 7: loss ") && ContainsSubstring("validation at step 14: loss "));
+  CHECK_THAT(done.errors, !ContainsSubstring("BLEU"));
+  // It learns what it would if it were translated.
+  const auto translated = run(training(usual, {"--max-steps", "14", "--best-by", "loss"}));
+  CHECK(translated.code == 0);
+  CHECK_THAT(translated.errors, ContainsSubstring("BLEU"));
+  for (const char* name : {"best/model.safetensors", "last/model.safetensors"})
+    CHECK((bytes(folder, name) == bytes(usual, name)));
+  const auto longer = run({"train", "--resume", "--out", folder, "--max-steps", "21"});
+  CHECK(longer.code == 0);
+  CHECK_THAT(longer.errors, ContainsSubstring("validation at step 21: loss ") && !ContainsSubstring("BLEU"));
+  fails_silently(training(files("neither"), {"--no-bleu", "--best-by", "bleu"}),
+                 "--no-bleu and --best-by bleu exclude each other");
+}
+
 TEST_CASE("translate train: one at a time trains into a folder", "[translate]") {
   const std::string folder = files("shared");
   Program first(training(folder, {"--max-steps", "1000000"}));

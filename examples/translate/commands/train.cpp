@@ -100,10 +100,8 @@ train::FitOptions fit_options(const CLI::App& command, const TrainCommand& flags
   auto o = flags.train.options(train::run_facts(network, data.size()), !flags.init.empty(), model.decoder.d_model);
   o.validation = validation;
   o.warn_of_corpus = false;  // it is done, before the subwords were learnt
-  if (validation.empty()) {
-    if (command.get_option("--patience")->count() == 0) o.patience = 0;
-    if (command.get_option("--best-by")->count() == 0) o.best_by = train::Metric::loss;
-  }
+  if (validation.empty() && command.get_option("--patience")->count() == 0) o.patience = 0;
+  if (flags.no_bleu || (validation.empty() && command.get_option("--best-by")->count() == 0)) o.best_by = train::Metric::loss;
   for (const Model* reader : {&network, teacher})
     if (reader != nullptr)
       o.max_length = std::min({o.max_length, reader->options.encoder.max_length, reader->options.decoder.max_length});
@@ -364,7 +362,7 @@ void train_model(const CLI::App& command, const TrainCommand& flags, std::option
     decode::save_search(folder, first.search);
   };
   const decode::Translator greedy(model, tokenizer, {.beam = 1, .precision = options.precision});
-  if (!data.validation.empty())
+  if (!data.validation.empty() && !flags.no_bleu)
     options.translate = [&greedy](const std::vector<std::string>& sources) { return greedy(sources); };
   const std::string languages = languages_text(tokenizer);
   std::fprintf(stderr,
@@ -442,6 +440,8 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
   flags.adapters.check(!flags.init.empty());
   flags.train.check(!flags.init.empty());
   const auto& fit = flags.train.fit;
+  check_value(!flags.no_bleu || !fit.has("--best-by") || fit.given.best_by == train::Metric::loss, "train",
+              "--no-bleu and --best-by ", name_of(fit.given.best_by), " exclude each other");
   if (flags.teacher.empty()) {
     for (const char* name : {"--distillation-weight", "--distillation-temperature"})
       check_value(!fit.has(name), "train", name, " goes with --teacher");

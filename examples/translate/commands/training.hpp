@@ -24,7 +24,7 @@ struct TrainCommand {
   std::string out, init, prepared, teacher;
   std::vector<std::string> validation_pairs, test_pairs, freeze;
   attend::index_t validation_size = 1000, test_size = 0, vocabulary = 0, max_characters = 1000;
-  bool skip_invalid_utf8 = false, reverse = false, resume = false, overwrite = false;
+  bool skip_invalid_utf8 = false, reverse = false, no_bleu = false, resume = false, overwrite = false;
 
   [[nodiscard]] attend::text::ReadOptions reading() const {
     return {.max_characters = max_characters, .skip_invalid_utf8 = skip_invalid_utf8};
