@@ -27,9 +27,9 @@ using namespace bf16_products;
 /// Whether this process may use tiles, or what stands for them.
 bool have_tiles() {
 #ifdef ATTEND_TILES
-  const bool have = detail::processor_has(4) && detail::processor_has(5);
+  const bool have = detail::processor_has(5) && detail::processor_has(6);
 #else
-  const bool have = detail::processor_has(6) && detail::system_allows(6);
+  const bool have = detail::processor_has(7) && detail::system_allows(7);
 #endif
   if (!have) WARN("skipped: this processor, or this system, lacks what AMX needs");
   return have;
@@ -125,7 +125,7 @@ TEST_CASE("amx: 8-bit products have the bits that VNNI gives") {
         };
         INFO(m << " x " << n << " x " << k);
         const auto tiles = avx512::amx::kernels::pack_int8<float>(Amx{}, right);
-#if ATTEND_GRANTED < 4
+#if ATTEND_GRANTED < 5
         const auto vnni = std::make_unique<avx512::vnni::cpu::Int8Matrix>(right);
 #else
         const auto vnni = std::make_unique<cpu::Int8Matrix>(right);

@@ -213,7 +213,7 @@ void check_same_bits(const Numbers& a, const Numbers& b) {
 }  // namespace
 
 TEST_CASE("gemm_bf16: without the instruction, the same bits as with it") {
-  if (!detail::processor_has(5)) return;
+  if (!detail::processor_has(6)) return;
   const auto compare = [](const Size& size, const Numbers& a, const Numbers& b) {
     for (int way = 0; way < 4; ++way) {
       const bool ta = way & 1, tb = way & 2;

@@ -36,6 +36,7 @@
 #include "attend/ops/arithmetic.hpp"
 #include "attend/optim/adam.hpp"
 #include "catch.hpp"
+#include "cpu/emulated_vnni.hpp"
 
 using namespace attend;
 
@@ -175,13 +176,19 @@ TEST_CASE("processor: kernels of every instruction set give the same to within r
   std::map<std::string, std::map<std::string, Numbers>> found{{"chosen", results(Cpu{})}};
 #if ATTEND_DISPATCH && defined(__x86_64__) && ATTEND_GRANTED < 2
   if (detail::processor_has(2)) found["avx2"] = results(avx2::kernels::Cpu{});
-  if (detail::processor_has(3)) found["avx512"] = results(avx512::kernels::Cpu{});
-  if (detail::processor_has(4)) {  // which has 8-bit products alone
+  if (detail::processor_has(4)) found["avx512"] = results(avx512::kernels::Cpu{});
+  const auto product_of_bytes = [&](const char* set, auto device) {  // of a set that has no other kernels
     const Numbers a = normal(19 * 301, 0), b = normal(301 * 83, 1), bias = normal(83, 2);
-    Numbers& y = found["avx512_vnni"]["int8"] = Numbers(19 * 83);
-    avx512::vnni::kernels::pack_int8<float>(avx512::vnni::kernels::Cpu{}, {b.data(), 301, 83})
-        ->multiply({a.data(), 19, 301}, bias.data(), {y.data(), 19, 83});
+    Numbers& y = found[set]["int8"] = Numbers(19 * 83);
+    pack_int8<float>(device, {b.data(), 301, 83})->multiply({a.data(), 19, 301}, bias.data(), {y.data(), 19, 83});
+  };
+  if (detail::processor_has(5)) product_of_bytes("avx512_vnni", avx512::vnni::kernels::Cpu{});
+#if defined(__linux__)
+  if (detail::processor_has(2)) {
+    const EmulatedVnni emulated;
+    product_of_bytes("avx_vnni", avx2::vnni::kernels::Cpu{});
   }
+#endif
 #endif
   const auto& expected = found.at("chosen");
   REQUIRE(expected.size() > 45);

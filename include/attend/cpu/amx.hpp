@@ -12,7 +12,7 @@
 
 #endif  // ATTEND_READING
 
-#if ATTEND_LEVEL >= 6
+#if ATTEND_LEVEL >= 7
 namespace attend::ATTEND_CPU::detail {
 
 /// Rows of a tile register, and words of 32 bits in each.

@@ -42,7 +42,7 @@ namespace attend::ATTEND_CPU {
 
 namespace detail {
 
-#if ATTEND_LEVEL < 6
+#if ATTEND_LEVEL < 7
 #if ATTEND_ARM_LEVEL >= 3
 /// The most rows of a tile, of which GCC 12 keeps all sums in registers, and of how many the words lie side by side.
 inline constexpr int pair_rows = 12;
@@ -90,7 +90,7 @@ inline constexpr index_t pair_side = padded_rows<float>;
 /// sum[v] += both products of the word a with word v of b's.
 template <int V>
 [[gnu::always_inline]] inline void add_pairs(Vector<float> (&sum)[V], std::uint32_t a, const Pairs (&b)[V]) {
-#if ATTEND_LEVEL >= 5
+#if ATTEND_LEVEL >= 6
   const Pairs x = a + Pairs{};
 #pragma GCC unroll 16
   for (int v = 0; v < V; ++v) sum[v] = (Vector<float>)_mm512_dpbf16_ps((__m512)sum[v], (__m512bh)x, (__m512bh)b[v]);
@@ -201,7 +201,7 @@ template <int R, int P>
 
 }  // namespace detail
 
-#if ATTEND_LEVEL < 6
+#if ATTEND_LEVEL < 7
 /// c [m, n] from rows of a and the panels of words of b, of k numbers, at most `pair_depth`.
 inline void multiply_pair_panels(index_t m, index_t n, index_t k, MatrixView<float> a, const std::uint32_t* b, index_t panel_step,
                                  Outcome<float> outcome) {

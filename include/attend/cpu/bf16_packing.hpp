@@ -38,7 +38,7 @@ inline constexpr index_t words_together = ATTEND_ARM_LEVEL >= 3 ? 2 : 1;
 
 /// Words that so many numbers take, zeros behind them included: whole tiles with AMX.
 constexpr index_t pair_words(index_t numbers) {
-  constexpr index_t at_once = ATTEND_LEVEL >= 6 ? 16 : words_together;
+  constexpr index_t at_once = ATTEND_LEVEL >= 7 ? 16 : words_together;
   return (numbers + 2 * at_once - 1) / (2 * at_once) * at_once;
 }
 
@@ -54,7 +54,7 @@ using Pairs = Vector<std::uint32_t>;
   const Pairs small = (Pairs)((u & 0x7f800000u) == 0u);
   return (Vector<float>)(u & ~(small >> 1));
 }
-#elif ATTEND_LEVEL < 5
+#elif ATTEND_LEVEL < 6
 /// The upper halves of floats rounded to bfloat16, with 0 below.
 [[gnu::always_inline]] inline Pairs rounded(Vector<float> x) {
   const auto u = (Pairs)x;
@@ -71,7 +71,7 @@ template <int... L>
 
 /// The words of numbers that follow each other: those of x, then those of y.
 [[gnu::always_inline]] inline Pairs round_neighbours(Vector<float> x, Vector<float> y) {
-#if ATTEND_LEVEL >= 5
+#if ATTEND_LEVEL >= 6
   return (Pairs)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x);
 #elif ATTEND_ARM_LEVEL >= 3
   Pairs words;
@@ -84,7 +84,7 @@ template <int... L>
 
 /// The words of `low` and `high`, number by number.
 [[gnu::always_inline]] inline Pairs round_pairs(Vector<float> low, Vector<float> high) {
-#if ATTEND_LEVEL >= 5
+#if ATTEND_LEVEL >= 6
   constexpr Vector<std::uint16_t> turns = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                            8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   const auto halves = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
@@ -183,7 +183,7 @@ inline void pack_pairs_by_rows(MatrixView<float> a, index_t count, index_t k, st
       store<std::uint32_t>(to + r * pair_row + l / 2, detail::round_neighbours(a.at(r, l), std::min(2 * W, k - l)));
 }
 
-#if ATTEND_LEVEL >= 6
+#if ATTEND_LEVEL >= 7
 /// The same of rows whose columns lie side by side. Up to a multiple of 16, rows that are missing become 0.
 inline void pack_pairs_turned(MatrixView<float> a, index_t count, index_t k, std::uint32_t* to) {
   constexpr index_t W = width<float>;

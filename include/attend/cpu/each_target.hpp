@@ -34,9 +34,19 @@ ATTEND_BEGIN_TARGET("avx2,fma", "")
 ATTEND_END_TARGET
 #endif
 
-#if defined(__x86_64__) && ATTEND_GRANTED < 3 && !defined(ATTEND_READ_FOR_AMX)
+#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BYTES) && ATTEND_GRANTED < 3
 #undef ATTEND_LEVEL
 #define ATTEND_LEVEL 3
+#undef attend
+#define attend attend::avx2::vnni
+ATTEND_BEGIN_TARGET("avx2,fma,avxvnni", "")
+#include ATTEND_READ_AGAIN
+ATTEND_END_TARGET
+#endif
+
+#if defined(__x86_64__) && ATTEND_GRANTED < 4 && !defined(ATTEND_READ_FOR_AMX)
+#undef ATTEND_LEVEL
+#define ATTEND_LEVEL 4
 #undef attend
 #define attend attend::avx512
 ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl", ",prefer-vector-width=512")
@@ -44,9 +54,9 @@ ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl", ",prefer-vect
 ATTEND_END_TARGET
 #endif
 
-#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BYTES) && ATTEND_GRANTED < 4
+#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BYTES) && ATTEND_GRANTED < 5
 #undef ATTEND_LEVEL
-#define ATTEND_LEVEL 4
+#define ATTEND_LEVEL 5
 #undef attend
 #define attend attend::avx512::vnni
 ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni", ",prefer-vector-width=512")
@@ -54,9 +64,9 @@ ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni", ",
 ATTEND_END_TARGET
 #endif
 
-#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BF16) && ATTEND_GRANTED < 5
+#if defined(__x86_64__) && defined(ATTEND_READ_FOR_BF16) && ATTEND_GRANTED < 6
 #undef ATTEND_LEVEL
-#define ATTEND_LEVEL 5
+#define ATTEND_LEVEL 6
 #undef attend
 #define attend attend::avx512::bf16
 ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16", ",prefer-vector-width=512")
@@ -66,7 +76,7 @@ ATTEND_END_TARGET
 
 #if ATTEND_AMX && (defined(ATTEND_READ_FOR_BYTES) || defined(ATTEND_READ_FOR_BF16) || defined(ATTEND_READ_FOR_AMX))
 #undef ATTEND_LEVEL
-#define ATTEND_LEVEL 6
+#define ATTEND_LEVEL 7
 #undef attend
 #define attend attend::avx512::amx
 ATTEND_BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16",

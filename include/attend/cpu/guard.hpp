@@ -17,6 +17,9 @@ namespace attend::detail {
 [[gnu::constructor(101), gnu::target("arch=x86-64")]] static void check_processor() {
   __builtin_cpu_init();
   const char* lacking = nullptr;
+#if defined(__AVXVNNI__)
+  if (!has_avx_vnni()) lacking = "AVXVNNI";
+#endif
 #if defined(__VPCLMULQDQ__)
   if (!__builtin_cpu_supports("vpclmulqdq")) lacking = "VPCLMULQDQ";
 #endif

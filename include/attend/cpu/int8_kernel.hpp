@@ -38,23 +38,23 @@ namespace detail {
 /// Sums of products of bytes.
 using Words = Vector<std::int32_t>;
 
-/// How four products of bytes are summed: by one instruction (AVX-512 with VNNI, ARM's DotProd), by one that sums two (AVX2), or
-/// as 16-bit numbers in pairs, for which activations are widened once and weights whenever they are read.
-inline constexpr bool in_pairs = (ATTEND_LEVEL < 2 || ATTEND_LEVEL == 3) && ATTEND_ARM_LEVEL == 0;
+/// How four products of bytes are summed: by one instruction (AVX-VNNI, AVX-512 with VNNI, ARM's DotProd), by one that sums two
+/// (AVX2), or as 16-bit numbers in pairs, for which activations are widened once and weights whenever they are read.
+inline constexpr bool in_pairs = (ATTEND_LEVEL < 2 || ATTEND_LEVEL == 4) && ATTEND_ARM_LEVEL == 0;
 /// Whether 128 is added to the bytes of activations, which the one instruction takes unsigned; 128 times the weights' sum is then
 /// taken off where the sums start.
-inline constexpr bool shifted_bytes = ATTEND_LEVEL >= 4;
+inline constexpr bool shifted_bytes = ATTEND_LEVEL == 3 || ATTEND_LEVEL >= 5;
 /// Of four activations. In pairs they lie as 0, 2, 1, 3: the even bytes of weights are widened together, and the odd ones.
 inline constexpr index_t group_bytes = in_pairs ? 8 : 4;
 /// Groups that are multiplied at once, two by ARM's I8MM, a tile of them by AMX: a multiple of as many are kept, the last ones 0.
-inline constexpr index_t groups_at_once = ATTEND_LEVEL >= 6 ? 16 : ATTEND_ARM_LEVEL >= 2 ? 2 : 1;
+inline constexpr index_t groups_at_once = ATTEND_LEVEL >= 7 ? 16 : ATTEND_ARM_LEVEL >= 2 ? 2 : 1;
 /// The most rows of a tile in vector registers. Of more, GCC 12 for ARM keeps some of the sums in memory. Where there is AMX, its
 /// tiles are faster for more rows.
-inline constexpr int int8_rows = ATTEND_LEVEL >= 6 ? 6 : ATTEND_ARM_LEVEL > 0 ? 8 : tile_rows;
+inline constexpr int int8_rows = ATTEND_LEVEL >= 7 ? 6 : ATTEND_ARM_LEVEL > 0 ? 8 : tile_rows;
 
 /// sum[i] += the products of the 16-bit numbers 2i and 2i + 1 of a with those of b.
 [[gnu::always_inline]] inline Words add_pairs_16(Words sum, Words a, Words b) {
-#if ATTEND_LEVEL == 3 && (ATTEND_GRANTED < 3 || defined(__AVX512BW__))
+#if ATTEND_LEVEL == 4 && (ATTEND_GRANTED < 4 || defined(__AVX512BW__))
   return sum + (Words)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 #elif ATTEND_LEVEL == 0 && defined(__SSE2__)
   return sum + (Words)_mm_madd_epi16((__m128i)a, (__m128i)b);
@@ -111,8 +111,10 @@ struct FourBytes {
   /// sum[i] += the products of the activations with the four of word i, in a tile of so many rows.
   template <int Rows>
   [[gnu::always_inline]] Words add_products(Words sum, const FourActivations& x) const {
-#if ATTEND_LEVEL >= 4
+#if ATTEND_LEVEL >= 5
     return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x.part[0], (__m512i)part[0]);
+#elif ATTEND_LEVEL == 3
+    return (Words)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x.part[0], (__m256i)part[0]);
 #elif ATTEND_LEVEL == 2
     // |one| * (the other with its sign): two products of at most 127 * 127 fit into 16 bits. One is what most products share.
     const auto w = (__m256i)part[0], a = (__m256i)x.part[0], one = Rows > 2 ? w : a, other = Rows > 2 ? a : w;
@@ -222,7 +224,7 @@ constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
   return std::array<Int8Tile, sizeof...(R)>{&int8_tile < R + 1, Wide ? panels_of(R + 1) : 1 > ...};
 }
 
-#if ATTEND_LEVEL >= 6
+#if ATTEND_LEVEL >= 7
 /// The same with AMX: y [rows, 32 P], from R tiles of rows.
 template <int R, int P>
 [[gnu::noinline]] void int8_amx_tile(index_t rows, index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b,
@@ -266,12 +268,12 @@ inline void multiply_int8_panels(index_t m, const std::int8_t* a, const Int8Pane
   const auto run = [&](auto tile, index_t i, index_t p, auto... size) {
     tile(size..., b.groups, a + i * stride, stride, b.bytes + p * step, step, b.start + p * N, outcome.at(i, p * N), b.n - p * N);
   };
-#if ATTEND_LEVEL >= 6
+#if ATTEND_LEVEL >= 7
   detail::TileRegisters registers;
 #endif
   for (index_t block = first; block < last; block += together) {
     const index_t stop = std::min(last, block + together);
-#if ATTEND_LEVEL >= 6
+#if ATTEND_LEVEL >= 7
     if (m > rows) {
       constexpr index_t at_once = 2 * detail::tile_side;
       for (index_t i = 0; i < m; i += at_once) {

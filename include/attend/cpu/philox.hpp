@@ -21,7 +21,7 @@ namespace attend::ATTEND_CPU {
 /// Several 64-bit numbers side by side, with what Philox needs of them. Compilers do not find the multiplication of two 32-bit
 /// halves into a 64-bit whole by themselves, hence one version for each instruction set, and a portable one.
 /// `counters` puts counter i of a register's `width` at such a place that `store` writes the words in order.
-#if ATTEND_LEVEL >= 3
+#if ATTEND_LEVEL >= 4
 struct PhiloxLanes {  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain forms
   static constexpr int width = 8;
   __m512i v;

@@ -26,16 +26,19 @@
 /// what they should be: `-Wa,-muse-unaligned-vector-move`, which ATTEND_UNALIGNED_MOVES says was given, as attend::core does.
 /// Without it there is no choice. Source: GCC's bug 54412.
 
-/// What the text being read may use on x86-64: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 AVX-512, 4 AVX-512 with VNNI, 5 with BF16
-/// too, 6 with AMX, which no flags grant: the system has to allow it. The compiler's own macros would not do: Clang does not
-/// define them under its pragma.
+/// What the text being read may use on x86-64: 0 the least, 1 AVX, 2 AVX2 and FMA, 3 with AVX-VNNI, 4 AVX-512, 5 with VNNI, 6
+/// with BF16 too, 7 with AMX, which no flags grant: the system has to allow it. A level has all that the ones below have, but for
+/// AVX-VNNI. The compiler's own macros would not do: Clang does not define them under its pragma.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__) && defined(__AVX512BF16__)
+#define ATTEND_LEVEL 6
+#define ATTEND_GRANTED 6
+#elif defined(__AVX512F__) && defined(__AVX512VNNI__)
 #define ATTEND_LEVEL 5
 #define ATTEND_GRANTED 5
-#elif defined(__AVX512F__) && defined(__AVX512VNNI__)
+#elif defined(__AVX512F__)
 #define ATTEND_LEVEL 4
 #define ATTEND_GRANTED 4
-#elif defined(__AVX512F__)
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__AVXVNNI__)
 #define ATTEND_LEVEL 3
 #define ATTEND_GRANTED 3
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -68,11 +71,11 @@
 // Where flags grant all else, AMX is compiled only if they name it, as -march=native does on a processor that has it. Older
 // Clangs write the macros otherwise.
 #if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) &&                                   \
-    (ATTEND_GRANTED < 5 || (defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__)) || \
+    (ATTEND_GRANTED < 6 || (defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__)) || \
      (defined(__AMXTILE__) && defined(__AMXINT8__) && defined(__AMXBF16__)))
 #define ATTEND_CHOICE_OF_AMX
 #endif
-#if defined(__x86_64__) && (ATTEND_GRANTED < 5 || defined(ATTEND_CHOICE_OF_AMX))
+#if defined(__x86_64__) && (ATTEND_GRANTED < 6 || defined(ATTEND_CHOICE_OF_AMX))
 #define ATTEND_CHOICE
 #elif defined(__aarch64__) && defined(__linux__) && ATTEND_ARM_GRANTED < 3
 // A target must have all that the flags grant. What that is without DotProd macros do not tell, but for an ARMv8.0.
@@ -172,12 +175,14 @@ inline bool processor_has([[maybe_unused]] int level) {
 
 // The same on other processors.
 inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
-#if ATTEND_GRANTED == 5
-  {"avx512_bf16", 5, 64},
+#if ATTEND_GRANTED == 6
+  {"avx512_bf16", 6, 64},
+#elif ATTEND_GRANTED == 5
+  {"avx512_vnni", 5, 64},
 #elif ATTEND_GRANTED == 4
-  {"avx512_vnni", 4, 64},
+  {"avx512", 4, 64},
 #elif ATTEND_GRANTED == 3
-  {"avx512", 3, 64},
+  {"avx_vnni", 3, 32},
 #elif ATTEND_GRANTED == 2
   {"avx2", 2, 32},
 #elif ATTEND_GRANTED == 1
@@ -191,30 +196,45 @@ inline constexpr auto instruction_sets = std::to_array<InstructionSet>({
       {"avx2", 2, 32},
 #endif
 #if ATTEND_DISPATCH && ATTEND_GRANTED < 3
-      {"avx512", 3, 64},
+      {"avx_vnni", 3, 32},
 #endif
 #if ATTEND_DISPATCH && ATTEND_GRANTED < 4
-      {"avx512_vnni", 4, 64},
+      {"avx512", 4, 64},
 #endif
 #if ATTEND_DISPATCH && ATTEND_GRANTED < 5
-      {"avx512_bf16", 5, 64},
+      {"avx512_vnni", 5, 64},
+#endif
+#if ATTEND_DISPATCH && ATTEND_GRANTED < 6
+      {"avx512_bf16", 6, 64},
 #endif
 #if ATTEND_AMX
-      {"amx", 6, 64},
+      {"amx", 7, 64},
 #endif
 });
 /// The level that the whole program was compiled for.
 inline constexpr int granted_level = ATTEND_GRANTED;
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+/// Whether this processor has AVX-VNNI, which not every compiler's __builtin_cpu_supports knows: leaf 7, part 1.
+[[gnu::target("arch=x86-64")]] inline bool has_avx_vnni() {
+  const auto leaf_7 = [](unsigned part) __attribute__((target("arch=x86-64"))) {
+    unsigned a = 7, b = 0, c = part, d = 0;
+    asm("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return a;
+  };
+  return leaf_7(0) >= 1 && (leaf_7(1) >> 4 & 1) != 0;
+}
+#endif
+
 /// Whether this processor has the instructions of a level.
 inline bool processor_has([[maybe_unused]] int level) {
 #if ATTEND_AMX
-  if (level >= 6) {
+  if (level >= 7) {
     // Leaf 7: AMX-BF16, AMX-TILE, AMX-INT8, and that the system keeps both parts of the tiles' state. It is read by XGETBV, which
     // there is wherever the levels below are.
     constexpr unsigned instructions = 1u << 22 | 1u << 24 | 1u << 25, state = 1u << 17 | 1u << 18;
     unsigned a = 0, b = 0, c = 0, d = 0, kept = 0, upper = 0;
-    if (!processor_has(5) || !processor_has(4) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (~d & instructions) != 0)
+    if (!processor_has(6) || !processor_has(5) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (~d & instructions) != 0)
       return false;
     asm("xgetbv" : "=a"(kept), "=d"(upper) : "c"(0));
     if ((~kept & state) != 0) return false;
@@ -222,12 +242,13 @@ inline bool processor_has([[maybe_unused]] int level) {
 #endif
 #if ATTEND_DISPATCH
   __builtin_cpu_init();
-  if (level >= 5 && !__builtin_cpu_supports("avx512bf16")) return false;
-  if (level >= 4 && !__builtin_cpu_supports("avx512vnni")) return false;
-  if (level >= 3 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  if (level >= 6 && !__builtin_cpu_supports("avx512bf16")) return false;
+  if (level >= 5 && !__builtin_cpu_supports("avx512vnni")) return false;
+  if (level >= 4 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")))
     return false;
   if (level >= 2 && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return false;
+  if (level == 3 && !has_avx_vnni()) return false;
 #endif
   return true;
 }
@@ -239,7 +260,7 @@ inline bool processor_has([[maybe_unused]] int level) {
 inline bool system_allows([[maybe_unused]] int level) {
 #if ATTEND_AMX
   constexpr long ask_for = 0x1023, tiles = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  if (level >= 6) return ::syscall(SYS_arch_prctl, ask_for, tiles) == 0;
+  if (level >= 7) return ::syscall(SYS_arch_prctl, ask_for, tiles) == 0;
 #endif
   return true;
 }
@@ -288,9 +309,9 @@ inline bool bf16_is_fast() {
   return processor().level >= 3;
 #else
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
-  if (processor().level == 5) return __builtin_cpu_init(), !__builtin_cpu_is("intel");
+  if (processor().level == 6) return __builtin_cpu_init(), !__builtin_cpu_is("intel");
 #endif
-  return processor().level >= 5;
+  return processor().level >= 6;
 #endif
 }
 
@@ -300,7 +321,7 @@ inline std::string_view bf16_sums() {
 #if defined(__aarch64__)
   return processor().level >= 3 ? "bfmmla" : "pairs";
 #else
-  return processor().level >= 6 ? "amx" : "pairs";
+  return processor().level >= 7 ? "amx" : "pairs";
 #endif
 }
 

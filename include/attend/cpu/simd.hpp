@@ -24,7 +24,7 @@
 /// becomes one fused operation where the processor has it. Sums that go round a loop are written with `multiply_add`.
 namespace attend::ATTEND_CPU {
 
-#if ATTEND_LEVEL >= 3
+#if ATTEND_LEVEL >= 4
 inline constexpr int vector_bytes = 64, vector_registers = 32;
 #elif ATTEND_LEVEL >= 1
 inline constexpr int vector_bytes = 32, vector_registers = 16;
@@ -67,7 +67,7 @@ template <class T>
 /// loop that computes it.
 template <class T>
 [[gnu::always_inline]] inline void multiply_add(Vector<T>& sum, Vector<T> a, Vector<T> b) {
-#if ATTEND_LEVEL >= 3
+#if ATTEND_LEVEL >= 4
   if constexpr (sizeof(T) == 4) sum = (Vector<T>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
   else sum = (Vector<T>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)sum);
 #elif ATTEND_LEVEL >= 2 || (ATTEND_LEVEL == 1 && defined(__FMA__))
@@ -100,7 +100,7 @@ template <class V>
 /// The first `count` numbers, fewer than a vector's; the others are 0. Nothing behind them is read.
 template <class T>
 [[gnu::always_inline]] inline Vector<T> load_part(const T* p, int count) {
-#if ATTEND_LEVEL >= 3
+#if ATTEND_LEVEL >= 4
   if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
   else return (Vector<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p);
 #else
@@ -112,7 +112,7 @@ template <class T>
 /// The first `count` alone.
 template <class T>
 [[gnu::always_inline]] inline void store_part(T* p, Vector<T> v, int count) {
-#if ATTEND_LEVEL >= 3
+#if ATTEND_LEVEL >= 4
   if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), (__m512)v);
   else _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1), (__m512d)v);
 #else
@@ -125,7 +125,7 @@ template <class T>
 /// The square roots, rounded as the standard library's. A loop over std::sqrt stays scalar where that has to set errno.
 template <class T>
 [[gnu::always_inline]] inline Vector<T> sqrt(Vector<T> v) {
-#if ATTEND_LEVEL >= 3  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain form
+#if ATTEND_LEVEL >= 4  // "maskz" with a full mask costs nothing, and spares the reader GCC 12's warnings about the plain form
   if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_sqrt_ps(0xFFFF, (__m512)v);
   else return (Vector<T>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)v);
 #elif ATTEND_LEVEL >= 1

@@ -63,6 +63,7 @@ ATTEND_DECLARE_TARGET(attend::neon_i8mm, ::attend)
 ATTEND_DECLARE_TARGET(attend::neon_bf16, ::attend)
 #else
 ATTEND_DECLARE_TARGET(attend::avx2, ::attend)
+ATTEND_DECLARE_TARGET(attend::avx2::vnni, ::attend::avx2)
 ATTEND_DECLARE_TARGET(attend::avx512, ::attend)
 ATTEND_DECLARE_TARGET(attend::avx512::vnni, ::attend::avx512)
 ATTEND_DECLARE_TARGET(attend::avx512::bf16, ::attend::avx512)
@@ -81,41 +82,48 @@ ATTEND_DECLARE_TARGET(attend::avx512::amx, ::attend::avx512)
 #endif
 #if ATTEND_AMX
 #define ATTEND_FASTEST_AMX(kernel, ...) \
-  if (processor().level >= 6) return kernel(::attend::avx512::amx::kernels::Cpu{}, __VA_ARGS__)
+  if (processor().level >= 7) return kernel(::attend::avx512::amx::kernels::Cpu{}, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST_AMX(...) static_cast<void>(0)
 #endif
-/// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor.
 #if ATTEND_GRANTED < 3
-#define ATTEND_FASTEST(kernel, ...)                                                          \
-  switch (processor().level) {                                                               \
-    ATTEND_TARGET_AVX2(case 2 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);) \
-    case 3:                                                                                  \
-    case 4:                                                                                  \
-    case 5:                                                                                  \
-    case 6:                                                                                  \
-      return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);                          \
-    default:                                                                                 \
-      break;                                                                                 \
-  }                                                                                          \
+#define ATTEND_FASTEST_AVX_VNNI(kernel, ...) \
+  if (processor().level == 3) return kernel(::attend::avx2::vnni::kernels::Cpu{}, __VA_ARGS__)
+#else
+#define ATTEND_FASTEST_AVX_VNNI(...) static_cast<void>(0)
+#endif
+/// The first line of a kernel, with its name and its arguments but for the device: goes on to the kernel for this processor.
+#if ATTEND_GRANTED < 4
+#define ATTEND_FASTEST(kernel, ...)                                                                   \
+  switch (processor().level) {                                                                        \
+    ATTEND_TARGET_AVX2(case 2 : case 3 : return kernel(::attend::avx2::kernels::Cpu{}, __VA_ARGS__);) \
+    case 4:                                                                                           \
+    case 5:                                                                                           \
+    case 6:                                                                                           \
+    case 7:                                                                                           \
+      return kernel(::attend::avx512::kernels::Cpu{}, __VA_ARGS__);                                   \
+    default:                                                                                          \
+      break;                                                                                          \
+  }                                                                                                   \
   static_cast<void>(0)
 #else
 #define ATTEND_FASTEST(...) static_cast<void>(0)
 #endif
 /// The same for kernels that are read for instructions on bytes too, which are 8-bit products alone, and for those that are read
 /// for BF16: the others would be compiled once more for nothing.
-#if ATTEND_GRANTED < 4
+#if ATTEND_GRANTED < 5
 #define ATTEND_FASTEST_BYTES(kernel, ...)                                                         \
   ATTEND_FASTEST_AMX(kernel, __VA_ARGS__);                                                        \
-  if (processor().level >= 4) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__); \
+  ATTEND_FASTEST_AVX_VNNI(kernel, __VA_ARGS__);                                                   \
+  if (processor().level >= 5) return kernel(::attend::avx512::vnni::kernels::Cpu{}, __VA_ARGS__); \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST_BYTES(kernel, ...) ATTEND_FASTEST_AMX(kernel, __VA_ARGS__)
 #endif
-#if ATTEND_GRANTED < 5
+#if ATTEND_GRANTED < 6
 #define ATTEND_FASTEST_BF16(kernel, ...)                                                          \
   ATTEND_FASTEST_AMX(kernel, __VA_ARGS__);                                                        \
-  if (processor().level >= 5) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__); \
+  if (processor().level >= 6) return kernel(::attend::avx512::bf16::kernels::Cpu{}, __VA_ARGS__); \
   ATTEND_FASTEST(kernel, __VA_ARGS__)
 #else
 #define ATTEND_FASTEST_BF16(kernel, ...) ATTEND_FASTEST_AMX(kernel, __VA_ARGS__)
