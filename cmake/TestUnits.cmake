@@ -1,5 +1,5 @@
-# Tests that are compiled together: the library's headers are read, and what a program uses of its templates is made, once for a
-# dozen files of tests and not once for each. ATTEND_TESTS_TOGETHER=OFF compiles each by itself, for whoever works on one.
+# Tests that are compiled together: the library's headers are read, and what a program uses of its templates is made, once for
+# many files of tests and not once for each. ATTEND_TESTS_TOGETHER=OFF compiles each by itself, for whoever works on one.
 option(ATTEND_TESTS_TOGETHER "Compile the files of a test program together" ON)
 mark_as_advanced(ATTEND_TESTS_TOGETHER)
 

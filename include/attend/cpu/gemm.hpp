@@ -61,7 +61,8 @@ void share_rows_and_panels(index_t rows, index_t panels, const F& f) {
 
 /// The whole product: b is copied into panels by all threads, as many at a time as a second-level cache holds for one
 /// `k_block`; then the threads share the rows of c, and its columns if the rows are too few. If b's rows are short and lie in
-/// memory as panels do, they are not copied. With `lower`, tiles that lie wholly above c's diagonal are left out.
+/// memory as panels do, they are not copied, unless copies serve many rows of c. With `lower`, tiles that lie wholly above c's
+/// diagonal are left out.
 template <class T>
 void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
   const index_t m = product.m, n = product.n, k = product.k;
@@ -70,12 +71,15 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
   constexpr index_t N = tile_columns<T>, columns = std::max<index_t>(1, (index_t{1} << 20) / (k_block * sizeof(T)) / N) * N;
   // Many threads copy more blocks of k at a time, because waiting for one another costs them more, and they have more caches.
   const index_t most_k = (parallel ? std::clamp(threads() / 2, 1, 8) : 1) * k_block;
-  constexpr index_t short_row = vector_registers == 32 ? 256 : 128;  // with AVX2, copies of longer ones pay
+  // Of b that lies as panels do. With AVX2 rows of more than half a kilobyte are worth a copy to many rows of c, and to fewer if
+  // they are whole kilobytes apart, since such rows compete for the same places in the first-level cache.
+  const index_t row_bytes = b.row_step * static_cast<index_t>(sizeof(T));
+  const bool is_short = b.row_step <= 256 && (vector_registers == 32 || row_bytes <= 512 || m < (row_bytes % 1024 ? 256 : 32));
   const auto run = [&](index_t count, index_t grain, auto&& body) {
     if (parallel) parallel_for(count, grain, body);
     else body(index_t{0}, count);
   };
-  const auto in_place = [&](index_t wide) { return b.column_step == 1 && b.row_step <= short_row && wide % width<T> == 0; };
+  const auto in_place = [&](index_t wide) { return b.column_step == 1 && is_short && wide % width<T> == 0; };
   ATTEND_THREAD_OWNED(Scratch, scratch);
   const index_t padded = (std::min(n, columns) + N - 1) / N * N;
   T* const packed = n <= columns && in_place(n) ? nullptr : scratch.get<T>(padded * std::min(k, most_k));

@@ -234,6 +234,9 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
     };
     if (group.count == 1)
       for (index_t p = 0; p * N < n;) p += multiply(0, p);
+    else if (k <= k_block / 2)  // short panels stay near while one tile goes through them
+      for (int t = 0; t < group.count; ++t)
+        for (index_t p = 0; p * N < n; ++p) multiply(t, p);
     else  // each panel comes from far away once for all of them; having three rows or more, they take one at a time
       for (index_t p = 0; p * N < n; ++p)
         for (int t = 0; t < group.count; ++t) multiply(t, p);

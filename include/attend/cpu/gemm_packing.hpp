@@ -33,7 +33,7 @@ inline constexpr index_t padded_rows = (tile_rows + width<T> - 1) / width<T>* wi
 /// the tile takes less of the first-level cache; not where vectors are as long as the cache's lines, which each would then cross.
 template <class T>
 inline constexpr index_t packed_rows = vector_registers == 16 && tile_rows <= width<T> ? tile_rows : padded_rows<T>;
-/// Numbers summed in one go. A tile of a of this depth stays in the first-level cache.
+/// Numbers summed in one go. A tile of a of this depth fits into the first-level cache.
 inline constexpr index_t k_block = 512;
 /// From one packed tile of a to the next: a cache line more than one has, because tiles that are a power of two apart compete
 /// for the same sets of the cache.
@@ -70,7 +70,7 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
   constexpr index_t W = width<T>, step = packed_rows<T>, tile = tile_room<T>;
   if (a.row_step == 1) {  // all tiles' numbers of one k at a time: they lie side by side, the next k's far away
     const int count = tiles.count;
-    index_t begin[TileRows::most];  // which no store below can change, as the compiler knows
+    index_t begin[TileRows::most];  // a copy, which the compiler knows that no store below changes
     std::copy(tiles.begin, tiles.begin + count, begin);
     const index_t last = tiles.begin[count], readable = tiles.readable;
     const bool whole = begin[count - 1] + padded_rows<T> <= readable;

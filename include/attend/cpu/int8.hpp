@@ -121,6 +121,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
 
   /// Puts the k bytes of column j where products read them.
   void place_column(index_t j, const std::int8_t* q) {
+    if (k_ == 0) return;
     std::int8_t* const to = bytes_.data() + j / N * as_panels().panel_bytes() + j % N * 4;
     const index_t whole = k_ / 4 * 4;
     for (index_t l = 0; l < whole; l += 4) std::memcpy(to + l * N, q + l, 4);

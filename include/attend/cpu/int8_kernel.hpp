@@ -117,6 +117,7 @@ struct FourBytes {
     return (Words)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x.part[0], (__m256i)part[0]);
 #elif ATTEND_LEVEL == 2
     // |one| * (the other with its sign): two products of at most 127 * 127 fit into 16 bits. One is what most products share.
+    // -128, which no matrix of 8 bits has, would come out differently by the number of rows.
     const auto w = (__m256i)part[0], a = (__m256i)x.part[0], one = Rows > 2 ? w : a, other = Rows > 2 ? a : w;
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(one), _mm256_sign_epi8(other, one));
     return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
