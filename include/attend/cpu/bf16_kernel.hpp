@@ -131,7 +131,7 @@ constexpr int pair_panels_of(int rows) { return vector_registers == 32 && rows >
 /// `ByRows`, else word by word, a tile's rows side by side, `words_together` of each.
 template <int R, int P, bool ByRows>
 [[gnu::noinline]] void pair_tile(index_t words, const std::uint32_t* a, const std::uint32_t* b, index_t panel_step,
-                                 Outcome<float> outcome, index_t columns) {
+                                 const Outcome<float>& outcome, index_t columns) {
   constexpr int V = P * tile_vectors, W = width<float>;
   Vector<float> sum[R][V] = {};
   if (P == 1 && R > 4 && words >= 64) {  // c is wanted at the end of the sums
@@ -146,7 +146,7 @@ template <int R, int P, bool ByRows>
 }
 
 /// A `pair_tile` of so many rows.
-using PairTile = void (*)(index_t, const std::uint32_t*, const std::uint32_t*, index_t, Outcome<float>, index_t);
+using PairTile = void (*)(index_t, const std::uint32_t*, const std::uint32_t*, index_t, const Outcome<float>&, index_t);
 /// Those of 1, 2, ... rows.
 template <bool Wide, bool ByRows, int... R>
 constexpr auto pair_tiles(std::integer_sequence<int, R...>) {
@@ -160,7 +160,7 @@ inline constexpr auto all_pair_tiles = pair_tiles<Wide, ByRows>(std::make_intege
 /// stored where they belong if nothing is left to be added.
 template <int R, int P>
 [[gnu::noinline]] void pair_tile(index_t rows, index_t words, const std::uint32_t* a, const std::uint32_t* b, index_t panel_step,
-                                 Outcome<float> outcome, index_t columns) {
+                                 const Outcome<float>& outcome, index_t columns) {
   using Tiles = TileRegisters;
   constexpr index_t wide = P * tile_vectors * tile_side;
   alignas(64) float part[R * tile_side * wide];

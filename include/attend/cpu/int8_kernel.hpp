@@ -168,7 +168,7 @@ template <int R, int V>
 
 /// Writes the sums of a tile, of which `columns` exist.
 template <int R, int V>
-[[gnu::always_inline]] inline void finish_int8(const Words (&sum)[R][V], const Int8Outcome& outcome, index_t columns) {
+[[gnu::always_inline]] inline void finish_int8(const Words (&sum)[R][V], Int8Outcome outcome, index_t columns) {
   constexpr int W = width<std::int32_t>;
 #pragma GCC unroll 16
   for (int v = 0; v < V; ++v) {
@@ -191,7 +191,7 @@ template <int R, int V>
 /// One tile of an 8-bit product: sums [R, V vectors], from `start` on, over groups of four bytes.
 template <int R, int P>
 [[gnu::noinline]] void int8_tile(index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b, index_t panel_step,
-                                 const std::int32_t* start, Int8Outcome outcome, index_t columns) {
+                                 const std::int32_t* start, const Int8Outcome& outcome, index_t columns) {
   constexpr int V = P * tile_vectors, W = width<std::int32_t>, row_bytes = tile_vectors * W * 4;
   Words sum[R][V];
 #pragma GCC unroll 16
@@ -217,8 +217,8 @@ template <int R, int P>
 }
 
 /// An `int8_tile` of so many rows.
-using Int8Tile = void (*)(index_t, const std::int8_t*, index_t, const std::int8_t*, index_t, const std::int32_t*, Int8Outcome,
-                          index_t);
+using Int8Tile = void (*)(index_t, const std::int8_t*, index_t, const std::int8_t*, index_t, const std::int32_t*,
+                          const Int8Outcome&, index_t);
 /// Those of 1, 2, ... rows.
 template <bool Wide, int... R>
 constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
@@ -229,7 +229,7 @@ constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
 /// The same with AMX: y [rows, 32 P], from R tiles of rows.
 template <int R, int P>
 [[gnu::noinline]] void int8_amx_tile(index_t rows, index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b,
-                                     index_t panel_step, const std::int32_t* start, Int8Outcome outcome, index_t columns) {
+                                     index_t panel_step, const std::int32_t* start, const Int8Outcome& outcome, index_t columns) {
   using Tiles = TileRegisters;
   constexpr index_t wide = P * tile_vectors * tile_side;
   alignas(64) std::int32_t sums[R * tile_side * wide];

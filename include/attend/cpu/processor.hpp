@@ -1,12 +1,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #elif defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -77,7 +80,7 @@
 #endif
 #if defined(__x86_64__) && (ATTEND_GRANTED < 6 || defined(ATTEND_CHOICE_OF_AMX))
 #define ATTEND_CHOICE
-#elif defined(__aarch64__) && defined(__linux__) && ATTEND_ARM_GRANTED < 3
+#elif defined(__aarch64__) && (defined(__linux__) || defined(__APPLE__)) && ATTEND_ARM_GRANTED < 3
 // A target must have all that the flags grant. What that is without DotProd macros do not tell, but for an ARMv8.0.
 #if ATTEND_ARM_GRANTED >= 1
 #define ATTEND_CHOICE
@@ -160,7 +163,17 @@ inline constexpr int granted_level = ATTEND_ARM_GRANTED;
 
 /// Whether this processor, and the system that keeps its registers, has the instructions of a level that is above that.
 inline bool processor_has([[maybe_unused]] int level) {
-#if ATTEND_DISPATCH
+#if ATTEND_DISPATCH && defined(__APPLE__)
+  // Source: Apple's documentation, "Determining instruction set characteristics".
+  const auto has = [](const char* feature) {
+    int answer = 0;
+    std::size_t size = sizeof(answer);
+    return ::sysctlbyname(feature, &answer, &size, nullptr, 0) == 0 && answer != 0;
+  };
+  if (level >= 1 && !has("hw.optional.arm.FEAT_DotProd")) return false;
+  if (level >= 2 && !has("hw.optional.arm.FEAT_I8MM")) return false;
+  if (level >= 3 && !has("hw.optional.arm.FEAT_BF16")) return false;
+#elif ATTEND_DISPATCH
   // HWCAP_ASIMDDP and those of ARMv8.2, which is the target (CRC32, ATOMICS, ASIMDRDM); HWCAP2_I8MM; HWCAP2_BF16. Old systems do
   // not name them.
   constexpr unsigned long dot = 1ul << 20 | 1ul << 7 | 1ul << 8 | 1ul << 12, i8mm = 1ul << 13, bf16 = 1ul << 14;
