@@ -26,8 +26,8 @@ Panels<T> one_panel(bool in_place, MatrixView<T> b, index_t k, index_t columns, 
   return {copy, 0, tile_columns<T>};
 }
 
-/// Columns [begin, end) of c, panel by panel, by one thread: for so few rows that each panel is best copied by the thread that
-/// multiplies by it.
+/// Columns [begin, end) of c, a few panels at a time, by one thread: for so few rows that each panel is best copied by the thread
+/// that multiplies by it.
 template <class T>
 void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
   constexpr index_t N = tile_columns<T>;
@@ -35,12 +35,16 @@ void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
   const MatrixView<T> a = p.a, b = p.b;
   ATTEND_THREAD_OWNED(Scratch, scratch);
   const bool in_place = b.column_step == 1 && m <= 2 * tile_rows;
-  T* const copy = scratch.get<T>(N * k_block);
-  for (index_t j = begin; j < end; j += N)
+  // Memory likes b's rows to be read in longer pieces; of up to three panels multiply_panels leaves a transposed a where it is.
+  const bool several = b.column_step == 1 && !in_place;
+  const index_t most = several ? std::min((a.row_step == 1 ? 3 : 8) * N, (end - begin + N - 1) / N * N) : N;
+  T* const copy = scratch.get<T>(most * k_block);
+  for (index_t j = begin; j < end; j += most)
     for (index_t l = 0; l < k; l += k_block) {
-      const index_t deep = std::min(k_block, k - l);
-      multiply_panels(m, std::min(N, end - j), deep, a.from(0, l), one_panel(in_place, b.from(l, j), deep, end - j, copy),
-                      p.outcome.at(0, j).from(l));
+      const index_t deep = std::min(k_block, k - l), wide = std::min(most, end - j);
+      if (several) pack_rows(b.from(l, j), index_t{0}, deep, wide, copy, deep * N);
+      const Panels<T> panels = several ? Panels<T>{copy, deep * N, N} : one_panel(in_place, b.from(l, j), deep, end - j, copy);
+      multiply_panels(m, wide, deep, a.from(0, l), panels, p.outcome.at(0, j).from(l));
     }
 }
 

@@ -110,14 +110,16 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
 /// row across all `columns`, as memory likes it. The columns that the last panel lacks become 0.
 template <class T>
 void pack_rows(MatrixView<T> b, index_t begin, index_t end, index_t columns, T* to, index_t panel_step) {
-  constexpr index_t W = width<T>, N = tile_columns<T>;
+  constexpr index_t W = width<T>, N = tile_columns<T>, ahead = 16;
   for (index_t l = begin; l < end; ++l)
-    for (index_t p = 0; p * N < columns; ++p)
+    for (index_t p = 0; p * N < columns; ++p) {
+      if (l + ahead < end) __builtin_prefetch(b.at(l + ahead, p * N));
       for (index_t j = p * N; j < (p + 1) * N; j += W) {
         T* const there = to + p * panel_step + l * N + j - p * N;
         if (j + W <= columns) store<T>(there, load<T>(b.at(l, j)));
         else store<T>(there, j < columns ? load_part<T>(b.at(l, j), static_cast<int>(columns - j)) : Vector<T>{});
       }
+    }
 }
 
 /// Copies rows [0, k) of b, columns [0, columns), a panel's or fewer, row by row; the columns that are missing become 0.
