@@ -160,7 +160,7 @@ inline constexpr auto all_pair_tiles = pair_tiles<Wide, ByRows>(std::make_intege
 /// stored where they belong if nothing is left to be added.
 template <int R, int P>
 [[gnu::noinline]] void pair_tile(index_t rows, index_t words, const std::uint32_t* a, const std::uint32_t* b, index_t panel_step,
-                                 const Outcome<float>& outcome, index_t columns) {
+                                 Outcome<float> outcome, index_t columns) {
   using Tiles = TileRegisters;
   constexpr index_t wide = P * tile_vectors * tile_side;
   alignas(64) float part[R * tile_side * wide];
