@@ -441,7 +441,7 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
   flags.train.check(!flags.init.empty());
   const auto& fit = flags.train.fit;
   check_value(!flags.no_bleu || !fit.has("--best-by") || fit.given.best_by == train::Metric::loss, "train",
-              "--no-bleu and --best-by ", name_of(fit.given.best_by), " exclude each other");
+              "--no-bleu and --best-by bleu exclude each other");
   if (flags.teacher.empty()) {
     for (const char* name : {"--distillation-weight", "--distillation-temperature"})
       check_value(!fit.has(name), "train", name, " goes with --teacher");
