@@ -42,18 +42,6 @@ text::Corpus other_corpus(index_t pairs, std::uint64_t seed = 1) {
   return corpus;
 }
 
-/// Trains a model until its fourth step, into a folder. Returns the options by which the run goes on.
-FitOptions stopped_run(const std::filesystem::path& folder, nn::Transformer<float> model, FitOptions options) {
-  options.output = folder;
-  std::atomic<bool> stop{false};
-  auto until = options;
-  until.stop = &stop;
-  until.on_step = [&](const CurvePoint& point) { stop = point.step == 4; };
-  REQUIRE(fit(model, toy::corpus(60), toy::Letters(), until).stopped == StopReason::interrupted);
-  options.resume = true;
-  return options;
-}
-
 bool is_adapter(const std::string& name) { return name.find(".lora_") != name.npos; }
 
 }  // namespace
@@ -117,7 +105,7 @@ TEST_CASE("adapters: stopped and resumed, and in any number of ranks, the bits a
   fit(whole, toy::corpus(60), toy::Letters(), options);
 
   const TemporaryFolder folder;
-  const auto stopped = stopped_run(folder.path(), model_with_adapters(), options);
+  const auto stopped = toy::stopped_run(folder.path(), model_with_adapters(), options, 4);
   auto second = io::load_model(folder.path() / "last");
   fit(second, toy::corpus(60), toy::Letters(), stopped);
   CHECK((toy::weights(second) == toy::weights(whole)));
@@ -196,7 +184,7 @@ TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks 
   fit(whole, toy::corpus(60), toy::Letters(), options);
 
   const TemporaryFolder folder;
-  auto stopped = stopped_run(folder.path(), held_model(held), options);
+  auto stopped = toy::stopped_run(folder.path(), held_model(held), options, 4);
   const auto last = folder.path() / "last";
 
   // The state leaves out what stays as it is, and knows it by a fingerprint.
@@ -227,7 +215,7 @@ TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks 
   // And the other way round: a model that holds them goes on where the floats that they stand for were.
   const TemporaryFolder of_floats;
   auto narrow = held_model(held);
-  fit(narrow, toy::corpus(60), toy::Letters(), stopped_run(of_floats.path(), model_in_floats(held), options));
+  fit(narrow, toy::corpus(60), toy::Letters(), toy::stopped_run(of_floats.path(), model_in_floats(held), options, 4));
   CHECK(adapter_values(narrow) == adapter_values(whole));
   // A state that has the floats is not for a model that holds other numbers.
   auto all = model_in_floats(held), unlike = held_model(held);

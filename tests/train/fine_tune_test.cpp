@@ -73,17 +73,9 @@ TEST_CASE("fine-tuning: stopped and resumed, the bits are the same; with other p
   fit(whole, toy::corpus(60), toy::Letters(), moving_options());
 
   const TemporaryFolder folder;
-  auto options = moving_options();
-  options.output = folder.path();
-  std::atomic<bool> stop{false};
-  options.stop = &stop;
-  options.on_step = [&](const CurvePoint& point) { stop = point.step == 5; };
   auto first = tiny_model(), second = tiny_model(4), other = tiny_model(4), none = tiny_model(4);
   freeze(first, "decoder.layers.0.self_attn_layer_norm.*");
-  REQUIRE(fit(first, toy::corpus(60), toy::Letters(), options).stopped == StopReason::interrupted);
-  stop = false;
-  options.on_step = {};
-  options.resume = true;
+  const auto options = toy::stopped_run(folder.path(), first, moving_options(), 5);
   // Parameters of the same shapes, but others.
   freeze(other, "decoder.layers.0.final_layer_norm.*");
   CHECK_THROWS_WITH(fit(other, toy::corpus(60), toy::Letters(), options),
@@ -104,13 +96,8 @@ TEST_CASE("fine-tuning: a checkpoint has what is frozen once, in the model's own
   fit(whole, toy::corpus(60), toy::Letters(), moving_options());
 
   const TemporaryFolder folder;
-  auto options = moving_options();
-  options.output = folder.path();
-  std::atomic<bool> stop{false};
-  options.stop = &stop;
-  options.on_step = [&](const CurvePoint& point) { stop = point.step == 5; };
   auto first = model_of(3);
-  REQUIRE(fit(first, toy::corpus(60), toy::Letters(), options).stopped == StopReason::interrupted);
+  const auto options = toy::stopped_run(folder.path(), first, moving_options(), 5);
   const auto last = folder.path() / "last", weights = last / "model.safetensors";
   const auto frozen = nn::frozen_names(first);
   const auto state = io::SafetensorsFile::open(last / "training.safetensors");
@@ -121,7 +108,6 @@ TEST_CASE("fine-tuning: a checkpoint has what is frozen once, in the model's own
   }
 
   // A model that has other numbers there gets them from that file, unless it is gone or is another's.
-  stop = false, options.on_step = {}, options.resume = true;
   const auto away = folder.path() / "away";
   std::filesystem::rename(weights, away);
   const auto refused = [&] {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <span>
@@ -12,6 +14,7 @@
 #include "attend/ops/cross_entropy.hpp"
 #include "attend/ops/distillation_loss.hpp"
 #include "attend/train/fit.hpp"
+#include "catch.hpp"
 #include "temporary_folder.hpp"
 
 /// What tests of training share: a tokenizer of letters, a language of letters, a model that predicts a letter from the one
@@ -114,6 +117,21 @@ inline attend::train::FitOptions options(index_t epochs = 3) {
           .schedule =
               attend::optim::Schedule({.kind = attend::optim::ScheduleKind::inverse_sqrt, .learning_rate = 0.02, .warmup = 10}),
           .progress = {.mode = attend::train::ProgressMode::off}};
+}
+
+/// Trains a model on 60 pairs into a folder, until a step after which it is stopped. Returns the options by which the run goes
+/// on.
+template <class M>
+attend::train::FitOptions stopped_run(const std::filesystem::path& folder, M&& model, attend::train::FitOptions options,
+                                      index_t last_step) {
+  options.output = folder;
+  std::atomic<bool> stop{false};
+  auto until = options;
+  until.stop = &stop;
+  until.on_step = [&](const attend::train::CurvePoint& point) { stop = point.step == last_step; };
+  REQUIRE(fit(model, corpus(60), Letters(), until).stopped == attend::train::StopReason::interrupted);
+  options.resume = true;
+  return options;
 }
 
 }  // namespace toy

@@ -33,16 +33,9 @@ TEST_CASE("fit a Transformer: stopped in the middle of an epoch and resumed, the
   CHECK(expected.curve.size() > 0);
 
   const TemporaryFolder folder;
-  options.output = folder.path();
-  std::atomic<bool> stop{false};
-  options.stop = &stop;
-  options.on_step = [&](const CurvePoint& point) { stop = point.step == 4; };
   auto first = tiny_model(), second = tiny_model();
-  REQUIRE(fit(first, toy::corpus(60), toy::Letters(), options).stopped == StopReason::interrupted);
+  options = toy::stopped_run(folder.path(), first, options, 4);
   CHECK(toy::weights(first) != toy::weights(whole));
-  stop = false;
-  options.on_step = {};
-  options.resume = true;
   fit(second, toy::corpus(60), toy::Letters(), options);
   CHECK(toy::weights(second) == toy::weights(whole));
 
