@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <span>
 #include <string>
@@ -97,12 +98,16 @@ class Ensemble {
     return mean_step(members_, state, tokens);
   }
 
-  /// An ensemble of one model is a LogitModel if that is.
-  [[nodiscard]] bool gives_logits(const State& state) const requires LogitModel<const M> {
+  /// An ensemble of one model is a LogitModel if that is. Templates for the reason that TransformerModel gives.
+  template <std::same_as<State> S>
+  requires LogitModel<const M>
+  [[nodiscard]] bool gives_logits(const S& state) const {
     check_state(members_, state);
     return members_.size() == 1 && members_.front().gives_logits(state.members.front());
   }
-  [[nodiscard]] Tensor<value_type> logits(State& state, std::span<const token_t> tokens) const requires LogitModel<const M> {
+  template <std::same_as<State> S>
+  requires LogitModel<const M>
+  [[nodiscard]] Tensor<value_type> logits(S& state, std::span<const token_t> tokens) const {
     check_state(members_, state);
     check_value(members_.size() == 1, "Ensemble", "logits of ", members_.size(), " models, expected one");
     return members_.front().logits(state.members.front(), tokens);

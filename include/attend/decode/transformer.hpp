@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -73,9 +74,14 @@ class TransformerModel {
     return steps_.step(model_, state, tokens);
   }
 
-  /// What makes it a LogitModel, if its numbers are as wide as log-probabilities and the state has no `head`.
-  [[nodiscard]] bool gives_logits(const State& state) const requires detail::GivesLogits<T, D> { return !state.head; }
-  [[nodiscard]] Tensor<T, D> logits(State& state, std::span<const token_t> tokens) const requires detail::GivesLogits<T, D> {
+  /// What makes it a LogitModel, if its numbers are as wide as log-probabilities and the state has no `head`. Templates: others
+  /// Clang 14 compiles with the class, whatever they require.
+  template <std::same_as<State> S>
+  requires detail::GivesLogits<T, D>
+  [[nodiscard]] bool gives_logits(const S& state) const { return !state.head; }
+  template <std::same_as<State> S>
+  requires detail::GivesLogits<T, D>
+  [[nodiscard]] Tensor<T, D> logits(S& state, std::span<const token_t> tokens) const {
     const NoGrad no_grad;
     check_step(state, tokens);
     return steps_.logits(model_, state, tokens);
