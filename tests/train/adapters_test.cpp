@@ -196,7 +196,7 @@ TEST_CASE("adapters: a run beside what is held stops, goes on and runs in ranks 
   other.encoder.layers[0].feed_forward.fc1.weight.value()(1, 2) += 1;
   nn::add_adapters(other, {.rank = 4, .dropout = 0.1, .modules = everything});
   CHECK_THROWS_WITH(fit(other, toy::corpus(60), toy::Letters(), stopped),
-                    Catch::Matchers::ContainsSubstring("the weights beside those that learn are others"));
+                    Catch::Matchers::ContainsSubstring("the frozen weights are others"));
 
   // It goes on with the model as it is held, or in floats, as on a GPU.
   const TemporaryFolder copy;

@@ -312,17 +312,17 @@ TrainingState read_training_state(const std::filesystem::path& path, const RunId
     look_at(name, t.value.shape(), io::dtype_of<T>(), t.value.instead());
     stored.push_back(t);
   }
-  std::optional<io::SafetensorsFile> weights;
-  if (fingerprint != file.metadata().end()) {
-    detail::Fingerprint ours;
-    for (const auto& t : left_out) ours.add(t.name, t.value.to_host());
-    if (ours.text() != fingerprint->second) weights = detail::weights_beside(path, left_out, fingerprint->second);
-    if (ours.text() != fingerprint->second && !weights) fault("the weights beside those that learn are others");
-  }
   for (const auto& entry : memory.entries) look_at("optimizer." + entry.name, entry.values.shape(), io::dtype_of<Wide<T>>());
   if (misfits > 3) fault("and " + std::to_string(misfits - 3) + " tensors more");
   if (file.tensors().size() > wanted + 2) fault(std::to_string(file.tensors().size() - wanted - 2) + " tensors too many");
   if (faults.empty() && detail::metadata(file, "layout") != layout) fault("other parameters were trained (some are frozen?)");
+  std::optional<io::SafetensorsFile> weights;
+  if (faults.empty() && fingerprint != file.metadata().end()) {  // of the same tensors
+    detail::Fingerprint ours;
+    for (const auto& t : left_out) ours.add(t.name, t.value.to_host());
+    if (ours.text() != fingerprint->second) weights = detail::weights_beside(path, left_out, fingerprint->second);
+    if (ours.text() != fingerprint->second && !weights) fault("the frozen weights are others");
+  }
   if (!faults.empty()) throw ValueError("resume: ", path.string(), " is of another run: ", faults);
 
   TrainingState state;

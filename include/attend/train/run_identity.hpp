@@ -43,8 +43,10 @@ inline RunIdentity run_identity(const FitOptions& o, const text::AnyTokenizer& t
           {"best_by", name_of(o.best_by)}};
 }
 
-/// A list of names as one short text: the only one of them, else how many there are and a number that changes with any (FNV-1a).
+/// A list of names as one short text: `none`, the only one of them, or how many there are and a number that changes with any
+/// (FNV-1a).
 inline std::string list_identity(const std::vector<std::string>& names) {
+  if (names.empty()) return "none";
   if (names.size() == 1) return names.front();
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const auto& name : names)

@@ -124,7 +124,7 @@ class Trainer {
   /// All that must be the same in a run that goes on with another's state.
   [[nodiscard]] RunIdentity identity() const {
     auto identity = run_identity(o_, tokenizer_, batches_.pairs(), validation_ ? &validation_->batches().pairs() : nullptr);
-    if (const auto frozen = nn::frozen_names(model_); !frozen.empty()) identity["frozen"] = list_identity(frozen);
+    identity["frozen"] = list_identity(nn::frozen_names(model_));
     teacher_.add_to(identity, o_);
     return identity;
   }
