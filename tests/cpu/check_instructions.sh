@@ -9,7 +9,7 @@
     if (name !~ /amx/) { print name " has " $0; ++wrong }
     next
   }
-  /\tvpdpbusd/ && !(name ~ /vnni|amx/) { print name " has " $0; ++wrong; next }
+  /\t([{]vex[}] )?vpdpbusd/ && !(name ~ /vnni|amx/) { print name " has " $0; ++wrong; next }
   / v[a-z0-9]+ |\tv[a-z0-9]+ / {
     ++wide
     if (told || name ~ /avx512/ || (name ~ /avx2/ && !/%zmm|%k[0-7]/)) next
