@@ -75,10 +75,12 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
   constexpr index_t N = tile_columns<T>, columns = std::max<index_t>(1, (index_t{1} << 20) / (k_block * sizeof(T)) / N) * N;
   // Many threads copy more blocks of k at a time, because waiting for one another costs them more, and they have more caches.
   const index_t most_k = (parallel ? std::clamp(threads() / 2, 1, 8) : 1) * k_block;
-  // Of b that lies as panels do. With AVX2 rows of more than half a kilobyte are worth a copy to many rows of c, and to fewer if
-  // they are whole kilobytes apart, since such rows compete for the same places in the first-level cache.
-  const index_t row_bytes = b.row_step * static_cast<index_t>(sizeof(T));
-  const bool is_short = b.row_step <= 256 && (vector_registers == 32 || row_bytes <= 512 || m < (row_bytes % 1024 ? 256 : 32));
+  // Whether b, if it lies as panels do, is read where it lies. With AVX2 rows of more than half a kilobyte are worth a copy to
+  // many rows of c, and to fewer if they are whole kilobytes apart, since such rows compete for the same places in the
+  // first-level cache.
+  constexpr auto bytes = static_cast<index_t>(sizeof(T));
+  const index_t row_bytes = b.row_step * bytes, few = row_bytes % 1024 ? 1024 / bytes : 32;
+  const bool is_short = b.row_step <= 256 && (vector_registers == 32 || row_bytes <= 512 || m < few);
   const auto run = [&](index_t count, index_t grain, auto&& body) {
     if (parallel) parallel_for(count, grain, body);
     else body(index_t{0}, count);
