@@ -24,7 +24,7 @@ std::pair<CLI::Option*, CLI::Option*> add_new_training(CLI::App& command, TrainC
                                "A file of pairs to validate with, in place of held-out ones. May come often"))
       ->excludes(validation);
   command.add_flag("--no-bleu", flags.no_bleu,
-                   "Validate by the loss alone and translate nothing: less time and memory beside a large model");
+                   "Validate by the loss alone, without translating: less time and memory beside a large model");
   auto* test = command.add_option("--test-size", flags.test_size, "Pairs to hold out and score the best model with at the end");
   test->check(CLI::Range(0, 1 << 30))->capture_default_str();
   takes_all(command.add_option("--test-pairs", flags.test_pairs,

@@ -114,7 +114,7 @@ template <class T, int R, int V, bool Whole>
 /// c [R, V vectors] at stride ldc, of which `columns` exist (all of them, but for the last tile of a row), from k rows of a's
 /// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. If `APacked`, a's steps are those of a packed
 /// tile, known to the compiler. What it is told by reference would, by value, be copied in wider pieces than it was just written
-/// in, for which processors wait: with 16 products to a sum, a third of the time.
+/// in, for which processors wait: with 16 products to a sum, a quarter of the time.
 template <class T, int R, int V, bool APacked>
 [[gnu::noinline]] void tile(index_t k, const MatrixView<T>& a, const T* b, index_t b_step, index_t panel_step,
                             const Outcome<T>& outcome, index_t columns) {

@@ -124,7 +124,7 @@ class RunFolder {
     io::write_folder_atomically(
         best(), [&, this](const std::filesystem::path& staging) { detail::stage_model(staging, model, tokenizer, more_); });
   }
-  /// write_state(path) writes the training state, which is all that a later run needs, beside the model. All of it is replaced
+  /// Writes last/: the model and, by write_state(path), the training state, together all that a later run needs. It is replaced
   /// as one: a crash leaves either this checkpoint or the one before.
   template <class Model, class F>
   void save_last(const Model& model, const text::AnyTokenizer& tokenizer, F&& write_state) const {
