@@ -1,6 +1,15 @@
-// Products, and what is made of one: linear, matmul, linear_cross_entropy.
+// Products, and what is made of one: linear, matmul, linear_cross_entropy; and those of decoding, with packed weights.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
 
 #include "attend/core/precision.hpp"
+#include "attend/cpu/bf16.hpp"
+#include "attend/cpu/gemm.hpp"
+#include "attend/cpu/int8.hpp"
+#include "attend/cpu/packed_matrix.hpp"
 #include "attend/ops/cross_entropy.hpp"
 #include "attend/ops/distillation_loss.hpp"
 #include "attend/ops/linear.hpp"
@@ -32,7 +41,50 @@ void linear_benchmark(index_t in, index_t out, Precision precision = Precision::
       });
 }
 
+/// A product alone, [m, k] by [k, n] as both lie.
+template <class T>
+void product_benchmark(const std::string& type, index_t m, index_t n, index_t k) {
+  const auto sizes = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);
+  measure("product_" + type + "/" + sizes, {.flops = product_flops(m, n, k)}, [=] {
+    const auto numbers = [](const Shape& shape) {
+      const Tensor<T> x(shape);
+      std::copy_n(random_numbers(shape).data(), x.size(), x.data());
+      return x;
+    };
+    return [=, a = numbers({m, k}), b = numbers({k, n}), c = Tensor<T>({m, n})] {
+      kernels::gemm<T>(Cpu{}, {a.data(), m, k, k}, {b.data(), k, n, n}, {c.data(), m, n, n});
+      benchmark::ClobberMemory();
+    };
+  });
+}
+
+/// A product as decoding has it, of few rows, with weights that were packed before: [rows, in] by [in, out].
+template <class Pack>
+void packed_benchmark(const std::string& precision, Pack pack) {
+  for (const auto& size : {std::array<index_t, 2>{128, 10000}, {1024, 4096}})
+    for (const index_t count : {1, 2, 3, 4, 8, 32}) {
+      const index_t in = size[0], out = size[1];
+      measure("packed_" + precision + "/" + std::to_string(count) + "x" + std::to_string(in) + "x" + std::to_string(out),
+              {.flops = product_flops(count, out, in), .items = static_cast<double>(count)}, [=] {
+                const auto x = random_numbers({count, in}), y = random_numbers({count, out}), weight = random_numbers({in, out});
+                return [=, product = std::shared_ptr(pack(kernels::Matrix<const float>{weight.data(), in, out}))] {
+                  product->multiply({x.data(), count, in}, nullptr, {y.data(), count, out});
+                  benchmark::ClobberMemory();
+                };
+              });
+    }
+}
+
 const bool registered = [] {
+  // Sums of few products, few rows, and right sides with rows of a half to two kilobytes, copied and not.
+  for (const auto& size :
+       {std::array<index_t, 3>{256, 256, 16}, {14, 200, 600}, {100, 240, 512}, {250, 192, 512}, {256, 128, 2048}}) {
+    product_benchmark<float>("float", size[0], size[1], size[2]);
+    product_benchmark<double>("double", size[0], size[1], size[2]);
+  }
+  packed_benchmark("float32", [](const auto& weight) { return kernels::pack_matrix<float>(Cpu{}, weight); });
+  packed_benchmark("bf16", [](const auto& weight) { return kernels::pack_bf16<float>(Cpu{}, weight); });
+  packed_benchmark("int8", [](const auto& weight) { return kernels::pack_int8<float>(Cpu{}, weight); });
   for (const Precision precision : {Precision::full, Precision::bf16}) {
     for (const index_t d : {128, 256, 512}) linear_benchmark(d, d, precision);
     linear_benchmark(512, 2048, precision);

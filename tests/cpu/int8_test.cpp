@@ -22,6 +22,33 @@ std::vector<float> normal(index_t n, std::uint64_t stream) {
   return x;
 }
 
+/// Products of nothing but 127 and -127, whose sums of two or four would leave 16 bits first: exact, whatever the signs.
+template <class Device>
+void check_largest(Device device) {
+  constexpr index_t m = 7, k = 66, n = 130;
+  const auto signs = [](index_t row, index_t l) {  // all alike, or changing with every number, every second, ...
+    const bool negative = row < 2 ? row == 1 : ((l >> (row % 4)) + row / 4) % 2 != 0;
+    return negative ? -127.0f : 127.0f;
+  };
+  std::vector<float> x, w, expected;
+  for (index_t i = 0; i < m; ++i)
+    for (index_t l = 0; l < k; ++l) x.push_back(signs(i, l));
+  for (index_t j = 0; j < n; ++j)
+    for (index_t l = 0; l < k; ++l) w.push_back(signs(j, l));
+  for (index_t i = 0; i < m; ++i)
+    for (index_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (index_t l = 0; l < k; ++l) sum += signs(i, l) * signs(j, l);
+      expected.push_back(sum);
+    }
+  const auto packed = pack_int8<float>(device, kernels::Matrix<const float>{w.data(), n, k}.transpose());
+  for (index_t rows = 1; rows <= m; ++rows) {
+    std::vector<float> y(static_cast<std::size_t>(rows * n), 0.5f);
+    packed->multiply({x.data(), rows, k}, nullptr, {y.data(), rows, n});
+    CHECK(std::equal(y.begin(), y.end(), expected.begin()));
+  }
+}
+
 /// A product of an instruction set in 8 bits, packed from floats and from rows that were brought to 8 bits before, against plain
 /// sums.
 template <class Device>
@@ -59,6 +86,7 @@ void check_same_bits(Device device) {
         }
       CHECK(error < 1e-4);
     }
+  check_largest(device);
 }
 
 /// A lookup in a table of 8-bit rows against one in the floats that these stand for.

@@ -41,6 +41,19 @@ inline float quantize_row(index_t n, const float* x, std::int8_t* q) {
   return top / 127.0f + (top - top);  // of infinity, the difference is NaN
 }
 
+/// Replaces q [n], |q| <= 127, by its sizes; signs [n] become -1 where it was negative, otherwise 0. Returns the sum of the sizes
+/// of what was negative.
+inline std::int32_t part_signs(index_t n, std::int8_t* q, std::int8_t* signs) {
+  std::int32_t sum = 0;
+  for (index_t l = 0; l < n; ++l) {
+    const std::int8_t x = q[l], sign = static_cast<std::int8_t>(x >> 7);
+    q[l] = static_cast<std::int8_t>((x ^ sign) - sign);
+    signs[l] = sign;
+    sum -= x & sign;
+  }
+  return sum;
+}
+
 /// The matrix b [k, n] of a product in 8-bit integers with a scale for each column, in the order in which products read it.
 class Int8Matrix final : public kernels::PackedProduct<float> {
  public:
@@ -77,9 +90,10 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
     if (m <= 0) return;
     if (k_ == 0) return cpu::multiply(Product<float>(x, {nullptr, 0, n_}, bias, y), false);
     ATTEND_THREAD_OWNED(Scratch, scratch);
-    const index_t stride = groups_ * detail::group_bytes;
-    auto* const scales = scratch.get<float>(m + m * stride / 4 + groups_);
-    auto* const bytes = reinterpret_cast<std::int8_t*>(scales + m);
+    const index_t stride = detail::int8_row_bytes(groups_);
+    auto* const scales = scratch.get<float>(2 * m + m * stride / 4 + groups_);
+    auto* const start = reinterpret_cast<std::int32_t*>(scales + m);
+    auto* const bytes = reinterpret_cast<std::int8_t*>(start + m);
     for (index_t i = 0; i < m; ++i) {
       std::int8_t* const row = bytes + i * stride;
       std::int8_t* const q = detail::in_pairs ? bytes + m * stride : row;
@@ -91,6 +105,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
           std::memcpy(row + g * detail::group_bytes, group, sizeof(group));
         }
       }
+      if constexpr (detail::signs_apart) start[i] = part_signs(groups_ * 4, row, row + groups_ * 4);
       if constexpr (detail::shifted_bytes)
         for (index_t l = 0; l < stride; ++l) row[l] = static_cast<std::int8_t>(row[l] ^ -128);
     }
@@ -99,7 +114,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
     // By value: if `stride` were referred to, the bytes that the loops above write could be its own, and they would not be vector
     // code.
     share_product(m, panels_, n_ * k_ / 4, [=, this](index_t begin, index_t end, index_t first, index_t last) {
-      multiply_int8_panels(end - begin, bytes + begin * stride, as_panels(), first, last, outcome.at(begin, 0));
+      multiply_int8_panels(end - begin, {bytes + begin * stride, start + begin}, as_panels(), first, last, outcome.at(begin, 0));
     });
   }
 

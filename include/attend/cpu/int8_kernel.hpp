@@ -44,13 +44,22 @@ inline constexpr bool in_pairs = (ATTEND_LEVEL < 2 || ATTEND_LEVEL == 4) && ATTE
 /// Whether 128 is added to the bytes of activations, which the one instruction takes unsigned; 128 times the weights' sum is then
 /// taken off where the sums start.
 inline constexpr bool shifted_bytes = ATTEND_LEVEL == 3 || ATTEND_LEVEL >= 5;
+/// Whether activations are read as sizes and signs: AVX2 multiplies unsigned bytes with signed ones, so that the sign of x goes
+/// to w. Where x is negative, w gets its bits turned, which any unit of a processor does: |x| ~w = x w - |x|, since ~w = -w - 1.
+/// Where the sums of a row start, |x| is added back. Two products, at most 127 * 128 each, fit into 16 bits.
+inline constexpr bool signs_apart = ATTEND_LEVEL == 2;
 /// Of four activations. In pairs they lie as 0, 2, 1, 3: the even bytes of weights are widened together, and the odd ones.
 inline constexpr index_t group_bytes = in_pairs ? 8 : 4;
+/// Of a row of so many groups. With signs apart, behind all sizes come as many bytes that are -1 where x is negative, otherwise
+/// 0.
+constexpr index_t int8_row_bytes(index_t groups) { return groups * group_bytes * (signs_apart ? 2 : 1); }
 /// Groups that are multiplied at once, two by ARM's I8MM, a tile of them by AMX: a multiple of as many are kept, the last ones 0.
 inline constexpr index_t groups_at_once = ATTEND_LEVEL >= 7 ? 16 : ATTEND_ARM_LEVEL >= 2 ? 2 : 1;
 /// The most rows of a tile in vector registers. Of more, GCC 12 for ARM keeps some of the sums in memory. Where there is AMX, its
-/// tiles are faster for more rows.
-inline constexpr int int8_rows = ATTEND_LEVEL >= 7 ? 6 : ATTEND_ARM_LEVEL > 0 ? 8 : tile_rows;
+/// tiles are faster for more rows. With signs apart, a row is read twice as often as a column: few rows of many columns.
+inline constexpr int int8_rows = ATTEND_LEVEL >= 7 ? 6 : ATTEND_ARM_LEVEL > 0 ? 8 : signs_apart ? 3 : tile_rows;
+/// Panels that a tile of so many rows takes at once.
+constexpr int int8_panels_of(int rows) { return !signs_apart ? panels_of(rows) : rows <= 1 ? 4 : 2; }
 
 /// sum[i] += the products of the 16-bit numbers 2i and 2i + 1 of a with those of b.
 [[gnu::always_inline]] inline Words add_pairs_16(Words sum, Words a, Words b) {
@@ -82,16 +91,17 @@ inline constexpr int int8_rows = ATTEND_LEVEL >= 7 ? 6 : ATTEND_ARM_LEVEL > 0 ? 
 }
 #endif
 
-/// Four activations, in every word.
+/// Four activations, in every word; if they have two parts, the second lies `next` bytes behind the first.
 struct FourActivations {
-  explicit FourActivations(const std::int8_t* from) {
-    for (index_t p = 0; p < group_bytes / 4; ++p) {
+  FourActivations(const std::int8_t* from, index_t next) {
+    for (index_t p = 0; p < parts; ++p) {
       std::int32_t word;
-      std::memcpy(&word, from + 4 * p, sizeof(word));
+      std::memcpy(&word, from + p * next, sizeof(word));
       part[p] = word + Words{};
     }
   }
-  Words part[group_bytes / 4];
+  static constexpr index_t parts = in_pairs || signs_apart ? 2 : 1;
+  Words part[parts];
 };
 
 /// The four bytes of weights in each of a vector's words, as products take them.
@@ -108,18 +118,14 @@ struct FourBytes {
       part[0] = word;
     }
   }
-  /// sum[i] += the products of the activations with the four of word i, in a tile of so many rows.
-  template <int Rows>
+  /// sum[i] += the products of the activations with the four of word i; with signs apart, less the sizes of the negative ones.
   [[gnu::always_inline]] Words add_products(Words sum, const FourActivations& x) const {
 #if ATTEND_LEVEL >= 5
     return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x.part[0], (__m512i)part[0]);
 #elif ATTEND_LEVEL == 3
     return (Words)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x.part[0], (__m256i)part[0]);
 #elif ATTEND_LEVEL == 2
-    // |one| * (the other with its sign): two products of at most 127 * 127 fit into 16 bits. One is what most products share.
-    // -128, which no matrix of 8 bits has, would come out differently by the number of rows.
-    const auto w = (__m256i)part[0], a = (__m256i)x.part[0], one = Rows > 2 ? w : a, other = Rows > 2 ? a : w;
-    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(one), _mm256_sign_epi8(other, one));
+    const __m256i pairs = _mm256_maddubs_epi16((__m256i)x.part[0], _mm256_xor_si256((__m256i)part[0], (__m256i)x.part[1]));
     return sum + (Words)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #elif ATTEND_ARM_LEVEL >= 1
     return add_fours(sum, part[0], x.part[0]);
@@ -127,7 +133,7 @@ struct FourBytes {
     return add_pairs_16(add_pairs_16(sum, x.part[0], part[0]), x.part[1], part[1]);
 #endif
   }
-  Words part[group_bytes / 4];
+  Words part[in_pairs ? 2 : 1];
 };
 
 #if ATTEND_ARM_LEVEL >= 2
@@ -188,7 +194,8 @@ template <int R, int V>
   }
 }
 
-/// One tile of an 8-bit product: sums [R, V vectors], from `start` on, over groups of four bytes.
+/// One tile of an 8-bit product: sums [R, V vectors] over groups of four bytes. They start from `start`, a number for each
+/// column; with signs apart, for each row.
 template <int R, int P>
 [[gnu::noinline]] void int8_tile(index_t groups, const std::int8_t* a, index_t a_stride, const std::int8_t* b, index_t panel_step,
                                  const std::int32_t* start, const Int8Outcome& outcome, index_t columns) {
@@ -197,7 +204,7 @@ template <int R, int P>
 #pragma GCC unroll 16
   for (int v = 0; v < V; ++v)
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) sum[i][v] = load<std::int32_t>(start + v * W);
+    for (int i = 0; i < R; ++i) sum[i][v] = signs_apart ? start[i] + Words{} : load<std::int32_t>(start + v * W);
 #if ATTEND_ARM_LEVEL >= 2
   if constexpr (R > 1) add_squares<R, V>(sum, groups, a, a_stride, b, panel_step);
   else
@@ -208,9 +215,9 @@ template <int R, int P>
       for (int v = 0; v < V; ++v) weights[v] = FourBytes(b + v / tile_vectors * panel_step + v % tile_vectors * W * 4);
 #pragma GCC unroll 16
       for (int i = 0; i < R; ++i) {
-        const FourActivations x(a + i * a_stride);
+        const FourActivations x(a + i * a_stride, signs_apart ? a_stride / 2 : 4);
 #pragma GCC unroll 16
-        for (int v = 0; v < V; ++v) sum[i][v] = weights[v].template add_products<R>(sum[i][v], x);
+        for (int v = 0; v < V; ++v) sum[i][v] = weights[v].add_products(sum[i][v], x);
       }
     }
   finish_int8<R, V>(sum, outcome, columns);
@@ -222,7 +229,7 @@ using Int8Tile = void (*)(index_t, const std::int8_t*, index_t, const std::int8_
 /// Those of 1, 2, ... rows.
 template <bool Wide, int... R>
 constexpr auto int8_tiles(std::integer_sequence<int, R...>) {
-  return std::array<Int8Tile, sizeof...(R)>{&int8_tile < R + 1, Wide ? panels_of(R + 1) : 1 > ...};
+  return std::array<Int8Tile, sizeof...(R)>{&int8_tile < R + 1, Wide ? int8_panels_of(R + 1) : 1 > ...};
 }
 
 #if ATTEND_LEVEL >= 7
@@ -245,8 +252,15 @@ template <int R, int P>
 
 }  // namespace detail
 
+/// The left side of an 8-bit product: rows of as many groups of four as the right one has and, with signs apart, what each row's
+/// sums start from.
+struct Int8Activations {
+  const std::int8_t* bytes;
+  const std::int32_t* start;
+};
+
 /// The right side of an 8-bit product: n columns in panels of N, `groups` groups of four bytes deep, and what each column's sum
-/// starts from.
+/// starts from, unless rows say that.
 struct Int8Panels {
   static constexpr index_t N = tile_vectors * width<std::int32_t>;
 
@@ -258,16 +272,18 @@ struct Int8Panels {
   [[nodiscard]] index_t panel_bytes() const { return groups * N * 4; }
 };
 
-/// y [m, n] in the columns of panels [first, last), from a's rows of `groups` groups.
-inline void multiply_int8_panels(index_t m, const std::int8_t* a, const Int8Panels& b, index_t first, index_t last,
+/// y [m, n] in the columns of panels [first, last).
+inline void multiply_int8_panels(index_t m, const Int8Activations& a, const Int8Panels& b, index_t first, index_t last,
                                  const Int8Outcome& outcome) {
   constexpr index_t N = Int8Panels::N, rows = detail::int8_rows;
-  const index_t stride = b.groups * detail::group_bytes, step = b.panel_bytes();
-  const index_t together = std::max<index_t>(4, (index_t{1} << 19) / step);  // what stays in a second-level cache
+  const index_t stride = detail::int8_row_bytes(b.groups), step = b.panel_bytes();
+  // What stays in a second-level cache; with signs apart a quarter of it, which tiles of few rows read again the sooner.
+  const index_t together = std::max<index_t>(4, (index_t{1} << (detail::signs_apart ? 17 : 19)) / step);
   static constexpr auto wide = detail::int8_tiles<true>(std::make_integer_sequence<int, rows>{});
   static constexpr auto narrow = detail::int8_tiles<false>(std::make_integer_sequence<int, rows>{});
   const auto run = [&](auto tile, index_t i, index_t p, auto... size) {
-    tile(size..., b.groups, a + i * stride, stride, b.bytes + p * step, step, b.start + p * N, outcome.at(i, p * N), b.n - p * N);
+    const std::int32_t* const start = detail::signs_apart ? a.start + i : b.start + p * N;
+    tile(size..., b.groups, a.bytes + i * stride, stride, b.bytes + p * step, step, start, outcome.at(i, p * N), b.n - p * N);
   };
 #if ATTEND_LEVEL >= 7
   detail::TileRegisters registers;
@@ -286,7 +302,7 @@ inline void multiply_int8_panels(index_t m, const std::int8_t* a, const Int8Pane
     }
 #endif
     for (index_t tiles = (m + rows - 1) / rows, i = 0; tiles > 0; --tiles) {
-      const index_t count = (m - i) / tiles, panels = detail::panels_of(static_cast<int>(count));
+      const index_t count = (m - i) / tiles, panels = detail::int8_panels_of(static_cast<int>(count));
       const auto at = static_cast<std::size_t>(count - 1);
       index_t p = block;
       for (; p + panels <= stop; p += panels) run(wide[at], i, p);
