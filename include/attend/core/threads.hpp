@@ -46,14 +46,17 @@ class LoopBody {
   /// Refers to `body`, which must live as long: a lambda in the call of a loop does.
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, LoopBody>) LoopBody(F&& body)  // implicit, so that loops take a lambda
-      : object_(const_cast<void*>(static_cast<const void*>(&body))),
-        call_([](void* f, index_t begin, index_t end) { (*static_cast<std::remove_reference_t<F>*>(f))(begin, end); }) {}
+      : object_(const_cast<void*>(static_cast<const void*>(&body))), call_(&LoopBody::run<std::remove_reference_t<F>>) {}
   void operator()(index_t begin, index_t end) const { call_(object_, begin, end); }
 
  private:
   friend class ThreadPool;
   using Call = void (*)(void*, index_t, index_t);
   LoopBody(void* object, Call call) : object_(object), call_(call) {}
+  template <class F>
+  static void run(void* f, index_t begin, index_t end) {
+    (*static_cast<F*>(f))(begin, end);
+  }
 
   void* object_;
   Call call_;
