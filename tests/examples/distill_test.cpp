@@ -200,9 +200,9 @@ TEST_CASE("translate distill --interpolate: of the teacher's translations, the o
   int not_the_first = 0;
   for (const auto& [source, target] : pairs_made) {
     CAPTURE(source, target);
-    const auto nearness = [&](const std::string& text) {
+    const auto nearness = [&references = own.at(source)](const std::string& text) {
       double best = 0;
-      for (const auto& reference : own.at(source))
+      for (const auto& reference : references)
         best = std::max(best, text::chrf(std::vector{text}, std::vector{reference}, {.word_order = 2, .beta = 1}).score);
       return best;
     };

@@ -296,9 +296,9 @@ TEST_CASE("demo corpus: what is held out is only in the test part", "[grammar]")
   REQUIRE(corpus.held_out.size() == 75);
   // By the text alone: the two words of a held-out combination, in any of their forms, never stand in one sentence.
   std::map<std::string, std::set<std::size_t>> firsts, seconds;  // the combinations that a word is a part of
-  for (std::size_t i = 0; i < corpus.held_out.size(); ++i) {
-    for (const std::string& form : bare_words(corpus.held_out[i].first)) firsts[form].insert(i);
-    for (const std::string& form : bare_words(corpus.held_out[i].second)) seconds[form].insert(i);
+  for (std::size_t n = 0; n < corpus.held_out.size(); ++n) {
+    for (const std::string& form : bare_words(corpus.held_out[n].first)) firsts[form].insert(n);
+    for (const std::string& form : bare_words(corpus.held_out[n].second)) seconds[form].insert(n);
   }
   const auto shows_one = [&](const Pair& pair) {
     std::set<std::size_t> first, second;
@@ -306,7 +306,7 @@ TEST_CASE("demo corpus: what is held out is only in the test part", "[grammar]")
       if (const auto at = firsts.find(word); at != firsts.end()) first.insert(at->second.begin(), at->second.end());
       if (const auto at = seconds.find(word); at != seconds.end()) second.insert(at->second.begin(), at->second.end());
     }
-    return std::any_of(first.begin(), first.end(), [&](std::size_t i) { return second.contains(i); });
+    return std::any_of(first.begin(), first.end(), [&](std::size_t n) { return second.contains(n); });
   };
   for (const auto* part : {&corpus.train, &corpus.validation}) {
     for (const Pair& pair : *part) {
