@@ -128,7 +128,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
         groups_((k_ + 4 * detail::groups_at_once - 1) / (4 * detail::groups_at_once) * detail::groups_at_once),
         panels_((n_ + N - 1) / N),
         bytes_({panels_ * groups_ * N * 4}, std::int8_t{0}),
-        start_(static_cast<std::size_t>(panels_ * N)),
+        start_(static_cast<std::size_t>(detail::signs_apart ? 0 : panels_ * N)),
         scales_(static_cast<std::size_t>(panels_ * N)) {
     check_value(k <= kernels::most_int8_products, "Int8Matrix", "sums of ", k, " products, at most ", kernels::most_int8_products,
                 " fit into 32 bits");
@@ -148,7 +148,7 @@ class Int8Matrix final : public kernels::PackedProduct<float> {
 
   index_t k_, n_, groups_, panels_;
   Tensor<std::int8_t> bytes_;
-  std::vector<std::int32_t> start_;  // what each column's sum starts from
+  std::vector<std::int32_t> start_;  // what each column's sum starts from, unless rows say that
   std::vector<float> scales_;        // of each column
 };
 
