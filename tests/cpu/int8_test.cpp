@@ -4,12 +4,14 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "attend/core/random.hpp"
 #include "attend/cpu/embedding.hpp"
 #include "catch.hpp"
 #include "cpu/emulated_vnni.hpp"
+#include "with_threads.hpp"
 
 using namespace attend;
 
@@ -47,6 +49,34 @@ void check_largest(Device device) {
     packed->multiply({x.data(), rows, k}, nullptr, {y.data(), rows, n});
     CHECK(std::equal(y.begin(), y.end(), expected.begin()));
   }
+}
+
+/// A product of so many rows and columns that it goes by blocks of panels, and that threads share its rows: against plain sums.
+template <class Device>
+void check_blocks(Device device) {
+  constexpr index_t m = 121, k = 701, n = 807;
+  const WithThreads threads(3);
+  const auto x = normal(m * k, 5), w = normal(n * k, 6);
+  const auto in_bytes = [&](const std::vector<float>& numbers, index_t count) {
+    std::vector<std::int8_t> bytes(numbers.size());
+    std::vector<float> scales(static_cast<std::size_t>(count));
+    quantize_rows(device, kernels::Matrix<const float>{numbers.data(), count, k}, bytes.data(), scales.data());
+    return std::pair(bytes, scales);
+  };
+  const auto rows = in_bytes(x, m), columns = in_bytes(w, n);
+  std::vector<float> y(static_cast<std::size_t>(m * n));
+  pack_int8<float>(device, kernels::Matrix<const float>{w.data(), n, k}.transpose())
+      ->multiply({x.data(), m, k}, nullptr, {y.data(), m, n});
+  index_t wrong = 0;
+  for (index_t i = 0; i < m; i += 3)
+    for (index_t j = i % 4; j < n; j += 5) {
+      const std::int8_t *const a = rows.first.data() + i * k, *const b = columns.first.data() + j * k;
+      int sum = 0;
+      for (index_t l = 0; l < k; ++l) sum += a[l] * b[l];
+      const double expected = static_cast<double>(sum) * nth(rows.second, i) * nth(columns.second, j);
+      wrong += std::abs(expected - nth(y, i * n + j)) < 1e-4 ? 0 : 1;
+    }
+  CHECK(wrong == 0);
 }
 
 /// A product of an instruction set in 8 bits, packed from floats and from rows that were brought to 8 bits before, against plain
@@ -134,6 +164,21 @@ TEST_CASE("int8: rows in 8 bits are packed into the product that their floats ar
 #endif
   if (detail::processor_has(4)) check_same_bits(avx512::kernels::Cpu{});
   if (detail::processor_has(5)) check_same_bits(avx512::vnni::kernels::Cpu{});
+#endif
+}
+
+TEST_CASE("int8: products of many rows and columns go by blocks, in every instruction set") {
+  check_blocks(Cpu{});
+#if ATTEND_DISPATCH && defined(__aarch64__) && ATTEND_ARM_GRANTED < 1
+  if (detail::processor_has(1)) check_blocks(neon_dot::kernels::Cpu{});
+#endif
+#if ATTEND_DISPATCH && defined(__aarch64__) && ATTEND_ARM_GRANTED < 2
+  if (detail::processor_has(2)) check_blocks(neon_i8mm::kernels::Cpu{});
+#endif
+#if ATTEND_DISPATCH && defined(__x86_64__) && ATTEND_GRANTED < 2
+  if (detail::processor_has(2)) check_blocks(avx2::kernels::Cpu{});
+  if (detail::processor_has(4)) check_blocks(avx512::kernels::Cpu{});
+  if (detail::processor_has(5)) check_blocks(avx512::vnni::kernels::Cpu{});
 #endif
 }
 

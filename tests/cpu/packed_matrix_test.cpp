@@ -30,8 +30,8 @@ struct Product {
 };
 
 const std::vector<Product>& products() {
-  static const std::vector<Product> all{{1, 500, 128}, {2, 33, 70},    {3, 77, 1030}, {5, 1, 600},
-                                        {14, 64, 32},  {29, 300, 513}, {150, 200, 64}};
+  static const std::vector<Product> all{{1, 500, 128}, {2, 33, 70},    {3, 77, 1030},  {5, 1, 600},
+                                        {14, 64, 32},  {29, 300, 513}, {150, 200, 64}, {17, 1100, 520}};
   return all;
 }
 
