@@ -56,7 +56,7 @@ constexpr index_t int8_row_bytes(index_t groups) { return groups * group_bytes *
 /// Groups that are multiplied at once, two by ARM's I8MM, a tile of them by AMX: a multiple of as many are kept, the last ones 0.
 inline constexpr index_t groups_at_once = ATTEND_LEVEL >= 7 ? 16 : ATTEND_ARM_LEVEL >= 2 ? 2 : 1;
 /// The most rows of a tile in vector registers. Of more, GCC 12 for ARM keeps some of the sums in memory. Where there is AMX, its
-/// tiles are faster for more rows. With signs apart, a row is read twice as often as a column: few rows of many columns.
+/// tiles are faster for more rows. With signs apart, each group of a row takes two loads: few rows of many columns.
 inline constexpr int int8_rows = ATTEND_LEVEL >= 7 ? 6 : ATTEND_ARM_LEVEL > 0 ? 8 : signs_apart ? 3 : tile_rows;
 /// Panels that a tile of so many rows takes at once.
 constexpr int int8_panels_of(int rows) { return !signs_apart ? panels_of(rows) : rows <= 1 ? 4 : 2; }

@@ -74,8 +74,8 @@ class TransformerModel {
     return steps_.step(model_, state, tokens);
   }
 
-  /// What makes it a LogitModel, if its numbers are as wide as log-probabilities and the state has no `head`. Templates: others
-  /// Clang 14 compiles with the class, whatever they require.
+  /// What makes it a LogitModel, if its numbers are as wide as log-probabilities and the state has no `head`. Templates,
+  /// because Clang 14 compiles ordinary members along with the class, whatever they require.
   template <std::same_as<State> S>
   requires detail::GivesLogits<T, D>
   [[nodiscard]] bool gives_logits(const S& state) const { return !state.head; }

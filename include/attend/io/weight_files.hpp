@@ -75,6 +75,7 @@ class WeightFiles {
   void read_part(std::string_view name, index_t first, std::span<T> out) const {
     std::visit([&](const auto& file) { file.read_part(name, first, out); }, parts_[part_of_[index(name)]]);
   }
+  /// Where a tensor's numbers lie in its file: see SafetensorsFile.
   [[nodiscard]] std::optional<TensorPlace> place(std::string_view name) const {
     return std::visit([&](const auto& file) { return file.place(name); }, parts_[part_of_[index(name)]]);
   }

@@ -92,6 +92,7 @@ struct Block {
         around_feed_forward(std::move(stream), [&](const Var<T, D>& z) { return apply(feed_forward_dropout, feed_forward(z)); });
     return apply(block_dropout, std::move(stream));
   }
+  /// Throws ShapeError unless there is a memory for each cross-attention, or one for all.
   void check_memories(std::size_t count) const {
     if (count != cross.size() && !(count == 1 && !cross.empty()))
       throw ShapeError("Block: ", count, " memories for ", cross.size(), " cross-attentions");

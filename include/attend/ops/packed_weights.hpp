@@ -209,6 +209,7 @@ class PackedWeights<T, Cuda> {
     check_value(precision == Precision::full, "PackedWeights", name_of(precision), " is for float models on the CPU");
   }
   [[nodiscard]] Precision precision() const { return Precision::full; }
+  /// There are no copies to be made again.
   void refresh() const {}
 };
 

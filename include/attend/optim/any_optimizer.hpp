@@ -37,7 +37,7 @@ class AnyOptimizer {
   AnyOptimizer(FlatParameters<T, D> parameters, const OptimizerOptions& options)
       : optimizer_(std::visit([&](const auto& o) { return make(std::move(parameters), o); }, options)) {}
 
-  /// See the optimizers themselves.
+  /// This member and all below: see the optimizers themselves.
   bool step() {
     return std::visit([](auto& o) { return o.step(); }, optimizer_);
   }

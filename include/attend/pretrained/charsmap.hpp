@@ -26,6 +26,7 @@ class Charsmap {
     if (!table_.empty()) trie_bytes_ = word(0);
   }
 
+  /// The text with every cluster replaced; as it is if the table is empty.
   [[nodiscard]] std::string apply(std::string_view text) const {
     if (table_.empty()) return std::string(text);
     std::string out;

@@ -274,8 +274,9 @@ void write_training_state(const std::filesystem::path& path, const TrainingState
 /// Reads what `write_training_state` wrote into `model` and into the entries of `memory`, which also say what is expected: an
 /// `optim::OptimizerState`, or entries whose `values` have a `shape()` and `read(file, name)`. What it left out the model must
 /// have already, held as it was or as the floats that this stands for; or else `model.safetensors` in the same folder as floats.
-/// Throws ValueError that lists everything in which the run that wrote it differs from this one, FormatError if the file is no
-/// training state, IoError. After an exception nothing has changed, unless reading itself failed.
+/// Throws ValueError that lists everything in which the run that wrote it differs from this one (frozen weights are compared only
+/// if all else is the same), FormatError if the file is no training state, IoError. After an exception nothing has changed,
+/// unless reading itself failed.
 template <class Model, class Memory>
 TrainingState read_training_state(const std::filesystem::path& path, const RunIdentity& identity, const Model& model,
                                   Memory& memory, const std::string& layout) {

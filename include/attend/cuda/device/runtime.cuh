@@ -103,8 +103,6 @@ class Context {
   /// 80 for compute capability 8.0, 90 for 9.0.
   [[nodiscard]] int capability() const { return capability_; }
   [[nodiscard]] int multiprocessors() const { return multiprocessors_; }
-  /// Bytes of shared memory that a block may ask for.
-  [[nodiscard]] int shared_memory() const { return shared_memory_; }
 
   /// As long as one of these lives, the device is this thread's: no other thread gives it anything to do, and it is the thread's
   /// current one, whichever the program has chosen for itself.
@@ -175,7 +173,6 @@ class Context {
     check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device_), "cuda");
     capability_ = 10 * major + minor;
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_), "cuda");
-    check(cudaDeviceGetAttribute(&shared_memory_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), "cuda");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda");
     void* host = nullptr;
     check(cudaHostAlloc(&host, sizeof(Fault), cudaHostAllocMapped), "cuda");
@@ -190,7 +187,7 @@ class Context {
   }
 
   std::recursive_mutex mutex_;
-  int device_ = 0, capability_ = 0, multiprocessors_ = 0, shared_memory_ = 0;
+  int device_ = 0, capability_ = 0, multiprocessors_ = 0;
   cudaStream_t stream_ = nullptr;
   Fault *fault_ = nullptr, *device_fault_ = nullptr;
   std::uint64_t* stream_offset_ = nullptr;
