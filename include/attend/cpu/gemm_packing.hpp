@@ -64,6 +64,37 @@ struct TileRows {
   index_t readable = 0;
 };
 
+/// Copies numbers [0, k) of the first `rows` rows of a, turned: the l-th of each lie side by side at to + l * step, a vector of
+/// them. If rows are fewer than that, the last one stands in for those that are missing.
+template <class T>
+void pack_turned(MatrixView<T> a, index_t rows, index_t k, T* to, index_t step) {
+  constexpr index_t W = width<T>;
+  const T* from[W];
+  for (index_t r = 0; r < W; ++r) from[r] = a.at(std::min(r, rows - 1), 0);
+  index_t l = 0;
+  for (; a.column_step == 1 && l + W <= k; l += W) {
+    Vector<T> v[W];
+#pragma GCC unroll 16
+    for (index_t r = 0; r < W; ++r) v[r] = load<T>(from[r] + l);
+    transpose<T>(v);
+#pragma GCC unroll 16
+    for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step, v[r]);
+  }
+  if (ATTEND_LEVEL >= 4 && a.column_step == 1 && l < k) {  // by masks
+    const index_t left = k - l;
+    Vector<T> v[W];
+#pragma GCC unroll 16
+    for (index_t r = 0; r < W; ++r) v[r] = load_part<T>(from[r] + l, static_cast<int>(left));
+    transpose<T>(v);
+#pragma GCC unroll 16
+    for (index_t r = 0; r < W; ++r)
+      if (r < left) store<T>(to + (l + r) * step, v[r]);
+    return;
+  }
+  for (; l < k; ++l)
+    for (index_t r = 0; r < W; ++r) to[l * step + r] = from[r][l * a.column_step];
+}
+
 /// Copies columns [0, k) of these tiles, so that in each tile every k's numbers lie together; tile t goes to to + t * tile_room.
 template <class T>
 void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
@@ -89,21 +120,8 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
     return;
   }
   for (int t = 0; t < tiles.count; ++t, to += tile)
-    for (index_t i = 0, rows = tiles.begin[t + 1] - tiles.begin[t]; i < rows; i += W) {
-      const T* from[W];
-      for (index_t r = 0; r < W; ++r) from[r] = a.at(tiles.begin[t] + std::min(i + r, rows - 1), 0);
-      const index_t whole = a.column_step == 1 ? k / W * W : 0;  // what goes by squares of W
-      for (index_t l = 0; l < whole; l += W) {
-        Vector<T> v[W];
-#pragma GCC unroll 16
-        for (index_t r = 0; r < W; ++r) v[r] = load<T>(from[r] + l);
-        transpose<T>(v);
-#pragma GCC unroll 16
-        for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + i, v[r]);
-      }
-      for (index_t l = whole; l < k; ++l)
-        for (index_t r = 0; r < W; ++r) to[l * step + i + r] = from[r][l * a.column_step];
-    }
+    for (index_t i = 0, rows = tiles.begin[t + 1] - tiles.begin[t]; i < rows; i += W)
+      pack_turned(a.from(tiles.begin[t] + i, 0), rows - i, k, to + i, step);
 }
 
 /// Copies rows [begin, end) of b, each of which is contiguous, into its panels, `panel_step` elements apart from `to` on: row by
@@ -122,35 +140,13 @@ void pack_rows(MatrixView<T> b, index_t begin, index_t end, index_t columns, T* 
     }
 }
 
-/// Copies rows [0, k) of b, columns [0, columns), a panel's or fewer, row by row; the columns that are missing become 0.
+/// Copies rows [0, k) of b, columns [0, columns), a panel's or fewer, row by row. The columns that the last vector lacks become
+/// some number; vectors that have none may be left as they were, since no tile reads them.
 template <class T>
 void pack_panel(MatrixView<T> b, index_t k, index_t columns, T* to) {
-  constexpr index_t W = width<T>, step = tile_columns<T>;
-  if (b.column_step == 1) {
-    pack_rows(b, index_t{0}, k, columns, to, index_t{0});
-    return;
-  }
-  for (index_t j = 0; j < step; j += W) {
-    const index_t here = std::min(W, columns - j);
-    index_t l = 0;
-    for (; b.row_step == 1 && l + W <= k && here == W; l += W) {
-      Vector<T> v[W];
-#pragma GCC unroll 16
-      for (index_t r = 0; r < W; ++r) v[r] = load<T>(b.at(l, j + r));
-      transpose<T>(v);
-#pragma GCC unroll 16
-      for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step + j, v[r]);
-    }
-    for (; b.row_step == 1 && l < k; l += W) {  // at the edges
-      const index_t deep = std::min(W, k - l);
-      Vector<T> v[W] = {};
-      for (index_t r = 0; r < here; ++r) v[r] = load_part<T>(b.at(l, j + r), static_cast<int>(deep));
-      transpose<T>(v);
-      for (index_t r = 0; r < deep; ++r) store<T>(to + (l + r) * step + j, v[r]);
-    }
-    for (; l < k; ++l)
-      for (index_t r = 0; r < W; ++r) to[l * step + j + r] = r < here ? *b.at(l, j + r) : T(0);
-  }
+  constexpr index_t W = width<T>, N = tile_columns<T>;
+  if (b.column_step == 1) return pack_rows(b, index_t{0}, k, columns, to, index_t{0});
+  for (index_t j = 0; j < columns; j += W) pack_turned({b.at(0, j), b.column_step, b.row_step}, columns - j, k, to + j, N);
 }
 
 /// b's panels as a product reads them: panel p begins `panel_step` elements after the one before, its row l `row_step` after the
