@@ -173,15 +173,7 @@ void multiply(const Product<T>& product, bool parallel) {
 template <class T>
 void mirror(index_t n, T* c, index_t ldc) {
   constexpr index_t W = width<T>;
-  for (index_t i = 0; i + W <= n; i += W)
-    for (index_t j = 0; j < i; j += W) {
-      Vector<T> v[W];
-#pragma GCC unroll 16
-      for (index_t r = 0; r < W; ++r) v[r] = load<T>(c + (i + r) * ldc + j);
-      transpose<T>(v);
-#pragma GCC unroll 16
-      for (index_t r = 0; r < W; ++r) store<T>(c + (j + r) * ldc + i, v[r]);
-    }
+  for (index_t i = 0; i + W <= n; i += W) copy_turned<T>({c + i * ldc, ldc, 1}, W, i, c + i, ldc);
   for (index_t i = n / W * W; i < n; ++i)
     for (index_t j = 0; j < i; ++j) c[j * ldc + i] = c[i * ldc + j];
 }

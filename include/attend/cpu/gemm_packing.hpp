@@ -67,29 +67,23 @@ struct TileRows {
 /// Copies numbers [0, k) of the first `rows` rows of a, turned: the l-th of each lie side by side at to + l * step, a vector of
 /// them. If rows are fewer than that, the last one stands in for those that are missing.
 template <class T>
-void pack_turned(MatrixView<T> a, index_t rows, index_t k, T* to, index_t step) {
+void copy_turned(MatrixView<T> a, index_t rows, index_t k, T* to, index_t step) {
   constexpr index_t W = width<T>;
   const T* from[W];
   for (index_t r = 0; r < W; ++r) from[r] = a.at(std::min(r, rows - 1), 0);
+  // What goes by squares of W: with masks, which AVX-512 has, the last and smaller one as well.
+  constexpr bool masks = ATTEND_LEVEL >= 4;
+  const index_t squares = a.column_step != 1 ? 0 : masks ? k : k / W * W;
   index_t l = 0;
-  for (; a.column_step == 1 && l + W <= k; l += W) {
+  for (; l < squares; l += W) {
+    const auto deep = static_cast<int>(std::min<index_t>(W, k - l));
     Vector<T> v[W];
 #pragma GCC unroll 16
-    for (index_t r = 0; r < W; ++r) v[r] = load<T>(from[r] + l);
-    transpose<T>(v);
-#pragma GCC unroll 16
-    for (index_t r = 0; r < W; ++r) store<T>(to + (l + r) * step, v[r]);
-  }
-  if (ATTEND_LEVEL >= 4 && a.column_step == 1 && l < k) {  // by masks
-    const index_t left = k - l;
-    Vector<T> v[W];
-#pragma GCC unroll 16
-    for (index_t r = 0; r < W; ++r) v[r] = load_part<T>(from[r] + l, static_cast<int>(left));
+    for (index_t r = 0; r < W; ++r) v[r] = masks ? load_part<T>(from[r] + l, deep) : load<T>(from[r] + l);
     transpose<T>(v);
 #pragma GCC unroll 16
     for (index_t r = 0; r < W; ++r)
-      if (r < left) store<T>(to + (l + r) * step, v[r]);
-    return;
+      if (!masks || r < deep) store<T>(to + (l + r) * step, v[r]);
   }
   for (; l < k; ++l)
     for (index_t r = 0; r < W; ++r) to[l * step + r] = from[r][l * a.column_step];
@@ -121,7 +115,7 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
   }
   for (int t = 0; t < tiles.count; ++t, to += tile)
     for (index_t i = 0, rows = tiles.begin[t + 1] - tiles.begin[t]; i < rows; i += W)
-      pack_turned(a.from(tiles.begin[t] + i, 0), rows - i, k, to + i, step);
+      copy_turned(a.from(tiles.begin[t] + i, 0), rows - i, k, to + i, step);
 }
 
 /// Copies rows [begin, end) of b, each of which is contiguous, into its panels, `panel_step` elements apart from `to` on: row by
@@ -146,7 +140,7 @@ template <class T>
 void pack_panel(MatrixView<T> b, index_t k, index_t columns, T* to) {
   constexpr index_t W = width<T>, N = tile_columns<T>;
   if (b.column_step == 1) return pack_rows(b, index_t{0}, k, columns, to, index_t{0});
-  for (index_t j = 0; j < columns; j += W) pack_turned({b.at(0, j), b.column_step, b.row_step}, columns - j, k, to + j, N);
+  for (index_t j = 0; j < columns; j += W) copy_turned({b.at(0, j), b.column_step, b.row_step}, columns - j, k, to + j, N);
 }
 
 /// b's panels as a product reads them: panel p begins `panel_step` elements after the one before, its row l `row_step` after the

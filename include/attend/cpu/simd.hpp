@@ -97,7 +97,7 @@ template <class V>
 #endif
 }
 
-/// The first `count` numbers, fewer than a vector's; the others are 0. Nothing behind them is read.
+/// The first `count` numbers, at most a vector's; the others are 0. Nothing behind them is read.
 template <class T>
 [[gnu::always_inline]] inline Vector<T> load_part(const T* p, int count) {
 #if ATTEND_LEVEL >= 4
