@@ -67,7 +67,7 @@ std::map<std::string, Numbers> results(Device device) {
   gemm<float>(device, left, right, matrix("gemm"));
   gemm<float>(device, left, right, matrix("gemm added"), {.alpha = 0.5, .add = true});
   gram_batched<float>(device, 1, {left, 0}, {{make("gram", m * m), m, m}, 0});
-  linear_forward<float>(device, left, stored(true, b.data(), n, k).transpose(), bias.data(), matrix("linear"));
+  linear_forward<float>(device, left, {b.data(), n, k}, bias.data(), matrix("linear"));
   pack_matrix<float>(device, right)->multiply(left, bias.data(), matrix("packed"));
   pack_int8<float>(device, right)->multiply(left, bias.data(), matrix("int8"));
 
