@@ -131,6 +131,22 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
     }
 }
 
+/// Multiplications below which copying an operand costs more than it gains, if it can be read where it lies, and waiting for the
+/// operands is much of the time.
+inline constexpr index_t small_product = 262144;
+
+/// A small product of a few panels, at most `k_block` deep: they are copied, and while they are multiplied by, the next product's
+/// operands come.
+template <class T>
+void multiply_small(const Product<T>& p) {
+  constexpr index_t N = tile_columns<T>;
+  ATTEND_THREAD_OWNED(Scratch, scratch);
+  const index_t panels = (p.n + N - 1) / N, panel_step = p.k * N;
+  T* const copy = scratch.get<T>(panels * panel_step);
+  for (index_t i = 0; i < panels; ++i) pack_panel(p.b.from(0, i * N), p.k, std::min(N, p.n - i * N), copy + i * panel_step);
+  multiply_and_fetch(p.m, p.n, p.k, p.a, {copy, panel_step, N}, p.outcome, p.next);
+}
+
 /// c [m, n] = alpha * a b (+ c if `add`, + bias if there is one). For k = 0, the sum is 0.
 template <class T>
 void multiply(const Product<T>& product, bool parallel) {
@@ -147,9 +163,9 @@ void multiply(const Product<T>& product, bool parallel) {
       }
     return;
   }
-  if (m * n * k < 262144 && m > 2 && b.column_step == 1 && n % width<T> == 0 && k <= k_block) {
-    multiply_in_place(m, n, k, a, b, outcome);
-    return;
+  if (m * n * k < small_product && m > 2 && k <= k_block) {
+    if (b.column_step == 1 && n % width<T> == 0) return multiply_in_place(m, n, k, a, b, outcome);
+    if (n <= 4 * N) return multiply_small(product);
   }
   parallel = parallel && m * n * k >= 65536 && threads() > 1 && !ThreadPool::within_loop();
   // With few rows, and columns for all threads, nobody need wait until b is copied: each thread copies the columns that it
@@ -173,7 +189,7 @@ void multiply(const Product<T>& product, bool parallel) {
 template <class T>
 void mirror(index_t n, T* c, index_t ldc) {
   constexpr index_t W = width<T>;
-  for (index_t i = 0; i + W <= n; i += W) copy_turned<T>({c + i * ldc, ldc, 1}, W, i, c + i, ldc);
+  for (index_t i = 0; i + W <= n; i += W) copy_turned<T>(c + i * ldc, ldc, W, i, c + i, ldc);
   for (index_t i = n / W * W; i < n; ++i)
     for (index_t j = 0; j < i; ++j) c[j * ldc + i] = c[i * ldc + j];
 }
@@ -204,8 +220,14 @@ void gemm_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Ma
   if (count == 1) return gemm(Cpu{}, a.first, b.first, c.first, options);
   ATTEND_FASTEST(gemm_batched, count, a, b, c, options);
   const index_t cost = std::max<index_t>(1, c.first.rows * c.first.columns * a.first.columns);
+  const auto dense = [](const auto& x) { return x.stride == (x.transposed ? x.rows : x.columns); };
+  const bool fetches = cost < cpu::small_product && dense(a.first) && dense(b.first);
   parallel_for(count, std::max<index_t>(1, 32768 / cost), [=](index_t begin, index_t end) {
-    for (index_t i = begin; i < end; ++i) cpu::gemm_block(a[i], b[i], c[i], options);
+    for (index_t i = begin; i < end; ++i) {
+      cpu::Product<T> product(a[i], b[i], nullptr, c[i], options);
+      if (fetches && i + 1 < end) product.next = {a[i + 1], b[i + 1]};
+      cpu::multiply(product, false);
+    }
   });
 }
 

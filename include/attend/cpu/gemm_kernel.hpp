@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "attend/core/thread_owned.hpp"
@@ -42,12 +43,25 @@ struct Outcome {
   [[nodiscard]] Outcome from(index_t l) const { return {alpha, add || l > 0, l == 0 ? bias : nullptr, c, ldc}; }
 };
 
+/// Where the operands of the product that comes next lie, which the tiles of this one fetch: of small products one after the
+/// other each would wait for its own. b first, which is copied before a is read.
+template <class T>
+struct NextOperands {
+  const T *b = nullptr, *a = nullptr;
+  index_t size_of_b = 0, size_of_a = 0;
+
+  NextOperands() = default;
+  NextOperands(const Matrix<const T>& left, const Matrix<const T>& right)
+      : b(right.data), a(left.data), size_of_b(right.rows * right.columns), size_of_a(left.rows * left.columns) {}
+};
+
 /// A product c [m, n] = a [m, k] * b [k, n], and what becomes of its sums.
 template <class T>
 struct Product {
   index_t m, n, k;
   MatrixView<T> a, b;
   Outcome<T> outcome;
+  NextOperands<T> next = {};
 
   /// A null bias adds nothing.
   Product(const Matrix<const T>& left, const Matrix<const T>& right, const T* bias, const Matrix<T>& to,
@@ -56,6 +70,15 @@ struct Product {
 };
 
 namespace detail {
+
+/// The bytes from one place to another, which may lie in another array.
+inline index_t distance(const void* from, const void* to) {
+  return static_cast<index_t>(reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from));
+}
+/// Fetches the cache line that lies so many bytes from `p`.
+[[gnu::always_inline]] inline void fetch(const void* p, index_t bytes) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(bytes)));
+}
 
 /// Goes on to the next row, hidden from the compiler, which would otherwise compute the addresses of all rows ahead and run out
 /// of registers.
@@ -112,12 +135,13 @@ template <class T, int R, int V, bool Whole>
 }
 
 /// c [R, V vectors] at stride ldc, of which `columns` exist (all of them, but for the last tile of a row), from k rows of a's
-/// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. If `APacked`, a's steps are those of a packed
-/// tile, known to the compiler. What it is told by reference would, by value, be copied in wider pieces than it was just written
-/// in, for which processors wait: with 16 products to a sum, a quarter of the time.
+/// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. With each row of b, that many bytes of it are
+/// fetched as lie `ahead` bytes further on. If `APacked`, a's steps are those of a packed tile, known to the compiler. What it is
+/// told by reference would, by value, be copied in wider pieces than it was just written in, for which processors wait: with 16
+/// products to a sum, a quarter of the time.
 template <class T, int R, int V, bool APacked>
 [[gnu::noinline]] void tile(index_t k, const MatrixView<T>& a, const T* b, index_t b_step, index_t panel_step,
-                            const Outcome<T>& outcome, index_t columns) {
+                            const Outcome<T>& outcome, index_t columns, index_t ahead) {
   constexpr int W = width<T>;
   T* c = outcome.c;
   const index_t ldc = outcome.ldc;
@@ -133,9 +157,9 @@ template <class T, int R, int V, bool APacked>
   }
   for (index_t l = 0; l < k; ++l, from += k_step, b += b_step) {
     Vector<T> row[V];
-    if constexpr (V <= tile_vectors) {  // panels come from the second-level cache, a row of them at a time
+    if constexpr (V <= tile_vectors) {
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) __builtin_prefetch(b + v * W + 16 * b_step);
+      for (index_t line = 0; line < V * static_cast<index_t>(sizeof(Vector<T>)); line += 64) fetch(b, ahead + line);
     }
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) {
@@ -154,7 +178,7 @@ template <class T, int R, int V, bool APacked>
 
 /// A `tile` of so many rows.
 template <class T>
-using Tile = void (*)(index_t, const MatrixView<T>&, const T*, index_t, index_t, const Outcome<T>&, index_t);
+using Tile = void (*)(index_t, const MatrixView<T>&, const T*, index_t, index_t, const Outcome<T>&, index_t, index_t);
 
 /// Panels that a tile of R rows takes at once: with few rows, more columns keep the multipliers busy.
 constexpr int panels_of(int rows) { return rows <= 1 ? (vector_registers == 32 ? 4 : 3) : rows <= 2 ? 2 : 1; }
@@ -177,6 +201,36 @@ inline constexpr auto one_panel_tiles = narrow_tiles<T, tile_vectors, APacked>(s
 template <class T>
 inline constexpr auto one_vector_tiles = narrow_tiles<T, 1, false>(std::make_integer_sequence<int, tile_rows>{});
 
+/// Those of two panels side by side, for 32 registers.
+inline constexpr int wide_tile_rows = vector_registers == 32 ? 6 : 1;
+template <class T>
+inline constexpr auto wide_tiles = narrow_tiles<T, 2 * tile_vectors, false>(std::make_integer_sequence<int, wide_tile_rows>{});
+
+/// What each tile fetches of the product that comes next: a stretch of as many numbers as its panel has, or nothing.
+template <class T>
+class Stretches {
+ public:
+  Stretches(const NextOperands<T>& next, index_t tiles, index_t length)
+      : next_(next),
+        tiles_(tiles),
+        length_(length),
+        of_b_((next.size_of_b + length - 1) / length),
+        count_(of_b_ + (next.size_of_a + length - 1) / length) {}
+
+  /// That of the next tile, or null. They are spread evenly, so that memory has something to do all the time.
+  const T* take() {
+    owed_ += count_;
+    if (owed_ < tiles_ || taken_ == count_) return nullptr;
+    owed_ -= tiles_;
+    const index_t i = taken_++;
+    return i < of_b_ ? next_.b + i * length_ : next_.a + (i - of_b_) * length_;
+  }
+
+ private:
+  NextOperands<T> next_;
+  index_t tiles_, length_, of_b_, count_, owed_ = 0, taken_ = 0;
+};
+
 /// The tile for the last `columns` columns of b, with as many vectors as they need.
 template <class T>
 Tile<T> last_tile(index_t rows, index_t columns) {
@@ -186,14 +240,47 @@ Tile<T> last_tile(index_t rows, index_t columns) {
 
 }  // namespace detail
 
+/// How far ahead a tile fetches the rows of its panel, which comes from the second-level cache.
+template <class T>
+index_t rows_ahead(const Panels<T>& b) {
+  return 16 * b.row_step * static_cast<index_t>(sizeof(T));
+}
+
 /// The same as `multiply_panels` for when nothing is worth a copy: little to multiply, and rows of b in whole vectors, which are
-/// read where they lie.
+/// read where they lie. From far away they come at full speed if they are read in the order in which they lie: by tiles as wide
+/// as can be, or with the lines beside a tile's fetched.
 template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
-  for (index_t left = (m + tile_rows - 1) / tile_rows, i = 0; left > 0; --left) {
+  constexpr index_t N = tile_columns<T>;
+  const bool wide = vector_registers == 32 && n % (2 * N) == 0;
+  const index_t most = wide ? detail::wide_tile_rows : tile_rows, step = wide ? 2 * N : N;
+  for (index_t left = (m + most - 1) / most, i = 0; left > 0; --left) {
     const index_t count = (m - i) / left;
-    for (index_t j = 0; j < n; j += tile_columns<T>)
-      detail::last_tile<T>(count, n - j)(k, a.from(i, 0), b.at(0, j), b.row_step, 0, outcome.at(i, j), n - j);
+    for (index_t j = 0; j < n; j += step) {
+      const detail::Tile<T> tile =
+          wide ? detail::wide_tiles<T>[static_cast<std::size_t>(count - 1)] : detail::last_tile<T>(count, n - j);
+      tile(k, a.from(i, 0), b.at(0, j), b.row_step, N, outcome.at(i, j), n - j, N * static_cast<index_t>(sizeof(T)));
+    }
+    i += count;
+  }
+}
+
+/// The same as `multiply_panels` for little to multiply, while what is `next` comes from memory, unless there is one tile alone,
+/// which could fetch half of it.
+template <class T>
+void multiply_and_fetch(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome,
+                        const NextOperands<T>& next) {
+  constexpr index_t N = tile_columns<T>;
+  index_t left = (m + tile_rows - 1) / tile_rows;
+  const index_t tiles = left * ((n + N - 1) / N);
+  detail::Stretches<T> stretches(tiles > 1 ? next : NextOperands<T>(), tiles, k * N);
+  for (index_t i = 0; left > 0; --left) {
+    const index_t count = (m - i) / left;
+    for (index_t j = 0; j < n; j += N) {
+      const T *const panel = b.data + j / N * b.panel_step, *const stretch = stretches.take();
+      detail::last_tile<T>(count, n - j)(k, a.from(i, 0), panel, b.row_step, 0, outcome.at(i, j), n - j,
+                                         stretch ? detail::distance(panel, stretch) : rows_ahead(b));
+    }
     i += count;
   }
 }
@@ -230,7 +317,7 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
       const detail::Tile<T> tile = !whole ? detail::last_tile<T>(count, n - p * N)
                                    : rows ? detail::one_panel_tiles<T, true>[at]
                                           : direct[at];
-      tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(begin, p * N), n - p * N);
+      tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(begin, p * N), n - p * N, rows_ahead(b));
       return whole ? together : 1;
     };
     if (group.count == 1)

@@ -64,16 +64,16 @@ struct TileRows {
   index_t readable = 0;
 };
 
-/// Copies numbers [0, k) of the first `rows` rows of a, turned: the l-th of each lie side by side at to + l * step, a vector of
-/// them. If rows are fewer than that, the last one stands in for those that are missing.
+/// Copies numbers [0, k) of a vector's worth of rows, `row_step` apart from `a` on, turned: the l-th of each lie side by side at
+/// to + l * step. If `rows` are fewer than that, the last one stands in for those that are missing.
 template <class T>
-void copy_turned(MatrixView<T> a, index_t rows, index_t k, T* to, index_t step) {
+[[gnu::always_inline]] inline void copy_turned(const T* a, index_t row_step, index_t rows, index_t k, T* to, index_t step) {
   constexpr index_t W = width<T>;
   const T* from[W];
-  for (index_t r = 0; r < W; ++r) from[r] = a.at(std::min(r, rows - 1), 0);
-  // What goes by squares of W: with masks, which AVX-512 has, the last and smaller one as well.
+  for (index_t r = 0; r < W; ++r) from[r] = a + std::min(r, rows - 1) * row_step;
+  // What goes by squares of W: with masks, which AVX-512 has for nothing, the last and smaller one as well.
   constexpr bool masks = ATTEND_LEVEL >= 4;
-  const index_t squares = a.column_step != 1 ? 0 : masks ? k : k / W * W;
+  const index_t squares = masks ? k : k / W * W;
   index_t l = 0;
   for (; l < squares; l += W) {
     const auto deep = static_cast<int>(std::min<index_t>(W, k - l));
@@ -86,7 +86,7 @@ void copy_turned(MatrixView<T> a, index_t rows, index_t k, T* to, index_t step) 
       if (!masks || r < deep) store<T>(to + (l + r) * step, v[r]);
   }
   for (; l < k; ++l)
-    for (index_t r = 0; r < W; ++r) to[l * step + r] = from[r][l * a.column_step];
+    for (index_t r = 0; r < W; ++r) to[l * step + r] = from[r][l];
 }
 
 /// Copies columns [0, k) of these tiles, so that in each tile every k's numbers lie together; tile t goes to to + t * tile_room.
@@ -115,7 +115,7 @@ void pack_tiles(MatrixView<T> a, const TileRows& tiles, index_t k, T* to) {
   }
   for (int t = 0; t < tiles.count; ++t, to += tile)
     for (index_t i = 0, rows = tiles.begin[t + 1] - tiles.begin[t]; i < rows; i += W)
-      copy_turned(a.from(tiles.begin[t] + i, 0), rows - i, k, to + i, step);
+      copy_turned(a.at(tiles.begin[t] + i, 0), a.row_step, rows - i, k, to + i, step);
 }
 
 /// Copies rows [begin, end) of b, each of which is contiguous, into its panels, `panel_step` elements apart from `to` on: row by
@@ -134,13 +134,14 @@ void pack_rows(MatrixView<T> b, index_t begin, index_t end, index_t columns, T* 
     }
 }
 
-/// Copies rows [0, k) of b, columns [0, columns), a panel's or fewer, row by row. The columns that the last vector lacks become
-/// some number; vectors that have none may be left as they were, since no tile reads them.
+/// Copies rows [0, k) of b, columns [0, columns), a panel's or fewer, row by row. In place of the columns that the last vector
+/// lacks there is the last one again, or 0 if rows are contiguous. A second vector that has no columns may be left as it was,
+/// because `detail::last_tile` then takes a tile that reads the first alone.
 template <class T>
 void pack_panel(MatrixView<T> b, index_t k, index_t columns, T* to) {
   constexpr index_t W = width<T>, N = tile_columns<T>;
   if (b.column_step == 1) return pack_rows(b, index_t{0}, k, columns, to, index_t{0});
-  for (index_t j = 0; j < columns; j += W) copy_turned({b.at(0, j), b.column_step, b.row_step}, columns - j, k, to + j, N);
+  for (index_t j = 0; j < columns; j += W) copy_turned(b.at(0, j), b.column_step, columns - j, k, to + j, N);
 }
 
 /// b's panels as a product reads them: panel p begins `panel_step` elements after the one before, its row l `row_step` after the

@@ -97,12 +97,24 @@ template <class V>
 #endif
 }
 
+namespace detail {
+
+/// From number 8 - c on, the mask of a vector's first c times four bytes.
+inline constexpr std::int32_t first_of_eight[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+
+}  // namespace detail
+
 /// The first `count` numbers, at most a vector's; the others are 0. Nothing behind them is read.
 template <class T>
 [[gnu::always_inline]] inline Vector<T> load_part(const T* p, int count) {
 #if ATTEND_LEVEL >= 4
   if constexpr (sizeof(T) == 4) return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
   else return (Vector<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p);
+#elif ATTEND_LEVEL >= 1
+  __m256i mask;
+  std::memcpy(&mask, detail::first_of_eight + 8 - count * static_cast<int>(sizeof(T) / 4), sizeof(mask));
+  if constexpr (sizeof(T) == 4) return (Vector<T>)_mm256_maskload_ps(p, mask);
+  else return (Vector<T>)_mm256_maskload_pd(p, mask);
 #else
   Vector<T> v = {};
   for (int l = 0; l < count; ++l) v[l] = p[l];
