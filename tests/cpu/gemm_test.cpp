@@ -24,6 +24,12 @@ std::vector<float> numbers(index_t n, std::uint64_t stream) {
   return x;
 }
 
+template <class T>
+std::vector<T> numbers_in(index_t n, std::uint64_t stream) {
+  const auto x = numbers(n, stream);
+  return std::vector<T>(x.begin(), x.end());
+}
+
 std::vector<float> product(bool ta, bool tb, index_t m, index_t n, index_t k, const std::vector<float>& a,
                            const std::vector<float>& b) {
   std::vector<float> c(static_cast<std::size_t>(m * n), 7.0f);
@@ -145,11 +151,7 @@ TEMPLATE_TEST_CASE("gemm_batched: small products side by side have the bits that
         const bool ta = way & 1, tb = way & 2;
         const index_t lda = (ta ? m : k) + gap, ldb = (tb ? k : n) + gap, a_step = (ta ? k : m) * lda,
                       b_step = (tb ? n : k) * ldb;
-        const auto wide = [](index_t size, std::uint64_t stream) {
-          const auto x = numbers(size, stream);
-          return std::vector<T>(x.begin(), x.end());
-        };
-        const auto a = wide(count * a_step, 0), b = wide(count * b_step, 1);
+        const auto a = numbers_in<T>(count * a_step, 0), b = numbers_in<T>(count * b_step, 1);
         const kernels::Matrices<const T> as{{a.data(), m, k, lda, ta}, a_step}, bs{{b.data(), k, n, ldb, tb}, b_step};
         std::vector<T> alone(static_cast<std::size_t>(count * m * n));
         for (index_t i = 0; i < count; ++i) gemm<T>(Cpu{}, as[i], bs[i], {alone.data() + i * m * n, m, n});
@@ -163,19 +165,33 @@ TEMPLATE_TEST_CASE("gemm_batched: small products side by side have the bits that
       }
 }
 
+TEST_CASE("gemm_batched: the tiles of one product fetch all of the next one's operands, and fetch evenly") {
+  const std::vector<float> a(250), b(130);
+  const cpu::NextOperands<float> next({a.data(), 25, 10}, {b.data(), 10, 13});
+  constexpr index_t length = 100;  // two stretches of b and three of a
+  for (const index_t tiles : {3, 5, 12}) {
+    cpu::detail::Stretches<float> stretches(next, tiles, length);
+    std::vector<const float*> taken;
+    std::vector<index_t> at;
+    for (index_t i = 0; i < 2 * tiles; ++i)
+      if (const float* const stretch = stretches.take()) taken.push_back(stretch), at.push_back(i);
+    std::vector<const float*> all{b.data(), b.data() + 100, a.data(), a.data() + 100, a.data() + 200};
+    INFO(tiles << " tiles");
+    if (tiles == 12) CHECK(at == std::vector<index_t>{2, 4, 7, 9, 11});
+    REQUIRE(taken.size() >= static_cast<std::size_t>(std::min<index_t>(tiles, 5)));
+    CHECK(taken == all);
+  }
+}
+
 TEMPLATE_TEST_CASE("gram_batched: the bits of the whole product, and symmetric", "", float, double) {
   using T = TestType;
   const WithThreads afterwards;
   const index_t n = GENERATE(1, 7, 16, 31, 64, 129, 200, 300), k = GENERATE(1, 33, 530);
   const bool transposed = GENERATE(false, true);
   const index_t count = GENERATE(1, 3), lda = (transposed ? n : k) + 3, ldc = n + 5;
-  const auto wide = [](index_t size, std::uint64_t stream) {
-    const auto x = numbers(size, stream);
-    return std::vector<T>(x.begin(), x.end());
-  };
   const index_t a_step = lda * (transposed ? k : n), c_step = n * ldc + 2;
-  const auto a = wide(count * a_step, 0);
-  auto sums = wide(count * c_step, 1);
+  const auto a = numbers_in<T>(count * a_step, 0);
+  auto sums = numbers_in<T>(count * c_step, 1);
   for (index_t i = 0; i < count; ++i)
     for (index_t row = 0; row < n; ++row)
       for (index_t j = 0; j < row; ++j)

@@ -95,8 +95,8 @@ void check_products(Device device) {
   check_largest(device);
 }
 
-/// f(device) for each instruction set that there are 8-bit products for, and that the processor has; AVX-VNNI is emulated where
-/// it is tested.
+/// f(device) for each instruction set that there are 8-bit products for, and that the processor has. Without AVX-VNNI, which few
+/// have: it is tested by emulation, or apart.
 template <class F>
 void in_every_set(const F& f) {
   f(Cpu{});

@@ -163,11 +163,10 @@ void multiply(const Product<T>& product, bool parallel) {
       }
     return;
   }
-  if (m * n * k < small_product && m > 2 && k <= k_block) {
-    if (b.column_step == 1 && n % width<T> == 0) return multiply_in_place(m, n, k, a, b, outcome);
-    if (n <= 4 * N) return multiply_small(product);
-  }
+  const bool small = m * n * k < small_product && m > 2 && k <= k_block;
+  if (small && b.column_step == 1 && n % width<T> == 0) return multiply_in_place(m, n, k, a, b, outcome);
   parallel = parallel && m * n * k >= 65536 && threads() > 1 && !ThreadPool::within_loop();
+  if (small && !parallel && n <= 4 * N) return multiply_small(product);
   // With few rows, and columns for all threads, nobody need wait until b is copied: each thread copies the columns that it
   // multiplies. But then a is read once for each panel, which for a transposed a pays only with more columns, and c's rows are
   // written a piece at a time, which costs if the sums are short. The limits are measured.

@@ -44,7 +44,7 @@ struct Outcome {
 };
 
 /// Where the operands of the product that comes next lie, which the tiles of this one fetch: of small products one after the
-/// other each would wait for its own. b first, which is copied before a is read.
+/// other each would wait for its own. b first, which is copied before a is read. Each lies without gaps between its rows.
 template <class T>
 struct NextOperands {
   const T *b = nullptr, *a = nullptr;
@@ -201,8 +201,8 @@ inline constexpr auto one_panel_tiles = narrow_tiles<T, tile_vectors, APacked>(s
 template <class T>
 inline constexpr auto one_vector_tiles = narrow_tiles<T, 1, false>(std::make_integer_sequence<int, tile_rows>{});
 
-/// Those of two panels side by side, for 32 registers.
-inline constexpr int wide_tile_rows = vector_registers == 32 ? 6 : 1;
+/// Those that take two panels side by side, for 32 registers.
+inline constexpr int wide_tile_rows = 6;
 template <class T>
 inline constexpr auto wide_tiles = narrow_tiles<T, 2 * tile_vectors, false>(std::make_integer_sequence<int, wide_tile_rows>{});
 
@@ -246,6 +246,17 @@ index_t rows_ahead(const Panels<T>& b) {
   return 16 * b.row_step * static_cast<index_t>(sizeof(T));
 }
 
+/// f(row, rows, column) for each tile of c [m, n], row of tiles by row of tiles: at most `tall` rows, spread evenly over the
+/// tiles, and `wide` columns, or what is left of them.
+template <class F>
+void for_each_tile(index_t m, index_t n, index_t tall, index_t wide, const F& f) {
+  for (index_t left = (m + tall - 1) / tall, row = 0; left > 0; --left) {
+    const index_t rows = (m - row) / left;
+    for (index_t column = 0; column < n; column += wide) f(row, rows, column);
+    row += rows;
+  }
+}
+
 /// The same as `multiply_panels` for when nothing is worth a copy: little to multiply, and rows of b in whole vectors, which are
 /// read where they lie. From far away they come at full speed if they are read in the order in which they lie: by tiles as wide
 /// as can be, or with the lines beside a tile's fetched.
@@ -253,16 +264,12 @@ template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
   constexpr index_t N = tile_columns<T>;
   const bool wide = vector_registers == 32 && n % (2 * N) == 0;
-  const index_t most = wide ? detail::wide_tile_rows : tile_rows, step = wide ? 2 * N : N;
-  for (index_t left = (m + most - 1) / most, i = 0; left > 0; --left) {
-    const index_t count = (m - i) / left;
-    for (index_t j = 0; j < n; j += step) {
-      const detail::Tile<T> tile =
-          wide ? detail::wide_tiles<T>[static_cast<std::size_t>(count - 1)] : detail::last_tile<T>(count, n - j);
-      tile(k, a.from(i, 0), b.at(0, j), b.row_step, N, outcome.at(i, j), n - j, N * static_cast<index_t>(sizeof(T)));
-    }
-    i += count;
-  }
+  for_each_tile(m, n, wide ? detail::wide_tile_rows : tile_rows, wide ? 2 * N : N, [&](index_t i, index_t rows, index_t j) {
+    detail::Tile<T> tile = detail::last_tile<T>(rows, n - j);
+    if constexpr (vector_registers == 32)
+      if (wide) tile = detail::wide_tiles<T>[static_cast<std::size_t>(rows - 1)];
+    tile(k, a.from(i, 0), b.at(0, j), b.row_step, N, outcome.at(i, j), n - j, N * static_cast<index_t>(sizeof(T)));
+  });
 }
 
 /// The same as `multiply_panels` for little to multiply, while what is `next` comes from memory, unless there is one tile alone,
@@ -271,18 +278,13 @@ template <class T>
 void multiply_and_fetch(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome,
                         const NextOperands<T>& next) {
   constexpr index_t N = tile_columns<T>;
-  index_t left = (m + tile_rows - 1) / tile_rows;
-  const index_t tiles = left * ((n + N - 1) / N);
+  const index_t tiles = (m + tile_rows - 1) / tile_rows * ((n + N - 1) / N);
   detail::Stretches<T> stretches(tiles > 1 ? next : NextOperands<T>(), tiles, k * N);
-  for (index_t i = 0; left > 0; --left) {
-    const index_t count = (m - i) / left;
-    for (index_t j = 0; j < n; j += N) {
-      const T *const panel = b.data + j / N * b.panel_step, *const stretch = stretches.take();
-      detail::last_tile<T>(count, n - j)(k, a.from(i, 0), panel, b.row_step, 0, outcome.at(i, j), n - j,
-                                         stretch ? detail::distance(panel, stretch) : rows_ahead(b));
-    }
-    i += count;
-  }
+  for_each_tile(m, n, tile_rows, N, [&](index_t i, index_t rows, index_t j) {
+    const T *const panel = b.data + j / N * b.panel_step, *const stretch = stretches.take();
+    detail::last_tile<T>(rows, n - j)(k, a.from(i, 0), panel, b.row_step, 0, outcome.at(i, j), n - j,
+                                      stretch ? detail::distance(panel, stretch) : rows_ahead(b));
+  });
 }
 
 /// c [m, n] from rows of a and the panels of b, at most `k_block` deep.
