@@ -41,3 +41,25 @@ TEMPLATE_TEST_CASE("simd: part of a vector is read and written, and no more", "[
     for (int l = 0; l < W; ++l) REQUIRE(to[static_cast<std::size_t>(l)] == (l < count ? T(4) : T(-1)));
   }
 }
+
+TEMPLATE_TEST_CASE("simd: squares are turned, in registers and as they are loaded", "[simd]", float, double) {
+  using T = TestType;
+  constexpr int W = cpu::width<T>, before = 3;
+  std::vector<std::vector<T>> x(W, std::vector<T>(before + W));  // each ends where a sanitizer watches
+  const T* rows[W];
+  cpu::Vector<T> in_registers[W], loaded[W];
+  for (int i = 0; i < W; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    for (int j = 0; j < W; ++j) x[at][static_cast<std::size_t>(before + j)] = static_cast<T>(100 * i + j);
+    rows[i] = x[at].data();
+    in_registers[i] = cpu::load<T>(rows[i] + before);
+  }
+  cpu::transpose<T>(in_registers);
+  cpu::load_turned<T>(rows, before, loaded);
+  for (int i = 0; i < W; ++i)
+    for (int j = 0; j < W; ++j) {
+      INFO("row " << i << ", column " << j);
+      REQUIRE(in_registers[i][j] == static_cast<T>(100 * j + i));
+      REQUIRE(loaded[i][j] == static_cast<T>(100 * j + i));
+    }
+}

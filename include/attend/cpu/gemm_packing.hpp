@@ -71,22 +71,23 @@ template <class T>
   constexpr index_t W = width<T>;
   const T* from[W];
   for (index_t r = 0; r < W; ++r) from[r] = a + std::min(r, rows - 1) * row_step;
-  // What goes by squares of W: with masks, which AVX-512 has for nothing, the last and smaller one as well.
-  constexpr bool masks = ATTEND_LEVEL >= 4;
-  const index_t squares = masks ? k : k / W * W;
-  index_t l = 0;
-  for (; l < squares; l += W) {
-    const auto deep = static_cast<int>(std::min<index_t>(W, k - l));
+  const auto square = [&](const T* const(&rows_of_square)[W], index_t at, index_t l, index_t deep) {
     Vector<T> v[W];
-#pragma GCC unroll 16
-    for (index_t r = 0; r < W; ++r) v[r] = masks ? load_part<T>(from[r] + l, deep) : load<T>(from[r] + l);
-    transpose<T>(v);
+    load_turned<T>(rows_of_square, at, v);
 #pragma GCC unroll 16
     for (index_t r = 0; r < W; ++r)
-      if (!masks || r < deep) store<T>(to + (l + r) * step, v[r]);
+      if (r < deep) store<T>(to + (l + r) * step, v[r]);
+  };
+  index_t l = 0;
+  for (; l + W <= k; l += W) square(from, l, l, W);
+  if (l == k) return;
+  T part[W][W];  // what is left, with zeros behind it
+  const T* rows_of_part[W];
+  for (index_t r = 0; r < W; ++r) {
+    store<T>(part[r], load_part<T>(from[r] + l, static_cast<int>(k - l)));
+    rows_of_part[r] = part[r];
   }
-  for (; l < k; ++l)
-    for (index_t r = 0; r < W; ++r) to[l * step + r] = from[r][l];
+  square(rows_of_part, 0, l, k - l);
 }
 
 /// Copies columns [0, k) of these tiles, so that in each tile every k's numbers lie together; tile t goes to to + t * tile_room.

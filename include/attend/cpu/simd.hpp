@@ -209,23 +209,97 @@ template <class T>
   }
 }
 
-/// Transposes the square matrix of `width` vectors in place: log2(width) times, vectors i and i + width / 2 are interleaved
-/// into 2i and 2i + 1.
+/// Numbers in 16 bytes, a lane of a vector: what shuffles move most cheaply, within one and as a whole.
+template <class T>
+inline constexpr int lane = 16 / static_cast<int>(sizeof(T));
+
+namespace detail {
+
+/// Of the lanes of a, then those of b, every second one: the first of each two, or, if Odd, the second.
+template <class T, bool Odd, int... L>
+[[gnu::always_inline]] inline Vector<T> every_second_lane(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
+  return pick<T, ((2 * (L / lane<T>)+Odd) * lane<T> + L % lane<T>)...>(a, b);
+}
+
+/// `interleave` of each lane by itself: its lower or upper half.
+template <class T, bool Upper, int... L>
+[[gnu::always_inline]] inline Vector<T> interleave_lanes(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
+  constexpr int n = lane<T>;
+  return pick<T, (L / n * n + Upper * n / 2 + L % n / 2 + L % 2 * width<T>)...>(a, b);
+}
+
+/// Of each `lane` vectors that follow each other, transposes the square that lies in each of their lanes.
+template <class T>
+[[gnu::always_inline]] inline void transpose_in_lanes(Vector<T> (&v)[width<T>]) {
+  constexpr int n = lane<T>;
+  constexpr auto places = std::make_integer_sequence<int, width<T>>{};
+#pragma GCC unroll 8
+  for (int first = 0; first < width<T>; first += n)
+#pragma GCC unroll 2
+    for (int stage = 1; stage < n; stage *= 2) {
+      Vector<T> u[n];
+#pragma GCC unroll 2
+      for (int i = 0; i < n / 2; ++i) {
+        const Vector<T> a = v[first + i], b = v[first + i + n / 2];
+        u[2 * i] = interleave_lanes<T, false>(a, b, places), u[2 * i + 1] = interleave_lanes<T, true>(a, b, places);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < n; ++i) v[first + i] = u[i];
+    }
+}
+
+/// Side by side, lane by lane: numbers [at, at + lane) of every `lane`-th row from the first on.
+template <class T>
+[[gnu::always_inline]] inline Vector<T> load_lanes(const T* const* rows, index_t at) {
+#if ATTEND_LEVEL >= 1
+  const auto part = [&](int i) { return _mm_loadu_ps(reinterpret_cast<const float*>(rows[i * lane<T>] + at)); };
+#endif
+#if ATTEND_LEVEL >= 4
+  __m512 v = _mm512_castps128_ps512(part(0));
+  v = _mm512_insertf32x4(v, part(1), 1);
+  v = _mm512_insertf32x4(v, part(2), 2);
+  return (Vector<T>)_mm512_insertf32x4(v, part(3), 3);
+#elif ATTEND_LEVEL >= 1
+  return (Vector<T>)_mm256_insertf128_ps(_mm256_castps128_ps256(part(0)), part(1), 1);
+#else
+  return load<T>(rows[0] + at);
+#endif
+}
+
+}  // namespace detail
+
+/// Transposes the square matrix of `width` vectors in place: whole lanes change places, log2(lanes) times, then numbers within
+/// lanes.
 template <class T>
 [[gnu::always_inline]] inline void transpose(Vector<T> (&v)[width<T>]) {
-  constexpr int n = width<T>;
-  constexpr auto places = std::make_integer_sequence<int, n>{};
-#pragma GCC unroll 8
-  for (int stage = 1; stage < n; stage *= 2) {
-    Vector<T> u[n];
+  constexpr int n = lane<T>, lanes = width<T> / n;
+  constexpr auto places = std::make_integer_sequence<int, width<T>>{};
+#pragma GCC unroll 2
+  for (int stage = 1; stage < lanes; stage *= 2) {
+    Vector<T> u[width<T>];
+#pragma GCC unroll 2
+    for (int i = 0; i < lanes / 2; ++i)
+#pragma GCC unroll 4
+      for (int r = 0; r < n; ++r) {
+        const Vector<T> a = v[2 * i * n + r], b = v[(2 * i + 1) * n + r];
+        u[i * n + r] = detail::every_second_lane<T, false>(a, b, places);
+        u[(i + lanes / 2) * n + r] = detail::every_second_lane<T, true>(a, b, places);
+      }
 #pragma GCC unroll 16
-    for (int i = 0; i < n / 2; ++i) {
-      u[2 * i] = detail::interleave<T, 0>(v[i], v[i + n / 2], places);
-      u[2 * i + 1] = detail::interleave<T, n / 2>(v[i], v[i + n / 2], places);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < n; ++i) v[i] = u[i];
+    for (int i = 0; i < width<T>; ++i) v[i] = u[i];
   }
+  detail::transpose_in_lanes<T>(v);
+}
+
+/// v[i] = number at + i of each row. Whole lanes are put in their places as they are loaded, which leaves a half to a third of
+/// the shuffles that `transpose` needs.
+template <class T>
+[[gnu::always_inline]] inline void load_turned(const T* const (&rows)[width<T>], index_t at, Vector<T> (&v)[width<T>]) {
+#pragma GCC unroll 8
+  for (int first = 0; first < width<T>; first += lane<T>)
+#pragma GCC unroll 4
+    for (int r = 0; r < lane<T>; ++r) v[first + r] = detail::load_lanes<T>(rows + r, at + first);
+  detail::transpose_in_lanes<T>(v);
 }
 
 }  // namespace attend::ATTEND_CPU
