@@ -135,6 +135,16 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
 /// operands is much of the time.
 inline constexpr index_t small_product = 262144;
 
+/// Those of product i + 1 of a thread's, which end before `end`: none after the last, if the products are not small, or if there
+/// are gaps between an operand's rows.
+template <class T>
+NextOperands<T> operands_after(index_t i, index_t end, const kernels::ConstMatrices<T>& a, const kernels::ConstMatrices<T>& b) {
+  const auto dense = [](const ConstMatrix<T>& x) { return x.stride == (x.transposed ? x.rows : x.columns); };
+  const bool small = a.first.rows * b.first.columns * a.first.columns < small_product;
+  if (i + 1 >= end || !small || !dense(a.first) || !dense(b.first)) return {};
+  return {a[i + 1], b[i + 1]};
+}
+
 /// A small product of a few panels, at most `k_block` deep: they are copied, and while they are multiplied by, the next product's
 /// operands come.
 template <class T>
@@ -166,7 +176,9 @@ void multiply(const Product<T>& product, bool parallel) {
   const bool small = m * n * k < small_product && m > 2 && k <= k_block;
   if (small && b.column_step == 1 && n % width<T> == 0) return multiply_in_place(m, n, k, a, b, outcome);
   parallel = parallel && m * n * k >= 65536 && threads() > 1 && !ThreadPool::within_loop();
-  if (small && !parallel && n <= 4 * N) return multiply_small(product);
+  // Of rows of b that lie as panels do, few rows of c are worth a copy of the last panel's alone.
+  const bool few = b.column_step == 1 && m <= 2 * tile_rows && n > N;
+  if (small && !parallel && !few && n <= 4 * N) return multiply_small(product);
   // With few rows, and columns for all threads, nobody need wait until b is copied: each thread copies the columns that it
   // multiplies. But then a is read once for each panel, which for a transposed a pays only with more columns, and c's rows are
   // written a piece at a time, which costs if the sums are short. The limits are measured.
@@ -219,12 +231,10 @@ void gemm_batched(Cpu, index_t count, ConstMatrices<T> a, ConstMatrices<T> b, Ma
   if (count == 1) return gemm(Cpu{}, a.first, b.first, c.first, options);
   ATTEND_FASTEST(gemm_batched, count, a, b, c, options);
   const index_t cost = std::max<index_t>(1, c.first.rows * c.first.columns * a.first.columns);
-  const auto dense = [](const auto& x) { return x.stride == (x.transposed ? x.rows : x.columns); };
-  const bool fetches = cost < cpu::small_product && dense(a.first) && dense(b.first);
   parallel_for(count, std::max<index_t>(1, 32768 / cost), [=](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) {
       cpu::Product<T> product(a[i], b[i], nullptr, c[i], options);
-      if (fetches && i + 1 < end) product.next = {a[i + 1], b[i + 1]};
+      product.next = cpu::operands_after<T>(i, end, a, b);
       cpu::multiply(product, false);
     }
   });

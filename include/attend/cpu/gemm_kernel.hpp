@@ -135,10 +135,10 @@ template <class T, int R, int V, bool Whole>
 }
 
 /// c [R, V vectors] at stride ldc, of which `columns` exist (all of them, but for the last tile of a row), from k rows of a's
-/// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. With each row of b, that many bytes of it are
-/// fetched as lie `ahead` bytes further on. If `APacked`, a's steps are those of a packed tile, known to the compiler. What it is
-/// told by reference would, by value, be copied in wider pieces than it was just written in, for which processors wait: with 16
-/// products to a sum, a quarter of the time.
+/// tile and b's panels. Panels, of `tile_vectors` each, lie `panel_step` apart. With each row of b, a panel's row is fetched that
+/// lies `ahead` bytes further on, unless the tile is wider. If `APacked`, a's steps are those of a packed tile, known to the
+/// compiler. What it is told by reference would, by value, be copied in wider pieces than it was just written in, for which
+/// processors wait: with 16 products to a sum, a quarter of the time.
 template <class T, int R, int V, bool APacked>
 [[gnu::noinline]] void tile(index_t k, const MatrixView<T>& a, const T* b, index_t b_step, index_t panel_step,
                             const Outcome<T>& outcome, index_t columns, index_t ahead) {
@@ -159,7 +159,7 @@ template <class T, int R, int V, bool APacked>
     Vector<T> row[V];
     if constexpr (V <= tile_vectors) {
 #pragma GCC unroll 16
-      for (index_t line = 0; line < V * static_cast<index_t>(sizeof(Vector<T>)); line += 64) fetch(b, ahead + line);
+      for (index_t line = 0; line < tile_vectors * static_cast<index_t>(sizeof(Vector<T>)); line += 64) fetch(b, ahead + line);
     }
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) {
@@ -259,16 +259,18 @@ void for_each_tile(index_t m, index_t n, index_t tall, index_t wide, const F& f)
 
 /// The same as `multiply_panels` for when nothing is worth a copy: little to multiply, and rows of b in whole vectors, which are
 /// read where they lie. From far away they come at full speed if they are read in the order in which they lie: by tiles as wide
-/// as can be, or with the lines beside a tile's fetched.
+/// as can be, or with the lines beside a tile's fetched. If what is beside them is not b's, rows to come are fetched.
 template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
   constexpr index_t N = tile_columns<T>;
-  const bool wide = vector_registers == 32 && n % (2 * N) == 0;
+  // Shorter vectors gained less from the latter than it cost.
+  const bool long_vectors = vector_registers == 32, wide = long_vectors && n % (2 * N) == 0;
+  const index_t ahead = (long_vectors && n <= N && b.row_step > n ? 16 * b.row_step : N) * static_cast<index_t>(sizeof(T));
   for_each_tile(m, n, wide ? detail::wide_tile_rows : tile_rows, wide ? 2 * N : N, [&](index_t i, index_t rows, index_t j) {
     detail::Tile<T> tile = detail::last_tile<T>(rows, n - j);
     if constexpr (vector_registers == 32)
       if (wide) tile = detail::wide_tiles<T>[static_cast<std::size_t>(rows - 1)];
-    tile(k, a.from(i, 0), b.at(0, j), b.row_step, N, outcome.at(i, j), n - j, N * static_cast<index_t>(sizeof(T)));
+    tile(k, a.from(i, 0), b.at(0, j), b.row_step, N, outcome.at(i, j), n - j, ahead);
   });
 }
 
