@@ -32,26 +32,27 @@ namespace compare {
 
 namespace {
 
-/// c [m, n] = op(a) op(b), `count` times side by side, all rows contiguous. One of more than one product is a whole thread's.
+/// c [m, n] = op(a) op(b), `count` times side by side, all rows contiguous.
 struct Problem {
   bool a_transposed, b_transposed;
   index_t m, n, k, count;
 };
 
-/// A product of one problem by one library.
+/// A product of one problem by one library, or all of its products.
 using Multiply = std::function<void(const Problem&, const float* a, const float* b, float* c)>;
 
 /// A library, with what it offers.
 struct Library {
   Multiply multiply;  ///< empty if it is not there
   bool packs;         ///< whether it copies weights once: attend
+  bool batches;       ///< whether one call multiplies all: attend. Otherwise, if there are several, each is a whole thread's.
 };
 
 kernels::Matrix<const float> left(const Problem& p, const float* a) { return kernels::stored(p.a_transposed, a, p.m, p.k); }
 kernels::Matrix<const float> right(const Problem& p, const float* b) { return kernels::stored(p.b_transposed, b, p.k, p.n); }
 
-void attend_product(const Problem& p, const float* a, const float* b, float* c) {
-  gemm<float>(Cpu{}, left(p, a), right(p, b), {c, p.m, p.n});
+void attend_products(const Problem& p, const float* a, const float* b, float* c) {
+  gemm_batched<float>(Cpu{}, p.count, {left(p, a), p.m * p.k}, {right(p, b), p.k * p.n}, {{c, p.m, p.n}, p.m * p.n});
 }
 
 #ifdef COMPARE_WITH_EIGEN
@@ -112,9 +113,9 @@ Multiply openblas() {
 }
 
 Library library(const std::string& name) {
-  if (name == "attend") return {attend_product, true};
-  if (name == "eigen") return {eigen(), false};
-  if (name == "openblas") return {openblas(), false};
+  if (name == "attend") return {attend_products, true, true};
+  if (name == "eigen") return {eigen(), false, false};
+  if (name == "openblas") return {openblas(), false, false};
   throw ValueError("attend_compare: no library is called " + name);
 }
 
@@ -147,7 +148,7 @@ Json time(const Library& library, const Json& request) {
     for (auto& set : sets) set.packed = pack_matrix<float>(Cpu{}, right(p, set.b.data()));
   const auto call = [&](const Operands& o) {
     if (o.packed) return o.packed->multiply(left(p, o.a.data()), nullptr, {o.c.data(), p.m, p.n});
-    if (p.count == 1) return library.multiply(p, o.a.data(), o.b.data(), o.c.data());
+    if (p.count == 1 || library.batches) return library.multiply(p, o.a.data(), o.b.data(), o.c.data());
     parallel_for(p.count, (p.count + 4 * threads() - 1) / (4 * threads()), [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i)
         library.multiply(p, o.a.data() + i * a_size, o.b.data() + i * b_size, o.c.data() + i * c_size);
