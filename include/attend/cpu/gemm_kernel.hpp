@@ -148,7 +148,8 @@ template <class T, int R, int V, bool APacked>
   const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
   Vector<T> sum[R][V] = {};
   const T* from = a.data;
-  if (V <= tile_vectors && R > 4 && k >= 64) {  // c is wanted at the end of the sums
+  // c is wanted at the end of the sums. Tiles of long vectors, which write more of it, wait for it after short sums too.
+  if (V <= tile_vectors && R > 4 && k >= (vector_registers == 32 ? 16 : 64)) {
     const T* row = c;
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i, next_row(row, ldc))
