@@ -1,6 +1,7 @@
 """What a result has to say about the machine, the programs and the packages it was made with."""
 
 import datetime
+import functools
 import importlib.metadata
 import os
 import platform
@@ -55,7 +56,10 @@ def compiler(build: Path) -> str:
     return f"{text[0] if text else program}, {' '.join(f for f in flags if f)}"
 
 
+@functools.cache
 def commit() -> str:
+    """As it was when this was first asked for: the table that is then written is no change."""
+
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", HERE, *words], capture_output=True, text=True, check=False).stdout.strip()
 
