@@ -268,22 +268,22 @@ template <class T>
 
 }  // namespace detail
 
-/// Transposes the square matrix of `width` vectors in place: whole lanes change places, log2(lanes) times, then numbers within
-/// lanes.
+/// Transposes the square matrix of `width` vectors in place: whole lanes change places, log2(width / lane) times, then numbers
+/// within lanes.
 template <class T>
 [[gnu::always_inline]] inline void transpose(Vector<T> (&v)[width<T>]) {
-  constexpr int n = lane<T>, lanes = width<T> / n;
+  constexpr int n = lane<T>, count = width<T> / n;
   constexpr auto places = std::make_integer_sequence<int, width<T>>{};
 #pragma GCC unroll 2
-  for (int stage = 1; stage < lanes; stage *= 2) {
+  for (int stage = 1; stage < count; stage *= 2) {
     Vector<T> u[width<T>];
 #pragma GCC unroll 2
-    for (int i = 0; i < lanes / 2; ++i)
+    for (int i = 0; i < count / 2; ++i)
 #pragma GCC unroll 4
       for (int r = 0; r < n; ++r) {
         const Vector<T> a = v[2 * i * n + r], b = v[(2 * i + 1) * n + r];
         u[i * n + r] = detail::every_second_lane<T, false>(a, b, places);
-        u[(i + lanes / 2) * n + r] = detail::every_second_lane<T, true>(a, b, places);
+        u[(i + count / 2) * n + r] = detail::every_second_lane<T, true>(a, b, places);
       }
 #pragma GCC unroll 16
     for (int i = 0; i < width<T>; ++i) v[i] = u[i];
@@ -291,7 +291,7 @@ template <class T>
   detail::transpose_in_lanes<T>(v);
 }
 
-/// v[i] = number at + i of each row. Whole lanes are put in their places as they are loaded, which leaves a half to a third of
+/// v[i] = number at + i of each row. Whole lanes are put in their places as they are loaded, which leaves half to two thirds of
 /// the shuffles that `transpose` needs.
 template <class T>
 [[gnu::always_inline]] inline void load_turned(const T* const (&rows)[width<T>], index_t at, Vector<T> (&v)[width<T>]) {
