@@ -135,8 +135,8 @@ void multiply_by_rows(const Product<T>& product, bool parallel, bool lower) {
 /// operands is much of the time.
 inline constexpr index_t small_product = 262144;
 
-/// Those of product i + 1 of a thread's, which end before `end`: none after the last, if the products are not small, or if there
-/// are gaps between an operand's rows.
+/// The operands of product i + 1, for the tiles of product i to fetch. None if that is another thread's, as those from `end` on
+/// are, if the products are not small, or if there are gaps between an operand's rows.
 template <class T>
 NextOperands<T> operands_after(index_t i, index_t end, const kernels::ConstMatrices<T>& a, const kernels::ConstMatrices<T>& b) {
   const auto dense = [](const ConstMatrix<T>& x) { return x.stride == (x.transposed ? x.rows : x.columns); };

@@ -218,7 +218,8 @@ namespace detail {
 /// Of the lanes of a, then those of b, every second one: the first of each two, or, if Odd, the second.
 template <class T, bool Odd, int... L>
 [[gnu::always_inline]] inline Vector<T> every_second_lane(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
-  return pick<T, ((2 * (L / lane<T>)+Odd) * lane<T> + L % lane<T>)...>(a, b);
+  constexpr int n = lane<T>;
+  return pick<T, ((2 * (L / n) + Odd) * n + L % n)...>(a, b);
 }
 
 /// `interleave` of each lane by itself: its lower or upper half.
