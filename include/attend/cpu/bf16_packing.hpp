@@ -112,8 +112,8 @@ template <int... L>
   } else {
     constexpr int W = width<std::uint32_t>;
     constexpr auto places = std::make_integer_sequence<int, W>{};
-    store<std::uint32_t>(to, interleave<std::uint32_t, 0>(first, second, places));
-    store<std::uint32_t>(to + W, interleave<std::uint32_t, W / 2>(first, second, places));
+    store<std::uint32_t>(to, interleave<std::uint32_t, W, false>(first, second, places));
+    store<std::uint32_t>(to + W, interleave<std::uint32_t, W, true>(first, second, places));
   }
 }
 

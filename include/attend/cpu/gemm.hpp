@@ -17,6 +17,12 @@
 
 namespace attend::ATTEND_CPU {
 
+/// Whether b's whole panels are read where they lie: so few rows of c are not worth a copy.
+template <class T>
+bool reads_in_place(const MatrixView<T>& b, index_t m) {
+  return b.column_step == 1 && m <= 2 * tile_rows;
+}
+
 /// The first panel of b, `k` rows of at most `columns` columns, as `multiply_panels` wants it: where it lies, if `in_place` and
 /// it is a whole panel or one vector wide; otherwise copied to `copy`.
 template <class T>
@@ -34,7 +40,7 @@ void multiply_by_columns(const Product<T>& p, index_t begin, index_t end) {
   const index_t m = p.m, k = p.k;
   const MatrixView<T> a = p.a, b = p.b;
   ATTEND_THREAD_OWNED(Scratch, scratch);
-  const bool in_place = b.column_step == 1 && m <= 2 * tile_rows;
+  const bool in_place = reads_in_place(b, m);
   // Memory likes b's rows to be read in longer pieces; of up to three panels multiply_panels leaves a transposed a where it is.
   const bool several = b.column_step == 1 && !in_place;
   const index_t most = several ? std::min((a.row_step == 1 ? 3 : 8) * N, (end - begin + N - 1) / N * N) : N;
@@ -176,9 +182,7 @@ void multiply(const Product<T>& product, bool parallel) {
   const bool small = m * n * k < small_product && m > 2 && k <= k_block;
   if (small && b.column_step == 1 && n % width<T> == 0) return multiply_in_place(m, n, k, a, b, outcome);
   parallel = parallel && m * n * k >= 65536 && threads() > 1 && !ThreadPool::within_loop();
-  // Of rows of b that lie as panels do, few rows of c are worth a copy of the last panel's alone.
-  const bool few = b.column_step == 1 && m <= 2 * tile_rows && n > N;
-  if (small && !parallel && !few && n <= 4 * N) return multiply_small(product);
+  if (small && !parallel && n <= 4 * N && !(n > N && reads_in_place(b, m))) return multiply_small(product);
   // With few rows, and columns for all threads, nobody need wait until b is copied: each thread copies the columns that it
   // multiplies. But then a is read once for each panel, which for a transposed a pays only with more columns, and c's rows are
   // written a piece at a time, which costs if the sums are short. The limits are measured.

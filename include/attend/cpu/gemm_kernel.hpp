@@ -148,8 +148,8 @@ template <class T, int R, int V, bool APacked>
   const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
   Vector<T> sum[R][V] = {};
   const T* from = a.data;
-  // c is wanted at the end of the sums. Tiles of long vectors, which write more of it, wait for it after short sums too.
-  if (V <= tile_vectors && R > 4 && k >= (vector_registers == 32 ? 16 : 64)) {
+  // c is wanted at the end of the sums. Tiles of the longest vectors, which write most of it, wait for it after short sums too.
+  if (V <= tile_vectors && R > 4 && k >= (vector_bytes == 64 ? 16 : 64)) {
     const T* row = c;
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i, next_row(row, ldc))
@@ -241,11 +241,11 @@ Tile<T> last_tile(index_t rows, index_t columns) {
 
 }  // namespace detail
 
-/// How many bytes ahead a tile fetches the rows of its panel. In a copy, where they lie side by side, so many that they come in
-/// time from the third-level cache; otherwise 16 rows.
+/// How many bytes ahead a tile fetches the rows of its panel, which are `row_step` numbers apart. In a copy, where they lie side
+/// by side, so many that they come in time from the third-level cache; otherwise 16 rows.
 template <class T>
-index_t rows_ahead(const Panels<T>& b) {
-  return b.row_step == tile_columns<T> ? 6144 : 16 * b.row_step * static_cast<index_t>(sizeof(T));
+index_t rows_ahead(index_t row_step) {
+  return row_step == tile_columns<T> ? 6144 : 16 * row_step * static_cast<index_t>(sizeof(T));
 }
 
 /// f(row, rows, column) for each tile of c [m, n], row of tiles by row of tiles: at most `tall` rows, spread evenly over the
@@ -265,9 +265,9 @@ void for_each_tile(index_t m, index_t n, index_t tall, index_t wide, const F& f)
 template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
   constexpr index_t N = tile_columns<T>;
-  // Shorter vectors gained less from the latter than it cost.
-  const bool long_vectors = vector_registers == 32, wide = long_vectors && n % (2 * N) == 0;
-  const index_t ahead = (long_vectors && n <= N && b.row_step > n ? 16 * b.row_step : N) * static_cast<index_t>(sizeof(T));
+  const bool wide = vector_registers == 32 && n % (2 * N) == 0;
+  const bool alone = vector_bytes == 64 && n <= N && b.row_step > n;  // tried with the longest vectors alone
+  const index_t ahead = alone ? rows_ahead<T>(b.row_step) : N * static_cast<index_t>(sizeof(T));
   for_each_tile(m, n, wide ? detail::wide_tile_rows : tile_rows, wide ? 2 * N : N, [&](index_t i, index_t rows, index_t j) {
     detail::Tile<T> tile = detail::last_tile<T>(rows, n - j);
     if constexpr (vector_registers == 32)
@@ -287,7 +287,7 @@ void multiply_and_fetch(index_t m, index_t n, index_t k, MatrixView<T> a, Panels
   for_each_tile(m, n, tile_rows, N, [&](index_t i, index_t rows, index_t j) {
     const T *const panel = b.data + j / N * b.panel_step, *const stretch = stretches.take();
     detail::last_tile<T>(rows, n - j)(k, a.from(i, 0), panel, b.row_step, 0, outcome.at(i, j), n - j,
-                                      stretch ? detail::distance(panel, stretch) : rows_ahead(b));
+                                      stretch ? detail::distance(panel, stretch) : rows_ahead<T>(b.row_step));
   });
 }
 
@@ -323,7 +323,8 @@ void multiply_panels(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T>
       const detail::Tile<T> tile = !whole ? detail::last_tile<T>(count, n - p * N)
                                    : rows ? detail::one_panel_tiles<T, true>[at]
                                           : direct[at];
-      tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(begin, p * N), n - p * N, rows_ahead(b));
+      tile(k, part, b.data + p * b.panel_step, b.row_step, b.panel_step, outcome.at(begin, p * N), n - p * N,
+           rows_ahead<T>(b.row_step));
       return whole ? together : 1;
     };
     if (group.count == 1)

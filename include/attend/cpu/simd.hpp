@@ -167,10 +167,10 @@ template <class T, int... L>
 #endif
 }
 
-/// a0 b0 a1 b1 ...: the lower (First = 0) or upper (First = width / 2) halves of a and b, in turn.
-template <class T, int First, int... L>
+/// a0 b0 a1 b1 ... of the lower halves of each block of `Block` numbers of a and b, or of the upper ones.
+template <class T, int Block, bool Upper, int... L>
 [[gnu::always_inline]] inline Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
-  return pick<T, (First + L / 2 + (L % 2) * width<T>)...>(a, b);
+  return pick<T, (L / Block * Block + Upper * Block / 2 + L % Block / 2 + L % 2 * width<T>)...>(a, b);
 }
 
 /// The blocks of `Block` numbers of a, then those of b, each folded to the sum of its halves.
@@ -222,13 +222,6 @@ template <class T, bool Odd, int... L>
   return pick<T, ((2 * (L / n) + Odd) * n + L % n)...>(a, b);
 }
 
-/// `interleave` of each lane by itself: its lower or upper half.
-template <class T, bool Upper, int... L>
-[[gnu::always_inline]] inline Vector<T> interleave_lanes(Vector<T> a, Vector<T> b, std::integer_sequence<int, L...>) {
-  constexpr int n = lane<T>;
-  return pick<T, (L / n * n + Upper * n / 2 + L % n / 2 + L % 2 * width<T>)...>(a, b);
-}
-
 /// Of each `lane` vectors that follow each other, transposes the square that lies in each of their lanes.
 template <class T>
 [[gnu::always_inline]] inline void transpose_in_lanes(Vector<T> (&v)[width<T>]) {
@@ -242,7 +235,7 @@ template <class T>
 #pragma GCC unroll 2
       for (int i = 0; i < n / 2; ++i) {
         const Vector<T> a = v[first + i], b = v[first + i + n / 2];
-        u[2 * i] = interleave_lanes<T, false>(a, b, places), u[2 * i + 1] = interleave_lanes<T, true>(a, b, places);
+        u[2 * i] = interleave<T, n, false>(a, b, places), u[2 * i + 1] = interleave<T, n, true>(a, b, places);
       }
 #pragma GCC unroll 4
       for (int i = 0; i < n; ++i) v[first + i] = u[i];
