@@ -1,5 +1,13 @@
 #include "attend/core/memory.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
 #include "attend/core/tensor.hpp"
 #include "catch.hpp"
 
@@ -118,4 +126,136 @@ TEST_CASE("a loop of the same tensors asks the system for nothing after its firs
   pool.release_cached();
   CHECK(pool.use().cached == 0);
 }
+
+TEST_CASE("a thread gets the small blocks again that it has freed, and others get them once they go back") {
+  MemoryPool pool;
+  constexpr std::size_t small = 4096;
+  const auto mine = pool.allocate(small);
+  pool.deallocate(mine);
+  const std::size_t part = detail::thread_part();
+  void* theirs = nullptr;
+  while (theirs == nullptr)  // a thread of another part; of the first two, one is
+    std::thread([&] {
+      if (detail::thread_part() == part) return;
+      const auto first = pool.allocate(small);
+      pool.deallocate(first);
+      const auto again = pool.allocate(small);
+      CHECK(again.data == first.data);
+      pool.deallocate(again);
+      theirs = first.data;
+    }).join();
+  CHECK(theirs != mine.data);
+  CHECK(pool.use().cached == 2 * small);
+  const auto again = pool.allocate(small);
+  CHECK(again.data == mine.data);
+  pool.deallocate(again);
+
+  // Of many blocks only so many wait for this thread that the others are not worth keeping from another one.
+  std::vector<MemoryPool::Block> many;
+  for (int i = 0; i < 200; ++i) many.push_back(pool.allocate(small));
+  for (const auto& block : many) pool.deallocate(block);
+  CHECK(pool.use().cached == 201 * small);
+  bool shared = false;
+  while (!shared)
+    std::thread([&] {
+      if (detail::thread_part() == part) return;
+      std::vector<MemoryPool::Block> taken;
+      for (int i = 0; i < 100; ++i) taken.push_back(pool.allocate(small));
+      for (const auto& block : taken) pool.deallocate(block);
+      shared = true;
+    }).join();
+  CHECK(pool.use().cached == 201 * small);  // none was new
+  CHECK(pool.use().in_use == 0);
+  CHECK(pool.use().peak == 200 * small);
+  pool.release_cached();
+  CHECK(pool.use().cached == 0);
+}
+
+TEST_CASE("threads that hand blocks to one another get each of them once, and the pool's count is right in the end") {
+  MemoryPool pool;
+  struct Mark {
+    MemoryPool::Block block;
+    unsigned char value;
+  };
+  std::deque<Mark> handed;
+  std::mutex mutex;
+  const auto work = [&](unsigned seed) {
+    for (unsigned i = 0; i < 4000; ++i) {
+      seed = seed * 1664525u + 1013904223u;
+      if (seed % 5 < 3) {
+        const Mark mark{pool.allocate(seed % 97 == 0 ? 200'000 : 1 + (seed >> 8) % 9000), static_cast<unsigned char>(seed >> 16)};
+        std::fill_n(static_cast<unsigned char*>(mark.block.data), mark.block.size, mark.value);
+        const std::lock_guard lock(mutex);
+        handed.push_back(mark);
+      } else {
+        Mark mark{};
+        {
+          const std::lock_guard lock(mutex);
+          if (handed.empty()) continue;
+          mark = handed.front();
+          handed.pop_front();
+        }
+        const auto* bytes = static_cast<const unsigned char*>(mark.block.data);
+        if (std::any_of(bytes, bytes + mark.block.size, [&](unsigned char b) { return b != mark.value; })) {
+          const std::lock_guard lock(mutex);
+          FAIL_CHECK("a block of " << mark.block.size << " bytes was handed out twice");
+        }
+        pool.deallocate(mark.block);
+      }
+      if (i % 1000 == 999) pool.release_cached();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) threads.emplace_back(work, 7 * t + 1);
+  for (auto& thread : threads) thread.join();
+  std::size_t left = 0;
+  for (const auto& mark : handed) left += mark.block.size;
+  CHECK(pool.use().in_use == left);
+  CHECK(pool.use().peak >= left);
+  for (const auto& mark : handed) pool.deallocate(mark.block);
+  CHECK(pool.use().in_use == 0);
+  pool.release_cached();
+  CHECK(pool.use().cached == 0);
+}
 #endif
+
+TEST_CASE("a shelf has a place for each small size class, and tells what has happened there once") {
+  detail::MemoryShelf shelf;
+  std::set<std::size_t> sizes;
+  for (std::size_t bytes = 1; bytes <= detail::MemoryShelf::largest; ++bytes)
+    if (MemoryPool::size_class(bytes) <= detail::MemoryShelf::largest) sizes.insert(MemoryPool::size_class(bytes));
+  CHECK(sizes.size() == 35);
+  std::deque<std::vector<std::uint64_t>> memory;
+  std::size_t bytes = 0;
+  for (const std::size_t size : sizes) {
+    CHECK(shelf.take(size) == nullptr);
+    memory.emplace_back(size / sizeof(std::uint64_t));
+    shelf.put(memory.back().data(), size);
+    bytes += size;
+  }
+  CHECK(shelf.is_full() == (bytes > std::size_t{1} << 19));
+  auto news = shelf.news();
+  CHECK(news.in_use == -static_cast<std::ptrdiff_t>(bytes));
+  CHECK(news.cached == static_cast<std::ptrdiff_t>(bytes));
+  CHECK(news.most == 0);
+  CHECK_FALSE(shelf.has_news());
+  auto own = memory.begin();
+  for (const std::size_t size : sizes) {
+    CHECK(shelf.take(size) == own->data());
+    CHECK(shelf.take(size) == nullptr);
+    shelf.put((own++)->data(), size);
+  }
+  news = shelf.news();
+  CHECK(news.in_use == 0);
+  CHECK(news.most == 57344);
+  CHECK(news.allocations == 35);
+  CHECK(shelf.news().allocations == 0);
+  std::vector<std::pair<void*, std::size_t>> cleared;
+  shelf.clear([&](void* block, std::size_t size) { cleared.emplace_back(block, size); });
+  REQUIRE(cleared.size() == sizes.size());
+  for (const auto& [block, size] : cleared)
+    CHECK(std::any_of(memory.begin(), memory.end(), [&, b = block, n = size](const auto& m) {
+      return m.data() == b && m.size() * sizeof(std::uint64_t) == n;
+    }));
+  CHECK(shelf.take(64) == nullptr);
+}

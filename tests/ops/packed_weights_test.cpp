@@ -1,6 +1,8 @@
 #include "attend/ops/packed_weights.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "attend/core/random.hpp"
@@ -55,6 +57,28 @@ TEST_CASE("PackedWeights: forgets weights that have changed when it is told to l
   w.value().data()[0] += 1;
   weights_changed();
   CHECK(now() == linear(x, w).value().values());
+}
+
+TEST_CASE("PackedWeights: threads multiply by the same ones while another makes them be packed anew") {
+  const auto x = random({3, 40}, 0), w = random({70, 40}, 1), v = random({30, 70}, 2);
+  const auto both = [&](const PackedWeights<float>* packed) {
+    const NoGrad no_grad;
+    return linear(linear(x, w, {}, packed), v, {}, packed).value().values();
+  };
+  const auto expected = both(nullptr);
+  const PackedWeights<float> packed;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 300; ++i) {
+        if (t == 0 && i % 3 == 0) weights_changed();
+        packed.refresh();
+        if (both(&packed) != expected) ++wrong;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("PackedWeights: int8 is near, leaves recorded graphs alone, and is for float only") {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -20,6 +21,8 @@
 #endif
 
 #include "attend/core/error.hpp"
+#include "attend/core/memory_shelf.hpp"
+#include "attend/core/thread_part.hpp"
 #include "attend/core/types.hpp"
 
 // Under the address sanitizer every tensor is a heap block of its own, so that a read past its end is seen.
@@ -40,7 +43,8 @@ inline constexpr std::size_t memory_alignment = 64;
 struct MemoryUse {
   std::size_t in_use = 0;  ///< handed out to tensors
   std::size_t cached = 0;  ///< kept for the next tensor of that size
-  std::size_t peak = 0;    ///< the largest `in_use` since the program began or `reset_peak`
+  /// The largest `in_use` since the program began or `reset_peak`; while several threads are at work, to within 128 KB for each.
+  std::size_t peak = 0;
 };
 
 /// A piece of a pool's memory.
@@ -55,6 +59,8 @@ struct HostMemory {
   static constexpr const char* name = "memory";
   /// How many allocations a free block waits for one that it serves: some dozens of training steps.
   static constexpr std::uint64_t unused_after = std::uint64_t{1} << 16;
+  /// Small blocks wait on shelves, of which each thread has one.
+  static constexpr bool shelves = true;
 
   /// Null if there is none left.
   static void* take(std::size_t size) noexcept {
@@ -90,7 +96,8 @@ struct HostMemory {
 
 /// Keeps freed blocks by size class and hands them out again, so that a training step in its steady state asks the system for
 /// nothing. Blocks that nobody has wanted for long (`Source::unused_after`, if it says so), as after a training those of its
-/// steps, go back to the system. Safe to use from several threads. `Source`: where new blocks come from, see HostMemory.
+/// steps, go back to the system. Safe to use from several threads, which do not wait for one another over small blocks
+/// (`Source::shelves`, if it says so). `Source`: where new blocks come from, see HostMemory.
 template <class Source>
 class CachingPool {
  public:
@@ -121,110 +128,179 @@ class CachingPool {
   Block allocate(std::size_t bytes) {
     if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) refuse(bytes);  // which has no size class
     const std::size_t size = size_class(bytes);
-    {
-      const std::lock_guard lock(mutex_);
-      give_back_unused();
-      for (std::size_t other = size; other <= 2 * size; other = size_class(other + 1)) {
-        const auto blocks = free_.find(other);
-        if (blocks != free_.end() && !blocks->second.empty()) {
-          void* block = blocks->second.back().data;
-          blocks->second.pop_back();
-          use_.cached -= other;
-          count(other);
-          return {block, other, this};
-        }
-        if (size < shared_from) break;
-      }
-      count(size);
-    }
+    if (const Block kept = take(size); kept.data != nullptr) return kept;
     if (void* block = Source::take(size)) return {block, size, this};
     Source::make_room(*this);
     if (void* block = Source::take(size)) return {block, size, this};
     {
       const std::lock_guard lock(mutex_);
-      use_.in_use -= size;
+      add({.in_use = -static_cast<std::ptrdiff_t>(size)});
     }
     refuse(bytes);
   }
 
   /// Takes back a block of `allocate`, to hand it out again.
   void deallocate(Block block) noexcept {
+    Shelf& shelf = own_shelf();
+    const std::lock_guard own(shelf.mutex);
+    if (on_shelves(block.size)) {
+      shelf.put(block.data, block.size);
+      if (shelf.is_full()) clear(shelf);
+      else if (shelf.has_news()) hear(shelf);
+      return;
+    }
     const std::lock_guard lock(mutex_);
-    use_.in_use -= block.size;
+    add(shelf.news());
+    add({.in_use = -static_cast<std::ptrdiff_t>(block.size)});
 #if defined(ATTEND_NO_POOL)
     if (!always_caches_) {
       Source::give_back(block.data, block.size);
       return;
     }
 #endif
-    try {
-      free_[block.size].push_back({block.data, allocations_});
-      use_.cached += block.size;
-    } catch (...) {
-      Source::give_back(block.data, block.size);
-    }
+    add({.cached = static_cast<std::ptrdiff_t>(block.size)});
+    keep(block.data, block.size);
   }
 
   /// Gives all cached blocks back to the system.
   void release_cached() noexcept {
+    for (Shelf& shelf : shelves_) {
+      const std::lock_guard own(shelf.mutex);
+      clear(shelf);
+    }
     const std::lock_guard lock(mutex_);
     for (auto& [size, blocks] : free_) {
-      for (const Free& block : blocks) Source::give_back(block.data, size);
+      for (const Free& block : blocks) give_back(block.data, size);
       blocks.clear();
     }
-    use_.cached = 0;
   }
 
   /// What is in use and cached at the moment, and the peak.
-  [[nodiscard]] MemoryUse use() const {
+  [[nodiscard]] MemoryUse use() {
+    hear_all();
     const std::lock_guard lock(mutex_);
-    return use_;
+    const auto size = [](std::ptrdiff_t bytes) { return static_cast<std::size_t>(std::max(bytes, std::ptrdiff_t{0})); };
+    return {.in_use = size(total_.in_use), .cached = size(total_.cached), .peak = size(total_.most)};
   }
   /// The peak is counted anew from here.
   void reset_peak() {
+    hear_all();
     const std::lock_guard lock(mutex_);
-    use_.peak = use_.in_use;
+    total_.most = total_.in_use;
   }
 
  private:
-  [[noreturn]] void refuse(std::size_t bytes) const {
+  [[noreturn]] void refuse(std::size_t bytes) {
     throw MemoryError(Source::name, ": ", bytes, " bytes were asked for and are not to be had (in use: ", use().in_use,
                       Source::state(), ")");
   }
 
   static constexpr std::size_t shared_from = std::size_t{1} << 16;  // smaller blocks keep to their size class
 
+#if defined(ATTEND_NO_POOL)
+  static constexpr bool has_shelves = false;
+#else
+  static constexpr bool has_shelves = requires { Source::shelves; };
+#endif
+  using Shelf = detail::MemoryShelf;
+  Shelf& own_shelf() { return shelves_[has_shelves ? detail::thread_part() : 0]; }
+  /// Whether blocks of this size class wait on shelves.
+  static constexpr bool on_shelves(std::size_t size) { return has_shelves && size <= Shelf::largest; }
+
   struct Free {
     void* data;
     std::uint64_t since;  // how many allocations there had been
   };
 
-  /// The blocks of a size wait in the order in which they came, the one that is taken next last.
-  void give_back_unused() noexcept {
-    if constexpr (requires { Source::unused_after; }) {
-      if (++allocations_ % (Source::unused_after / 16) != 0) return;
-      for (auto& [size, blocks] : free_) {
-        const auto wanted = std::find_if(blocks.begin(), blocks.end(),
-                                         [this](const Free& block) { return allocations_ - block.since < Source::unused_after; });
-        for (auto block = blocks.begin(); block != wanted; ++block) {
-          Source::give_back(block->data, size);
-          use_.cached -= size;
-        }
-        blocks.erase(blocks.begin(), wanted);
+  /// A block that was freed, or null. Either way so much is now in use.
+  Block take(std::size_t size) {
+    Shelf& shelf = own_shelf();
+    const std::lock_guard own(shelf.mutex);
+    if (void* block = on_shelves(size) ? shelf.take(size) : nullptr) {
+      if (shelf.has_news()) hear(shelf);
+      return {block, size, this};
+    }
+    const std::lock_guard lock(mutex_);
+    add(shelf.news());
+    Block taken{nullptr, size, this};
+    std::ptrdiff_t cached = 0;
+    for (std::size_t other = size; other <= 2 * size; other = size_class(other + 1)) {
+      const auto blocks = free_.find(other);
+      if (blocks != free_.end() && !blocks->second.empty()) {
+        taken = {blocks->second.back().data, other, this};
+        blocks->second.pop_back();
+        cached = -static_cast<std::ptrdiff_t>(other);
+        break;
       }
+      if (size < shared_from) break;
+    }
+    const auto in_use = static_cast<std::ptrdiff_t>(taken.size);
+    add({.in_use = in_use, .most = in_use, .cached = cached, .allocations = 1});
+    return taken;
+  }
+
+  // What follows is called with `mutex_` locked, but for what locks it. A shelf's mutex is locked before it.
+
+  void add(const detail::MemoryTally& news) {
+    total_.most = std::max(total_.most, total_.in_use + news.most);
+    total_.in_use += news.in_use;
+    total_.cached += news.cached;
+    const std::uint64_t before = std::exchange(total_.allocations, total_.allocations + news.allocations);
+    if constexpr (requires { Source::unused_after; }) {
+      constexpr std::uint64_t period = Source::unused_after / 16;
+      if (before / period != total_.allocations / period) give_back_unused();
     }
   }
 
-  void count(std::size_t size) {
-    use_.in_use += size;
-    use_.peak = std::max(use_.peak, use_.in_use);
+  /// The blocks of a size wait in the order in which they came, the one that is taken next last.
+  void give_back_unused() noexcept {
+    for (auto& [size, blocks] : free_) {
+      const auto wanted = std::find_if(blocks.begin(), blocks.end(), [this](const Free& block) {
+        return total_.allocations - block.since < Source::unused_after;
+      });
+      for (auto block = blocks.begin(); block != wanted; ++block) give_back(block->data, size);
+      blocks.erase(blocks.begin(), wanted);
+    }
+  }
+
+  /// For any thread to take.
+  void keep(void* block, std::size_t size) noexcept {
+    try {
+      free_[size].push_back({block, total_.allocations});
+    } catch (...) {
+      give_back(block, size);
+    }
+  }
+  /// To the system.
+  void give_back(void* block, std::size_t size) noexcept {
+    Source::give_back(block, size);
+    total_.cached -= static_cast<std::ptrdiff_t>(size);
+  }
+
+  /// Locks `mutex_`.
+  void hear_all() {
+    for (Shelf& shelf : shelves_) {
+      const std::lock_guard own(shelf.mutex);
+      hear(shelf);
+    }
+  }
+  /// Locks `mutex_`.
+  void hear(Shelf& shelf) {
+    const std::lock_guard lock(mutex_);
+    add(shelf.news());
+  }
+  /// Its blocks are now for any thread to take. Locks `mutex_`.
+  void clear(Shelf& shelf) noexcept {
+    const std::lock_guard lock(mutex_);
+    add(shelf.news());
+    shelf.clear([this](void* block, std::size_t size) { keep(block, size); });
   }
 
   [[maybe_unused]] bool always_caches_ = false;
-  mutable std::mutex mutex_;
+  std::array<Shelf, has_shelves ? detail::thread_parts : 1> shelves_;
+  std::mutex mutex_;
   std::unordered_map<std::size_t, std::vector<Free>> free_;
-  std::uint64_t allocations_ = 0;
-  MemoryUse use_;
+  detail::MemoryTally total_;  // `most` since `reset_peak`
 };
 
 /// The processor's pool.

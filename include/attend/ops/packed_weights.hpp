@@ -9,11 +9,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <type_traits>
 #include <utility>
 
 #include "attend/core/page_table.hpp"
 #include "attend/core/precision.hpp"
+#include "attend/core/read_mostly_mutex.hpp"
 #include "attend/core/tensor.hpp"
 #include "attend/core/weights_version.hpp"
 #include "attend/cpu/basic.hpp"
@@ -71,7 +73,7 @@ namespace attend {
 /// is copied when it is first used; `refresh` forgets them all if weights have changed. Between two calls of `refresh` weights
 /// are taken to stay as they are. A matrix of 8-bit rows (see `Tensor::quantized`) is one of a product in 8-bit integers, be the
 /// precision full or int8; one in bfloat16 counts as the floats that it stands for. Memory of the weights that is a mapped file's
-/// goes back to the system once it is copied. Several threads may use one.
+/// goes back to the system once it is copied. Several threads may use one, and do not wait for one another to read it.
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
@@ -87,20 +89,17 @@ class PackedWeights {
   /// value, a row) call `weights_changed`. If one matrix has changed, all are made again, so that old ones never stand beside new
   /// ones.
   void refresh() const {
-    const std::lock_guard lock(mutex_);
-    const auto now = weights_version();
-    detail::PageTable pages;
-    const auto differs = [&](const auto& entry) {
-      const Packed& m = *entry.second;
-      if (m.begin == nullptr) return false;
-      if (m.released) return pages.written(m.begin, m.count * sizeof(T)).value_or(true);  // a look would read it all again
-      return detail::fingerprint(m.begin, m.count, step_) != m.fingerprint;
-    };
-    if (now != version_ || std::any_of(matrices_.begin(), matrices_.end(), differs)) {
+    const auto unused = [](const auto& entry) { return entry.second->whole.unique(); };  // weights that nobody else has any more
+    {
+      const std::shared_lock lock(mutex_);
+      if (!changed() && std::none_of(matrices_.begin(), matrices_.end(), unused)) return;
+    }
+    const std::unique_lock lock(mutex_);
+    if (changed()) {
       matrices_.clear();
-      version_ = now;
-    } else {  // forget those whose weights nobody else has any more
-      std::erase_if(matrices_, [](const auto& entry) { return entry.second->whole.unique(); });
+      version_ = weights_version();
+    } else {
+      std::erase_if(matrices_, unused);
     }
   }
 
@@ -108,10 +107,20 @@ class PackedWeights {
   /// not transposed. Throws ValueError for 8-bit rows and a precision of bf16.
   void linear(const kernels::Matrix<const T>& x, const Tensor<T, D>& whole, index_t first, const T* bias,
               const kernels::Matrix<T>& y) const {
-    find(whole, first, y.columns)->product->multiply(x, bias, y);
+    const Place place = place_of(whole, first, y.columns);
+    {
+      const std::shared_lock lock(mutex_);
+      if (const auto known = matrices_.find(place); known != matrices_.end()) {
+        known->second->product->multiply(x, bias, y);
+        return;
+      }
+    }
+    pack_rows(place, whole, first)->product->multiply(x, bias, y);
   }
 
  private:
+  using Place = std::pair<const std::byte*, index_t>;  // of the first of some rows, and how many they are
+
   struct Packed {
     Tensor<T, D> whole;        // keeps the memory, so that no other matrix gets its address
     const T* begin = nullptr;  // of the rows that were copied; null where others stand in place of elements, and nobody writes
@@ -142,14 +151,29 @@ class PackedWeights {
     bool allowed_;  // nobody has written to any
   };
 
-  /// Rows `first` to `first + count` of `whole`.
-  std::shared_ptr<const Packed> find(const Tensor<T, D>& whole, index_t first, index_t count) const {
-    const index_t columns = whole.dim(1);
+  static Place place_of(const Tensor<T, D>& whole, index_t first, index_t count) {
     const std::size_t number = whole.quantized() ? sizeof(std::int8_t) : whole.in_bfloat16() ? sizeof(bfloat16) : sizeof(T);
-    const std::size_t before = first * columns * number;
-    const std::pair place{static_cast<const std::byte*>(whole.place()) + before, count};
-    const std::lock_guard lock(mutex_);
+    const std::size_t before = first * whole.dim(1) * number;
+    return {static_cast<const std::byte*>(whole.place()) + before, count};
+  }
+
+  /// Whether weights may differ from what is here. Called with `mutex_` locked.
+  [[nodiscard]] bool changed() const {
+    if (weights_version() != version_) return true;
+    detail::PageTable pages;
+    return std::any_of(matrices_.begin(), matrices_.end(), [&](const auto& entry) {
+      const Packed& m = *entry.second;
+      if (m.begin == nullptr) return false;
+      if (m.released) return pages.written(m.begin, m.count * sizeof(T)).value_or(true);  // a look would read it all again
+      return detail::fingerprint(m.begin, m.count, step_) != m.fingerprint;
+    });
+  }
+
+  /// The rows of `whole` at `place`, from `first` on.
+  std::shared_ptr<const Packed> pack_rows(const Place& place, const Tensor<T, D>& whole, index_t first) const {
+    const std::unique_lock lock(mutex_);
     if (const auto known = matrices_.find(place); known != matrices_.end()) return known->second;
+    const index_t columns = whole.dim(1), count = place.second;
     auto packed = std::make_shared<Packed>();
     packed->whole = whole;
     std::optional<Release> release;
@@ -195,9 +219,9 @@ class PackedWeights {
   // Asked once: files of a program that are compiled with other flags would give another answer, and then all would be made again
   // at each refresh.
   std::size_t step_ = detail::fingerprint_step();
-  mutable std::mutex mutex_;
+  mutable detail::ReadMostlyMutex mutex_;
   mutable std::uint64_t version_ = 0;
-  mutable std::map<std::pair<const std::byte*, index_t>, std::shared_ptr<const Packed>> matrices_;
+  mutable std::map<Place, std::shared_ptr<const Packed>> matrices_;
 };
 
 /// On a GPU products read the weights as they are.

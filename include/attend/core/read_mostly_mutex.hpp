@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <shared_mutex>
+
+#include "attend/core/thread_part.hpp"
+
+namespace attend::detail {
+
+/// A mutex for what many threads read all the time and one seldom writes. A reader locks its thread's part alone, so that readers
+/// neither wait for one another nor take turns with a cache line; a writer locks all parts. For std::shared_lock and
+/// std::unique_lock, which the same thread has to release.
+class ReadMostlyMutex {
+ public:
+  void lock_shared() { own().lock_shared(); }
+  void unlock_shared() { own().unlock_shared(); }
+  void lock() {
+    for (Part& part : parts_) part.mutex.lock();
+  }
+  void unlock() {
+    for (Part& part : parts_) part.mutex.unlock();
+  }
+
+ private:
+  static constexpr std::size_t cache_line = 64;
+  struct alignas(cache_line) Part {
+    std::shared_mutex mutex;
+  };
+  std::shared_mutex& own() { return parts_[thread_part() % parts_.size()].mutex; }
+
+  std::array<Part, 16> parts_;  // the thread sanitizer cannot follow a thread that holds 64 locks
+};
+
+}  // namespace attend::detail
