@@ -113,7 +113,7 @@ template <int R, int V, bool ByRows>
     Pairs row[V];
     if constexpr (V == tile_vectors) {  // panels come from the second-level cache
 #pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) __builtin_prefetch(b + v * W + 16 * N);
+      for (index_t v = 0; v < V; ++v) fetch(b, (v * W + 16 * N) * static_cast<index_t>(sizeof(std::uint32_t)));
     }
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) row[v] = load<std::uint32_t>(b + v / tile_vectors * panel_step + v % tile_vectors * W);

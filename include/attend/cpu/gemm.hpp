@@ -168,8 +168,9 @@ template <class T>
 void multiply(const Product<T>& product, bool parallel) {
   constexpr index_t N = tile_columns<T>;
   const index_t m = product.m, n = product.n, k = product.k;
-  const MatrixView<T> a = product.a, b = product.b;
-  const Outcome<T> outcome = product.outcome;
+  const MatrixView<T>& a = product.a;
+  const MatrixView<T>& b = product.b;
+  const Outcome<T>& outcome = product.outcome;
   if (m <= 0 || n <= 0) return;
   if (k == 0) {
     for (index_t i = 0; i < m; ++i)

@@ -43,8 +43,9 @@ struct Outcome {
   [[nodiscard]] Outcome from(index_t l) const { return {alpha, add || l > 0, l == 0 ? bias : nullptr, c, ldc}; }
 };
 
-/// Where the operands of the product that comes next lie, which the tiles of this one fetch: of small products one after the
-/// other each would wait for its own. b first, which is copied before a is read. Each lies without gaps between its rows.
+/// Where the operands of the product that comes next lie, of which the tiles of this one fetch what they can: of small products
+/// one after the other each would wait for its own. b first, which is copied before a is read. Each lies without gaps between its
+/// rows.
 template <class T>
 struct NextOperands {
   const T *b = nullptr, *a = nullptr;
@@ -160,7 +161,7 @@ template <class T, int R, int V, bool APacked>
     Vector<T> row[V];
     if constexpr (V <= tile_vectors) {
 #pragma GCC unroll 16
-      for (index_t line = 0; line < tile_vectors * static_cast<index_t>(sizeof(Vector<T>)); line += 64) fetch(b, ahead + line);
+      for (index_t line = 0; line < V * static_cast<index_t>(sizeof(Vector<T>)); line += 64) fetch(b, ahead + line);
     }
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) {
@@ -207,7 +208,8 @@ inline constexpr int wide_tile_rows = 6;
 template <class T>
 inline constexpr auto wide_tiles = narrow_tiles<T, 2 * tile_vectors, false>(std::make_integer_sequence<int, wide_tile_rows>{});
 
-/// What each tile fetches of the product that comes next: a stretch of as many numbers as its panel has, or nothing.
+/// What each tile fetches of the product that comes next: a stretch of as many numbers as its panel has, or nothing. A tile of
+/// one vector as long as a cache line fetches every other line of it: both would cost those that read b in place more.
 template <class T>
 class Stretches {
  public:
@@ -252,8 +254,8 @@ index_t rows_ahead(index_t row_step) {
 /// tiles, and `wide` columns, or what is left of them.
 template <class F>
 void for_each_tile(index_t m, index_t n, index_t tall, index_t wide, const F& f) {
-  for (index_t left = (m + tall - 1) / tall, row = 0; left > 0; --left) {
-    const index_t rows = (m - row) / left;
+  for (index_t left = m <= tall ? 1 : (m + tall - 1) / tall, row = 0; left > 0; --left) {
+    const index_t rows = left == 1 ? m - row : (m - row) / left;  // a division takes as long as a small tile
     for (index_t column = 0; column < n; column += wide) f(row, rows, column);
     row += rows;
   }
@@ -263,15 +265,21 @@ void for_each_tile(index_t m, index_t n, index_t tall, index_t wide, const F& f)
 /// read where they lie. From far away they come at full speed if they are read in the order in which they lie: by tiles as wide
 /// as can be, or with the lines beside a tile's fetched. If what is beside them is not b's, rows to come are fetched.
 template <class T>
-void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixView<T> b, Outcome<T> outcome) {
+void multiply_in_place(index_t m, index_t n, index_t k, const MatrixView<T>& a, const MatrixView<T>& b,
+                       const Outcome<T>& outcome) {
   constexpr index_t N = tile_columns<T>;
-  const bool wide = vector_registers == 32 && n % (2 * N) == 0;
-  const bool alone = vector_bytes == 64 && n <= N && b.row_step > n;  // tried with the longest vectors alone
+
+  if constexpr (vector_registers == 32)
+    if (n % (2 * N) == 0)
+      return for_each_tile(m, n, detail::wide_tile_rows, 2 * N, [&](index_t i, index_t rows, index_t j) {
+        const detail::Tile<T> tile = detail::wide_tiles<T>[static_cast<std::size_t>(rows - 1)];
+        tile(k, a.from(i, 0), b.at(0, j), b.row_step, N, outcome.at(i, j), n - j, 0);
+      });
+  const bool alone = vector_bytes == 64 && n <= N && b.row_step >= 3 * n;  // tried with the longest vectors alone
   const index_t ahead = alone ? rows_ahead<T>(b.row_step) : N * static_cast<index_t>(sizeof(T));
-  for_each_tile(m, n, wide ? detail::wide_tile_rows : tile_rows, wide ? 2 * N : N, [&](index_t i, index_t rows, index_t j) {
-    detail::Tile<T> tile = detail::last_tile<T>(rows, n - j);
-    if constexpr (vector_registers == 32)
-      if (wide) tile = detail::wide_tiles<T>[static_cast<std::size_t>(rows - 1)];
+  if (m <= tile_rows && n <= N) return detail::last_tile<T>(m, n)(k, a, b.data, b.row_step, N, outcome, n, ahead);
+  for_each_tile(m, n, tile_rows, N, [&](index_t i, index_t rows, index_t j) {
+    const detail::Tile<T> tile = detail::last_tile<T>(rows, n - j);
     tile(k, a.from(i, 0), b.at(0, j), b.row_step, N, outcome.at(i, j), n - j, ahead);
   });
 }
@@ -279,15 +287,17 @@ void multiply_in_place(index_t m, index_t n, index_t k, MatrixView<T> a, MatrixV
 /// The same as `multiply_panels` for little to multiply, while what is `next` comes from memory, unless there is one tile alone,
 /// which could fetch half of it.
 template <class T>
-void multiply_and_fetch(index_t m, index_t n, index_t k, MatrixView<T> a, Panels<T> b, Outcome<T> outcome,
+void multiply_and_fetch(index_t m, index_t n, index_t k, const MatrixView<T>& a, const Panels<T>& b, const Outcome<T>& outcome,
                         const NextOperands<T>& next) {
   constexpr index_t N = tile_columns<T>;
   const index_t tiles = (m + tile_rows - 1) / tile_rows * ((n + N - 1) / N);
   detail::Stretches<T> stretches(tiles > 1 ? next : NextOperands<T>(), tiles, k * N);
+  const bool near = k * N * static_cast<index_t>(sizeof(T)) <= 32768;  // was just copied, and is in the first-level cache
+  const index_t ahead = near ? 0 : rows_ahead<T>(b.row_step);
   for_each_tile(m, n, tile_rows, N, [&](index_t i, index_t rows, index_t j) {
     const T *const panel = b.data + j / N * b.panel_step, *const stretch = stretches.take();
     detail::last_tile<T>(rows, n - j)(k, a.from(i, 0), panel, b.row_step, 0, outcome.at(i, j), n - j,
-                                      stretch ? detail::distance(panel, stretch) : rows_ahead<T>(b.row_step));
+                                      stretch ? detail::distance(panel, stretch) : ahead);
   });
 }
 
