@@ -89,6 +89,32 @@ TEST_CASE("many short loops one after another") {
   CHECK(sum.load() == 160000);
 }
 
+TEST_CASE("a thread whose share is done takes what others have left") {
+  const WithThreads set(2);
+  const auto caller = std::this_thread::get_id();
+  for (int turn = 0; turn < 200; ++turn) {
+    std::atomic<int> done{0};
+    parallel_for(4, 1, [&](index_t, index_t) {
+      if (std::this_thread::get_id() != caller)  // stays at its first part until all others are done
+        while (done.load() < 3) std::this_thread::yield();
+      ++done;
+    });
+    REQUIRE(done.load() == 4);
+  }
+}
+
+TEST_CASE("as many parts of a loop run at the same time as there are threads, or parts") {
+  const WithThreads set(5);
+  for (int turn = 0; turn < 200; ++turn) {
+    std::atomic<int> begun{0};
+    parallel_for(4, 1, [&](index_t, index_t) {  // each stays until all have begun
+      ++begun;
+      while (begun.load() < 4) std::this_thread::yield();
+    });
+    REQUIRE(begun.load() == 4);
+  }
+}
+
 TEST_CASE("parts are as long as asked for") {
   const WithThreads set(4);
   std::atomic<bool> good{true};

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <charconv>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -62,8 +63,9 @@ class LoopBody {
   Call call_;
 };
 
-/// Worker threads that stay. A loop is cut into chunks which the workers and the caller take one by one. Which thread takes a
-/// chunk never changes a result, because a chunk writes only what belongs to its own indices.
+/// Worker threads that stay. A loop is cut into chunks. A thread takes those of its own share one by one, which are about the
+/// same part of each loop, so that what it wrote in one is in its caches when it reads it in the next; then what others have left
+/// of theirs. Which thread takes a chunk never changes a result, because a chunk writes only what belongs to its own indices.
 class ThreadPool {
  public:
   /// The pool of the process; see `threads`.
@@ -112,11 +114,15 @@ class ThreadPool {
   }
 
  private:
-  // One word says which loop this is, how many chunks it has and which is next, so that a worker takes a chunk by one
+  // A share is a word that says which loop it is of and which of its chunks are left, so that a thread takes one by one
   // compare-and-swap that cannot succeed on a loop that has ended.
   static constexpr int chunk_bits = 20;
   static constexpr index_t max_chunks = (index_t{1} << chunk_bits) - 2;
   static constexpr std::uint64_t mask = (std::uint64_t{1} << chunk_bits) - 1;
+  static constexpr std::size_t cache_line = 64;
+  struct alignas(cache_line) Share {
+    std::atomic<std::uint64_t> word{0};  // loop, end, next
+  };
 
   /// The pool of the process, with `first` threads if this is what makes it; 0: as many as `threads` says.
   static ThreadPool& instance(int first) {
@@ -150,28 +156,39 @@ class ThreadPool {
     call_.store(body.call_, std::memory_order_relaxed);
     n_.store(n, std::memory_order_relaxed);
     chunk_.store(chunk, std::memory_order_relaxed);
-    const std::uint64_t loop = (state_.load(std::memory_order_relaxed) >> (2 * chunk_bits)) + 1;
-    state_.store((loop << (2 * chunk_bits)) | (static_cast<std::uint64_t>(chunks) << chunk_bits), std::memory_order_release);
+    const std::uint64_t loop = loop_.load(std::memory_order_relaxed) + 1;
+    const auto threads = static_cast<index_t>(shares_.size());
+    const auto first_of = [&](index_t share) { return static_cast<std::uint64_t>((share * chunks + threads - 1) / threads); };
+    for (index_t i = 0; i < threads; ++i)  // with few chunks some are empty, as they were left by the loop before
+      if (const auto first = first_of(i), end = first_of(i + 1); first < end)
+        nth(shares_, i).word.store((loop << (2 * chunk_bits)) | (end << chunk_bits) | first, std::memory_order_release);
+    loop_.store(loop, std::memory_order_release);
     if (sleeping_.load(std::memory_order_seq_cst) > 0) {
       { const std::lock_guard lock(mutex_); }
       wake_.notify_all();
     }
     inside() = true;
-    while (take()) {
-    }
+    take_all(0);
     inside() = false;
     await(chunks);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  bool take() {
-    std::uint64_t state = state_.load(std::memory_order_acquire);
+  /// What is left of a thread's own share, and then of the others. None grows while its loop lasts, so once round is enough.
+  void take_all(std::size_t own) {
+    for (std::size_t i = 0; i < shares_.size(); ++i)
+      while (take(shares_[(own + i) % shares_.size()].word)) {
+      }
+  }
+
+  bool take(std::atomic<std::uint64_t>& share) {
+    std::uint64_t word = share.load(std::memory_order_acquire);
     while (true) {
-      const std::uint64_t next = state & mask, chunks = (state >> chunk_bits) & mask;
-      if (next >= chunks) return false;
+      const std::uint64_t next = word & mask, end = (word >> chunk_bits) & mask;
+      if (next >= end) return false;
       const LoopBody body(body_.load(std::memory_order_relaxed), call_.load(std::memory_order_relaxed));
       const index_t n = n_.load(std::memory_order_relaxed), chunk = chunk_.load(std::memory_order_relaxed);
-      if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      if (!share.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
       if (!failed_.load(std::memory_order_relaxed)) {
         try {
           const index_t begin = static_cast<index_t>(next) * chunk;
@@ -182,7 +199,7 @@ class ThreadPool {
           failed_.store(true, std::memory_order_relaxed);
         }
       }
-      const bool last = completed_.fetch_add(1, std::memory_order_seq_cst) + 1 == static_cast<index_t>(chunks);
+      const bool last = completed_.fetch_add(1, std::memory_order_seq_cst) + 1 == (n + chunk - 1) / chunk;
       if (last && awaited_.load(std::memory_order_seq_cst)) {
         { const std::lock_guard lock(mutex_); }
         done_.notify_one();
@@ -213,23 +230,21 @@ class ThreadPool {
     awaited_.store(false, std::memory_order_relaxed);
   }
 
-  [[nodiscard]] bool work_waits() const {
-    const std::uint64_t state = state_.load(std::memory_order_seq_cst);
-    return (state & mask) < ((state >> chunk_bits) & mask);
-  }
-
-  void worker() {
+  void worker(std::size_t own) {
     inside() = true;
     int idle = 0;
-    while (!stop_.load(std::memory_order_acquire)) {
-      if (take()) {
+    for (std::uint64_t seen = 0; !stop_.load(std::memory_order_acquire);) {
+      const std::uint64_t loop = loop_.load(std::memory_order_acquire);
+      if (loop != seen) {
+        seen = loop;
         idle = 0;
+        take_all(own);
       } else if (++idle < short_wait) {
         pause();
       } else {
         std::unique_lock lock(mutex_);
         sleeping_.fetch_add(1, std::memory_order_seq_cst);
-        wake_.wait(lock, [&] { return stop_.load(std::memory_order_acquire) || work_waits(); });
+        wake_.wait(lock, [&] { return stop_.load(std::memory_order_acquire) || loop_.load(std::memory_order_seq_cst) != seen; });
         sleeping_.fetch_sub(1, std::memory_order_relaxed);
         idle = 0;
       }
@@ -240,8 +255,10 @@ class ThreadPool {
   bool start(int threads) {
     stop_.store(false, std::memory_order_relaxed);
     try {
-      workers_.reserve(static_cast<std::size_t>(threads));
-      while (1 + static_cast<int>(workers_.size()) < threads) workers_.emplace_back([this] { worker(); });
+      const auto count = static_cast<std::size_t>(threads);
+      shares_ = std::vector<Share>(count);
+      workers_.reserve(count);
+      for (std::size_t own = 1; own < count; ++own) workers_.emplace_back([this, own] { worker(own); });
     } catch (const std::exception&) {  // std::system_error, or without memory std::bad_alloc
     }
     threads_.store(1 + static_cast<int>(workers_.size()), std::memory_order_relaxed);
@@ -259,15 +276,20 @@ class ThreadPool {
 
   std::atomic<int> threads_{1};
   std::vector<std::thread> workers_;
-  std::mutex running_, mutex_;
-  std::condition_variable wake_, done_;
-  std::atomic<int> sleeping_{0};
-  std::atomic<bool> stop_{false}, failed_{false}, awaited_{false};
-  std::exception_ptr error_;
-  std::atomic<std::uint64_t> state_{0};
-  std::atomic<index_t> completed_{0}, n_{0}, chunk_{0};
+  std::vector<Share> shares_;
+  // What a worker reads of each loop, in one line of the caches.
+  alignas(cache_line) std::atomic<std::uint64_t> loop_{0};
+  std::atomic<index_t> n_{0}, chunk_{0};
   std::atomic<void*> body_{nullptr};
   std::atomic<LoopBody::Call> call_{nullptr};
+  std::atomic<bool> stop_{false}, failed_{false};
+  // What they write.
+  alignas(cache_line) std::atomic<index_t> completed_{0};
+  alignas(cache_line) std::mutex running_, mutex_;
+  std::condition_variable wake_, done_;
+  std::atomic<int> sleeping_{0};
+  std::atomic<bool> awaited_{false};
+  std::exception_ptr error_;
 };
 
 /// The number of threads that loops are split over: ATTEND_THREADS in the environment, otherwise `available_processors`, or fewer
