@@ -171,6 +171,21 @@ TEST_CASE("a thread gets the small blocks again that it has freed, and others ge
   CHECK(pool.use().cached == 0);
 }
 
+TEST_CASE("small blocks of a thread that asks for none any more go back") {
+  MemoryPool pool;
+  const std::size_t part = detail::thread_part();
+  bool other = false;
+  while (!other)
+    std::thread([&] {
+      other = detail::thread_part() != part;
+      if (other) pool.deallocate(pool.allocate(4096));
+    }).join();
+  CHECK(pool.use().cached == 4096);
+  for (std::uint64_t i = 0; i < 4 * HostMemory::unused_after; ++i) pool.deallocate(pool.allocate(64));
+  CHECK(pool.use().cached == 64);
+  pool.release_cached();
+}
+
 TEST_CASE("threads that hand blocks to one another get each of them once, and the pool's count is right in the end") {
   MemoryPool pool;
   struct Mark {

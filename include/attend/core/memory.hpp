@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -43,7 +44,8 @@ inline constexpr std::size_t memory_alignment = 64;
 struct MemoryUse {
   std::size_t in_use = 0;  ///< handed out to tensors
   std::size_t cached = 0;  ///< kept for the next tensor of that size
-  /// The largest `in_use` since the program began or `reset_peak`; while several threads are at work, to within 128 KB for each.
+  /// The largest `in_use` since the program began or `reset_peak`: exact as long as one thread alone has memory, otherwise to
+  /// within 128 KB for each thread, of at most 64.
   std::size_t peak = 0;
 };
 
@@ -96,7 +98,7 @@ struct HostMemory {
 
 /// Keeps freed blocks by size class and hands them out again, so that a training step in its steady state asks the system for
 /// nothing. Blocks that nobody has wanted for long (`Source::unused_after`, if it says so), as after a training those of its
-/// steps, go back to the system. Safe to use from several threads, which do not wait for one another over small blocks
+/// steps, go back to the system. Safe to use from several threads, which seldom wait for one another over small blocks
 /// (`Source::shelves`, if it says so). `Source`: where new blocks come from, see HostMemory.
 template <class Source>
 class CachingPool {
@@ -128,6 +130,7 @@ class CachingPool {
   Block allocate(std::size_t bytes) {
     if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) refuse(bytes);  // which has no size class
     const std::size_t size = size_class(bytes);
+    if (has_shelves && shelves_are_due_.load(std::memory_order_relaxed)) clear_unused_shelves();
     if (const Block kept = take(size); kept.data != nullptr) return kept;
     if (void* block = Source::take(size)) return {block, size, this};
     Source::make_room(*this);
@@ -249,6 +252,8 @@ class CachingPool {
     if constexpr (requires { Source::unused_after; }) {
       constexpr std::uint64_t period = Source::unused_after / 16;
       if (before / period != total_.allocations / period) give_back_unused();
+      if (before / Source::unused_after != total_.allocations / Source::unused_after)
+        shelves_are_due_.store(true, std::memory_order_relaxed);
     }
   }
 
@@ -289,6 +294,14 @@ class CachingPool {
     const std::lock_guard lock(mutex_);
     add(shelf.news());
   }
+  /// So that blocks on shelves of threads that have ended are not kept for ever. Locks shelves and `mutex_`.
+  void clear_unused_shelves() {
+    if (!shelves_are_due_.exchange(false, std::memory_order_relaxed)) return;  // another thread is at it
+    for (Shelf& shelf : shelves_) {
+      const std::lock_guard own(shelf.mutex);
+      if (!shelf.was_used()) clear(shelf);
+    }
+  }
   /// Its blocks are now for any thread to take. Locks `mutex_`.
   void clear(Shelf& shelf) noexcept {
     const std::lock_guard lock(mutex_);
@@ -297,7 +310,10 @@ class CachingPool {
   }
 
   [[maybe_unused]] bool always_caches_ = false;
-  std::array<Shelf, has_shelves ? detail::thread_parts : 1> shelves_;
+  // As many whether they are in use or not: files with and without the address sanitizer may share a pool.
+  std::array < Shelf, requires { Source::shelves; }
+  ? detail::thread_parts : 1 > shelves_;
+  std::atomic<bool> shelves_are_due_{false};  // to be looked through
   std::mutex mutex_;
   std::unordered_map<std::size_t, std::vector<Free>> free_;
   detail::MemoryTally total_;  // `most` since `reset_peak`

@@ -34,6 +34,7 @@ class alignas(64) MemoryShelf {
     Free*& first = first_[number_of(size)];
     if (first == nullptr) return nullptr;
     held_ -= size;
+    used_ = true;
     count(static_cast<std::ptrdiff_t>(size));
     ++tally_.allocations;
     return std::exchange(first, first->next);
@@ -42,10 +43,11 @@ class alignas(64) MemoryShelf {
     Free*& first = first_[number_of(size)];
     first = ::new (block) Free{first};
     held_ += size;
+    used_ = true;
     count(-static_cast<std::ptrdiff_t>(size));
   }
 
-  /// Whether it holds more than other threads can do without, half a megabyte.
+  /// Whether it holds more than should be kept from other threads, half a megabyte.
   [[nodiscard]] bool is_full() const { return held_ > std::size_t{1} << 19; }
   /// receive(block, size) of every block. The tally still counts them as cached.
   template <class F>
@@ -59,6 +61,8 @@ class alignas(64) MemoryShelf {
     held_ = 0;
   }
 
+  /// Whether a block came or went since this was asked before.
+  bool was_used() { return std::exchange(used_, false); }
   /// Whether the pool should hear of it: so that what it knows is not far from the truth.
   [[nodiscard]] bool has_news() const {
     constexpr std::ptrdiff_t bytes = std::ptrdiff_t{1} << 16;
@@ -90,6 +94,7 @@ class alignas(64) MemoryShelf {
 
   std::array<Free*, 35> first_{};
   std::size_t held_ = 0;  // bytes
+  bool used_ = false;
   MemoryTally tally_;
 };
 

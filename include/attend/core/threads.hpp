@@ -114,8 +114,8 @@ class ThreadPool {
   }
 
  private:
-  // A share is a word that says which loop it is of and which of its chunks are left, so that a thread takes one by one
-  // compare-and-swap that cannot succeed on a loop that has ended.
+  // A share is a word that says which loop it is of and which of its chunks are left, so that a thread takes a chunk
+  // with a single compare-and-swap, which cannot succeed on a loop that has ended.
   static constexpr int chunk_bits = 20;
   static constexpr index_t max_chunks = (index_t{1} << chunk_bits) - 2;
   static constexpr std::uint64_t mask = (std::uint64_t{1} << chunk_bits) - 1;
@@ -162,7 +162,8 @@ class ThreadPool {
     for (index_t i = 0; i < threads; ++i)  // with few chunks some are empty, as they were left by the loop before
       if (const auto first = first_of(i), end = first_of(i + 1); first < end)
         nth(shares_, i).word.store((loop << (2 * chunk_bits)) | (end << chunk_bits) | first, std::memory_order_release);
-    loop_.store(loop, std::memory_order_release);
+    // In one order with the next line, as a worker's two in `worker` are: either it sees the loop, or this sees that it sleeps.
+    loop_.store(loop, std::memory_order_seq_cst);
     if (sleeping_.load(std::memory_order_seq_cst) > 0) {
       { const std::lock_guard lock(mutex_); }
       wake_.notify_all();
@@ -174,11 +175,13 @@ class ThreadPool {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  /// What is left of a thread's own share, and then of the others. None grows while its loop lasts, so once round is enough.
-  void take_all(std::size_t own) {
+  /// What is left of a thread's own share, and then of the others. None grows while its loop lasts, so one round is enough.
+  /// Whether there was anything.
+  bool take_all(std::size_t own) {
+    bool any = false;
     for (std::size_t i = 0; i < shares_.size(); ++i)
-      while (take(shares_[(own + i) % shares_.size()].word)) {
-      }
+      while (take(shares_[(own + i) % shares_.size()].word)) any = true;
+    return any;
   }
 
   bool take(std::atomic<std::uint64_t>& share) {
@@ -237,8 +240,7 @@ class ThreadPool {
       const std::uint64_t loop = loop_.load(std::memory_order_acquire);
       if (loop != seen) {
         seen = loop;
-        idle = 0;
-        take_all(own);
+        if (take_all(own)) idle = 0;
       } else if (++idle < short_wait) {
         pause();
       } else {
@@ -246,7 +248,7 @@ class ThreadPool {
         sleeping_.fetch_add(1, std::memory_order_seq_cst);
         wake_.wait(lock, [&] { return stop_.load(std::memory_order_acquire) || loop_.load(std::memory_order_seq_cst) != seen; });
         sleeping_.fetch_sub(1, std::memory_order_relaxed);
-        idle = 0;
+        idle = short_wait;  // sleeps on if it came too late
       }
     }
   }

@@ -73,7 +73,7 @@ namespace attend {
 /// is copied when it is first used; `refresh` forgets them all if weights have changed. Between two calls of `refresh` weights
 /// are taken to stay as they are. A matrix of 8-bit rows (see `Tensor::quantized`) is one of a product in 8-bit integers, be the
 /// precision full or int8; one in bfloat16 counts as the floats that it stands for. Memory of the weights that is a mapped file's
-/// goes back to the system once it is copied. Several threads may use one, and do not wait for one another to read it.
+/// goes back to the system once it is copied. Several threads may use one, and seldom wait for one another to read it.
 template <class T, Device D = Cpu>
 class PackedWeights {
  public:
