@@ -13,6 +13,23 @@
 
 using namespace attend;
 
+#if !defined(ATTEND_NO_POOL)
+namespace {
+
+/// Runs f in a thread of another part than this one's. Of two new threads one is.
+template <class F>
+void elsewhere(const F& f) {
+  const std::size_t part = detail::thread_part();
+  for (bool done = false; !done;)
+    std::thread([&] {
+      done = detail::thread_part() != part;
+      if (done) f();
+    }).join();
+}
+
+}  // namespace
+#endif
+
 TEST_CASE("size classes waste at most a fifth") {
   CHECK(MemoryPool::size_class(0) == memory_alignment);
   CHECK(MemoryPool::size_class(1) == memory_alignment);
@@ -132,18 +149,15 @@ TEST_CASE("a thread gets the small blocks again that it has freed, and others ge
   constexpr std::size_t small = 4096;
   const auto mine = pool.allocate(small);
   pool.deallocate(mine);
-  const std::size_t part = detail::thread_part();
   void* theirs = nullptr;
-  while (theirs == nullptr)  // a thread of another part; of the first two, one is
-    std::thread([&] {
-      if (detail::thread_part() == part) return;
-      const auto first = pool.allocate(small);
-      pool.deallocate(first);
-      const auto again = pool.allocate(small);
-      CHECK(again.data == first.data);
-      pool.deallocate(again);
-      theirs = first.data;
-    }).join();
+  elsewhere([&] {
+    const auto first = pool.allocate(small);
+    pool.deallocate(first);
+    const auto again = pool.allocate(small);
+    CHECK(again.data == first.data);
+    pool.deallocate(again);
+    theirs = first.data;
+  });
   CHECK(theirs != mine.data);
   CHECK(pool.use().cached == 2 * small);
   const auto again = pool.allocate(small);
@@ -155,15 +169,11 @@ TEST_CASE("a thread gets the small blocks again that it has freed, and others ge
   for (int i = 0; i < 200; ++i) many.push_back(pool.allocate(small));
   for (const auto& block : many) pool.deallocate(block);
   CHECK(pool.use().cached == 201 * small);
-  bool shared = false;
-  while (!shared)
-    std::thread([&] {
-      if (detail::thread_part() == part) return;
-      std::vector<MemoryPool::Block> taken;
-      for (int i = 0; i < 100; ++i) taken.push_back(pool.allocate(small));
-      for (const auto& block : taken) pool.deallocate(block);
-      shared = true;
-    }).join();
+  elsewhere([&] {
+    std::vector<MemoryPool::Block> taken;
+    for (int i = 0; i < 100; ++i) taken.push_back(pool.allocate(small));
+    for (const auto& block : taken) pool.deallocate(block);
+  });
   CHECK(pool.use().cached == 201 * small);  // none was new
   CHECK(pool.use().in_use == 0);
   CHECK(pool.use().peak == 200 * small);
@@ -171,15 +181,23 @@ TEST_CASE("a thread gets the small blocks again that it has freed, and others ge
   CHECK(pool.use().cached == 0);
 }
 
+TEST_CASE("of large blocks freed shortly before, a thread gets its own") {
+  MemoryPool pool;
+  constexpr std::size_t large = 1 << 20;
+  const auto first = pool.allocate(large), second = pool.allocate(large);
+  pool.deallocate(first);
+  elsewhere([&] { pool.deallocate(second); });
+  CHECK(pool.allocate(large).data == first.data);
+  CHECK(pool.allocate(large).data == second.data);  // better than a new one
+  pool.deallocate(first);
+  pool.deallocate(second);
+  CHECK(pool.use().in_use == 0);
+  pool.release_cached();
+}
+
 TEST_CASE("small blocks of a thread that asks for none any more go back") {
   MemoryPool pool;
-  const std::size_t part = detail::thread_part();
-  bool other = false;
-  while (!other)
-    std::thread([&] {
-      other = detail::thread_part() != part;
-      if (other) pool.deallocate(pool.allocate(4096));
-    }).join();
+  elsewhere([&] { pool.deallocate(pool.allocate(4096)); });
   CHECK(pool.use().cached == 4096);
   for (std::uint64_t i = 0; i < 4 * HostMemory::unused_after; ++i) pool.deallocate(pool.allocate(64));
   CHECK(pool.use().cached == 64);

@@ -213,6 +213,7 @@ class CachingPool {
   struct Free {
     void* data;
     std::uint64_t since;  // how many allocations there had been
+    std::size_t part;     // of the thread that freed it
   };
 
   /// A block that was freed, or null. Either way so much is now in use.
@@ -230,8 +231,7 @@ class CachingPool {
     for (std::size_t other = size; other <= 2 * size; other = size_class(other + 1)) {
       const auto blocks = free_.find(other);
       if (blocks != free_.end() && !blocks->second.empty()) {
-        taken = {blocks->second.back().data, other, this};
-        blocks->second.pop_back();
+        taken = {remove_nearest(blocks->second), other, this};
         cached = -static_cast<std::ptrdiff_t>(other);
         break;
       }
@@ -240,6 +240,19 @@ class CachingPool {
     const auto in_use = static_cast<std::ptrdiff_t>(taken.size);
     add({.in_use = in_use, .most = in_use, .cached = cached, .allocations = 1});
     return taken;
+  }
+
+  /// The block freed last, or one of those freed shortly before if that was by this thread, whose caches may still hold it.
+  static void* remove_nearest(std::vector<Free>& blocks) {
+    constexpr std::ptrdiff_t most = 8;
+    const auto recent = blocks.end() - std::min(most, std::ssize(blocks));
+    auto nearest = blocks.end();
+    while (nearest != recent && (--nearest)->part != detail::thread_part()) {
+    }
+    if (nearest->part != detail::thread_part()) nearest = blocks.end() - 1;
+    void* const data = nearest->data;
+    blocks.erase(nearest);
+    return data;
   }
 
   // What follows is called with `mutex_` locked, but for what locks it. A shelf's mutex is locked before it.
@@ -271,7 +284,7 @@ class CachingPool {
   /// For any thread to take.
   void keep(void* block, std::size_t size) noexcept {
     try {
-      free_[size].push_back({block, total_.allocations});
+      free_[size].push_back({block, total_.allocations, detail::thread_part()});
     } catch (...) {
       give_back(block, size);
     }
