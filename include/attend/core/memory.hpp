@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -96,6 +97,12 @@ struct HostMemory {
   static std::size_t alignment(std::size_t size) { return size >= 2 * huge_page ? huge_page : memory_alignment; }
 };
 
+namespace detail {
+/// A source of memory whose small blocks wait on shelves.
+template <class Source>
+concept HasShelves = Source::shelves;
+}  // namespace detail
+
 /// Keeps freed blocks by size class and hands them out again, so that a training step in its steady state asks the system for
 /// nothing. Blocks that nobody has wanted for long (`Source::unused_after`, if it says so), as after a training those of its
 /// steps, go back to the system. Safe to use from several threads, which seldom wait for one another over small blocks
@@ -154,14 +161,11 @@ class CachingPool {
     }
     const std::lock_guard lock(mutex_);
     add(shelf.news());
-    add({.in_use = -static_cast<std::ptrdiff_t>(block.size)});
+    const auto freed = static_cast<std::ptrdiff_t>(block.size);
+    add({.in_use = -freed, .cached = freed});
 #if defined(ATTEND_NO_POOL)
-    if (!always_caches_) {
-      Source::give_back(block.data, block.size);
-      return;
-    }
+    if (!always_caches_) return give_back(block.data, block.size);
 #endif
-    add({.cached = static_cast<std::ptrdiff_t>(block.size)});
     keep(block.data, block.size);
   }
 
@@ -203,7 +207,7 @@ class CachingPool {
 #if defined(ATTEND_NO_POOL)
   static constexpr bool has_shelves = false;
 #else
-  static constexpr bool has_shelves = requires { Source::shelves; };
+  static constexpr bool has_shelves = detail::HasShelves<Source>;
 #endif
   using Shelf = detail::MemoryShelf;
   Shelf& own_shelf() { return shelves_[has_shelves ? detail::thread_part() : 0]; }
@@ -244,14 +248,12 @@ class CachingPool {
 
   /// The block freed last, or one of those freed shortly before if that was by this thread, whose caches may still hold it.
   static void* remove_nearest(std::vector<Free>& blocks) {
-    constexpr std::ptrdiff_t most = 8;
-    const auto recent = blocks.end() - std::min(most, std::ssize(blocks));
-    auto nearest = blocks.end();
-    while (nearest != recent && (--nearest)->part != detail::thread_part()) {
-    }
-    if (nearest->part != detail::thread_part()) nearest = blocks.end() - 1;
+    constexpr std::ptrdiff_t recent = 8;
+    const auto last = blocks.rbegin(), end = last + std::min(recent, std::ssize(blocks));
+    const auto own = std::find_if(last, end, [](const Free& block) { return block.part == detail::thread_part(); });
+    const auto nearest = own != end ? own : last;
     void* const data = nearest->data;
-    blocks.erase(nearest);
+    blocks.erase(std::next(nearest).base());
     return data;
   }
 
@@ -324,8 +326,7 @@ class CachingPool {
 
   [[maybe_unused]] bool always_caches_ = false;
   // As many whether they are in use or not: files with and without the address sanitizer may share a pool.
-  std::array < Shelf, requires { Source::shelves; }
-  ? detail::thread_parts : 1 > shelves_;
+  std::array<Shelf, detail::HasShelves<Source> ? detail::thread_parts : 1> shelves_;
   std::atomic<bool> shelves_are_due_{false};  // to be looked through
   std::mutex mutex_;
   std::unordered_map<std::size_t, std::vector<Free>> free_;

@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include "attend/core/thread_part.hpp"
+
 namespace attend::detail {
 
 /// What has happened at a MemoryShelf since its pool last heard of it.
@@ -22,7 +24,7 @@ struct MemoryTally {
 /// Small blocks that a thread has freed, for what it asks a CachingPool for next: it then waits for no other thread, and gets
 /// memory that is in its own caches. A free block's first bytes say where the next one is. Functions are called with `mutex`
 /// locked.
-class alignas(64) MemoryShelf {
+class alignas(cache_line) MemoryShelf {
  public:
   /// In bytes. Larger blocks have no place here.
   static constexpr std::size_t largest = (std::size_t{1} << 16) - 1;

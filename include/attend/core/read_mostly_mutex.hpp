@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
 #include <mutex>
 #include <shared_mutex>
 
@@ -16,7 +15,9 @@ namespace attend::detail {
 class ReadMostlyMutex {
  public:
   void lock_shared() {
-    if (writing_.load(std::memory_order_acquire)) const std::lock_guard wait(writers_);
+    if (writing_.load(std::memory_order_acquire)) {
+      const std::lock_guard wait(writers_);
+    }
     own().lock_shared();
   }
   void unlock_shared() { own().unlock_shared(); }
@@ -32,7 +33,6 @@ class ReadMostlyMutex {
   }
 
  private:
-  static constexpr std::size_t cache_line = 64;
   struct alignas(cache_line) Part {
     std::shared_mutex mutex;
   };

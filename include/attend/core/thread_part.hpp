@@ -5,6 +5,9 @@
 
 namespace attend::detail {
 
+/// In bytes, of the processors' caches: threads that write to one of them take turns.
+inline constexpr std::size_t cache_line = 64;
+
 /// How many parts there are of what threads would otherwise contend for. Threads beyond so many share a part with others.
 inline constexpr std::size_t thread_parts = 64;
 

@@ -20,6 +20,7 @@
 #include "attend/core/error.hpp"
 #include "attend/core/printable.hpp"
 #include "attend/core/processors.hpp"
+#include "attend/core/thread_part.hpp"
 #include "attend/core/types.hpp"
 
 namespace attend {
@@ -119,8 +120,7 @@ class ThreadPool {
   static constexpr int chunk_bits = 20;
   static constexpr index_t max_chunks = (index_t{1} << chunk_bits) - 2;
   static constexpr std::uint64_t mask = (std::uint64_t{1} << chunk_bits) - 1;
-  static constexpr std::size_t cache_line = 64;
-  struct alignas(cache_line) Share {
+  struct alignas(detail::cache_line) Share {
     std::atomic<std::uint64_t> word{0};  // loop, end, next
   };
 
@@ -157,11 +157,15 @@ class ThreadPool {
     n_.store(n, std::memory_order_relaxed);
     chunk_.store(chunk, std::memory_order_relaxed);
     const std::uint64_t loop = loop_.load(std::memory_order_relaxed) + 1;
-    const auto threads = static_cast<index_t>(shares_.size());
-    const auto first_of = [&](index_t share) { return static_cast<std::uint64_t>((share * chunks + threads - 1) / threads); };
-    for (index_t i = 0; i < threads; ++i)  // with few chunks some are empty, as they were left by the loop before
-      if (const auto first = first_of(i), end = first_of(i + 1); first < end)
-        nth(shares_, i).word.store((loop << (2 * chunk_bits)) | (end << chunk_bits) | first, std::memory_order_release);
+    const auto threads = shares_.size();
+    std::uint64_t first = 0, scaled_end = threads - 1;  // share i ends at (i + 1) * chunks / threads, rounded up
+    for (Share& share : shares_) {
+      scaled_end += static_cast<std::uint64_t>(chunks);
+      const std::uint64_t end = scaled_end / threads;
+      if (first == end) continue;  // few chunks: it is empty, as the loop before left it
+      share.word.store((loop << (2 * chunk_bits)) | (end << chunk_bits) | first, std::memory_order_release);
+      first = end;
+    }
     // In one order with the next line, as a worker's two in `worker` are: either it sees the loop, or this sees that it sleeps.
     loop_.store(loop, std::memory_order_seq_cst);
     if (sleeping_.load(std::memory_order_seq_cst) > 0) {
@@ -202,8 +206,8 @@ class ThreadPool {
           failed_.store(true, std::memory_order_relaxed);
         }
       }
-      const bool last = completed_.fetch_add(1, std::memory_order_seq_cst) + 1 == (n + chunk - 1) / chunk;
-      if (last && awaited_.load(std::memory_order_seq_cst)) {
+      const index_t completed = completed_.fetch_add(1, std::memory_order_seq_cst) + 1;
+      if (awaited_.load(std::memory_order_seq_cst) && completed == (n + chunk - 1) / chunk) {
         { const std::lock_guard lock(mutex_); }
         done_.notify_one();
       }
@@ -280,14 +284,14 @@ class ThreadPool {
   std::vector<std::thread> workers_;
   std::vector<Share> shares_;
   // What a worker reads of each loop, in one line of the caches.
-  alignas(cache_line) std::atomic<std::uint64_t> loop_{0};
+  alignas(detail::cache_line) std::atomic<std::uint64_t> loop_{0};
   std::atomic<index_t> n_{0}, chunk_{0};
   std::atomic<void*> body_{nullptr};
   std::atomic<LoopBody::Call> call_{nullptr};
   std::atomic<bool> stop_{false}, failed_{false};
   // What they write.
-  alignas(cache_line) std::atomic<index_t> completed_{0};
-  alignas(cache_line) std::mutex running_, mutex_;
+  alignas(detail::cache_line) std::atomic<index_t> completed_{0};
+  alignas(detail::cache_line) std::mutex running_, mutex_;
   std::condition_variable wake_, done_;
   std::atomic<int> sleeping_{0};
   std::atomic<bool> awaited_{false};

@@ -268,7 +268,6 @@ template <class T>
 void multiply_in_place(index_t m, index_t n, index_t k, const MatrixView<T>& a, const MatrixView<T>& b,
                        const Outcome<T>& outcome) {
   constexpr index_t N = tile_columns<T>;
-
   if constexpr (vector_registers == 32)
     if (n % (2 * N) == 0)
       return for_each_tile(m, n, detail::wide_tile_rows, 2 * N, [&](index_t i, index_t rows, index_t j) {
