@@ -20,11 +20,13 @@ namespace {
 template <class F>
 void elsewhere(const F& f) {
   const std::size_t part = detail::thread_part();
-  for (bool done = false; !done;)
+  bool done = false;
+  do {
     std::thread([&] {
       done = detail::thread_part() != part;
       if (done) f();
     }).join();
+  } while (!done);
 }
 
 }  // namespace
