@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -64,9 +65,17 @@ TEST_CASE("an impossible request is an error with its size, and leaves the pool 
   const auto before = pool.use().in_use;
   const auto impossible =  // no size class
       static_cast<std::size_t>(sizeof(std::size_t) == 8 ? (std::uint64_t{1} << 60) + 1 : std::uint64_t{0xF0000001});
-  CHECK_THROWS_WITH(pool.allocate(impossible),
-                    Catch::Matchers::ContainsSubstring(" " + std::to_string(impossible) + " bytes were asked for"));
-  CHECK(pool.use().in_use == before);
+  pool.deallocate(pool.allocate(1 << 20));
+  pool.reset_peak();
+  const auto cached = pool.use().cached;
+  const auto largest = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t bytes : {impossible, largest / 2 - largest / 16, largest / 2, largest / 2 + 1, largest}) {
+    CHECK_THROWS_WITH(pool.allocate(bytes),
+                      Catch::Matchers::ContainsSubstring(" " + std::to_string(bytes) + " bytes were asked for"));
+    CHECK(pool.use().in_use == before);
+    CHECK(pool.use().peak == before);
+    CHECK(pool.use().cached <= cached);  // what was not handed out may have gone to make room
+  }
 }
 
 #if !defined(ATTEND_NO_POOL)

@@ -45,8 +45,8 @@ inline constexpr std::size_t memory_alignment = 64;
 struct MemoryUse {
   std::size_t in_use = 0;  ///< handed out to tensors
   std::size_t cached = 0;  ///< kept for the next tensor of that size
-  /// The largest `in_use` since the program began or `reset_peak`: exact as long as one thread alone has memory, otherwise to
-  /// within 128 KB for each thread, of at most 64.
+  /// The largest `in_use` since the program began or `reset_peak`: exact in a program of one thread, otherwise to within 128 KB
+  /// for each thread, of at most 64.
   std::size_t peak = 0;
 };
 
@@ -60,7 +60,8 @@ struct MemoryBlock {
 /// Where the processor's memory comes from.
 struct HostMemory {
   static constexpr const char* name = "memory";
-  /// How many allocations a free block waits for one that it serves: some dozens of training steps.
+  /// How many allocations a free block waits for one that it serves: some dozens of training steps. One on a shelf waits until
+  /// its thread has used the shelf for none of about so many, up to three times as long.
   static constexpr std::uint64_t unused_after = std::uint64_t{1} << 16;
   /// Small blocks wait on shelves, of which each thread has one.
   static constexpr bool shelves = true;
@@ -106,7 +107,8 @@ concept HasShelves = Source::shelves;
 /// Keeps freed blocks by size class and hands them out again, so that a training step in its steady state asks the system for
 /// nothing. Blocks that nobody has wanted for long (`Source::unused_after`, if it says so), as after a training those of its
 /// steps, go back to the system. Safe to use from several threads, which seldom wait for one another over small blocks
-/// (`Source::shelves`, if it says so). `Source`: where new blocks come from, see HostMemory.
+/// (`Source::shelves`, if it says so); each then keeps up to half a megabyte of these. `Source`: where new blocks come from, see
+/// HostMemory.
 template <class Source>
 class CachingPool {
  public:
@@ -135,18 +137,20 @@ class CachingPool {
   /// each class would otherwise keep blocks of its own), at most twice as large; otherwise a new one.
   /// Throws MemoryError if the system has no memory left, with the size that was asked for.
   Block allocate(std::size_t bytes) {
-    if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) refuse(bytes);  // which has no size class
-    const std::size_t size = size_class(bytes);
+    constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+    const std::size_t size = bytes <= most ? size_class(bytes) : bytes;
+    if (size > most) refuse(bytes);
     if (has_shelves && shelves_are_due_.load(std::memory_order_relaxed)) clear_unused_shelves();
     if (const Block kept = take(size); kept.data != nullptr) return kept;
-    if (void* block = Source::take(size)) return {block, size, this};
-    Source::make_room(*this);
-    if (void* block = Source::take(size)) return {block, size, this};
-    {
-      const std::lock_guard lock(mutex_);
-      add({.in_use = -static_cast<std::ptrdiff_t>(size)});
+    void* block = Source::take(size);
+    if (block == nullptr) {
+      Source::make_room(*this);
+      block = Source::take(size);
     }
-    refuse(bytes);
+    if (block == nullptr) refuse(bytes);
+    const std::lock_guard lock(mutex_);
+    add_taken(size, false);
+    return {block, size, this};
   }
 
   /// Takes back a block of `allocate`, to hand it out again.
@@ -178,8 +182,8 @@ class CachingPool {
     const std::lock_guard lock(mutex_);
     for (auto& [size, blocks] : free_) {
       for (const Free& block : blocks) give_back(block.data, size);
-      blocks.clear();
     }
+    free_.clear();
   }
 
   /// What is in use and cached at the moment, and the peak.
@@ -220,7 +224,7 @@ class CachingPool {
     std::size_t part;     // of the thread that freed it
   };
 
-  /// A block that was freed, or null. Either way so much is now in use.
+  /// A block that was freed, or null.
   Block take(std::size_t size) {
     Shelf& shelf = own_shelf();
     const std::lock_guard own(shelf.mutex);
@@ -230,20 +234,17 @@ class CachingPool {
     }
     const std::lock_guard lock(mutex_);
     add(shelf.news());
-    Block taken{nullptr, size, this};
-    std::ptrdiff_t cached = 0;
-    for (std::size_t other = size; other <= 2 * size; other = size_class(other + 1)) {
+    // Up to twice the size; what comes after the largest size class is 0.
+    for (std::size_t other = size; other >= size && other - size <= size; other = size_class(other + 1)) {
       const auto blocks = free_.find(other);
       if (blocks != free_.end() && !blocks->second.empty()) {
-        taken = {remove_nearest(blocks->second), other, this};
-        cached = -static_cast<std::ptrdiff_t>(other);
-        break;
+        void* const data = remove_nearest(blocks->second);
+        add_taken(other, true);
+        return {data, other, this};
       }
       if (size < shared_from) break;
     }
-    const auto in_use = static_cast<std::ptrdiff_t>(taken.size);
-    add({.in_use = in_use, .most = in_use, .cached = cached, .allocations = 1});
-    return taken;
+    return {};
   }
 
   /// The block freed last, or one of those freed shortly before if that was by this thread, whose caches may still hold it.
@@ -272,7 +273,13 @@ class CachingPool {
     }
   }
 
-  /// The blocks of a size wait in the order in which they came, the one that is taken next last.
+  /// A block of that size has been handed out.
+  void add_taken(std::size_t size, bool was_cached) {
+    const auto bytes = static_cast<std::ptrdiff_t>(size);
+    add({.in_use = bytes, .most = bytes, .cached = was_cached ? -bytes : 0, .allocations = 1});
+  }
+
+  /// The blocks of a size wait in the order in which they came.
   void give_back_unused() noexcept {
     for (auto& [size, blocks] : free_) {
       const auto wanted = std::find_if(blocks.begin(), blocks.end(), [this](const Free& block) {
@@ -313,8 +320,8 @@ class CachingPool {
   void clear_unused_shelves() {
     if (!shelves_are_due_.exchange(false, std::memory_order_relaxed)) return;  // another thread is at it
     for (Shelf& shelf : shelves_) {
-      const std::lock_guard own(shelf.mutex);
-      if (!shelf.was_used()) clear(shelf);
+      const std::unique_lock own(shelf.mutex, std::try_to_lock);  // if its thread is at it, it is used
+      if (own.owns_lock() && !shelf.was_used()) clear(shelf);
     }
   }
   /// Its blocks are now for any thread to take. Locks `mutex_`.
