@@ -44,3 +44,22 @@ TEST_CASE("readers do not wait for one another") {
   }).join();
   CHECK(read);
 }
+
+TEST_CASE("a writer has its turn among readers that come all the time") {
+  detail::ReadMostlyMutex mutex;
+  std::atomic<bool> written{false};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 40; ++t)
+    readers.emplace_back([&] {
+      while (!written) {
+        const std::shared_lock lock(mutex);
+        for (int i = 0; i < 20; ++i) std::this_thread::yield();
+      }
+    });
+  {
+    const std::unique_lock lock(mutex);
+    written = true;
+  }
+  for (auto& reader : readers) reader.join();
+  CHECK(written);
+}
