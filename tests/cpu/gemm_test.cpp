@@ -99,6 +99,28 @@ TEST_CASE("gemm: a row's product has the same bits whatever rows are beside it")
   }
 }
 
+TEST_CASE("gemm: few sums over many rows that several threads wrote, as gradients of weights, have one thread's bits") {
+  const WithThreads afterwards;
+  for (const auto& [m, n, k] : {Size{128, 128, 2048}, Size{256, 130, 1100}, Size{30, 47, 5000}, Size{90, 64, 513}}) {
+    const index_t gap = 3, ldc = n + gap;
+    const auto a = numbers(m * k, 0), b = numbers(k * n, 1), before = numbers(m * ldc, 2);
+    for (const bool add : {false, true}) {
+      const auto with_threads = [&, m = m, n = n, k = k](int count) {
+        set_threads(count);
+        auto c = before;
+        gemm<float>(Cpu{}, stored(true, a.data(), m, k), {b.data(), k, n}, {c.data(), m, n, ldc}, {.alpha = 0.75, .add = add});
+        return c;
+      };
+      const auto one = with_threads(1);
+      for (index_t j = n; j < ldc; ++j) CHECK(nth(one, j) == nth(before, j));
+      for (const int count : {2, 3, 5, 40}) {
+        INFO(m << " x " << n << " x " << k << ", " << count << " threads");
+        CHECK(same_products(with_threads(count), one));
+      }
+    }
+  }
+}
+
 #if !defined(ATTEND_GEMM_EIGEN) && !defined(ATTEND_GEMM_BLAS)
 TEST_CASE("gemm: each product is added with one rounding where the processor can, in the order of k") {
 #if defined(__x86_64__) || defined(__i386__)

@@ -163,6 +163,55 @@ void multiply_small(const Product<T>& p) {
   multiply_and_fetch(p.m, p.n, p.k, p.a, {copy, panel_step, N}, p.outcome, p.next);
 }
 
+template <class T>
+void multiply(const Product<T>& product, bool parallel);
+
+/// Into how many parts of its rows `multiply_by_depth` may cut a product.
+inline index_t most_cuts(index_t rows) { return std::max<index_t>(1, rows / (2 * tile_rows)); }
+
+/// Whether `multiply_by_depth` is for this product: the operands' rows in memory are what is summed over, there are few enough
+/// sums to keep those of several blocks, and parts enough for all threads. The limit of the sums is measured.
+template <class T>
+bool goes_by_depth(const Product<T>& p) {
+  if (p.a.row_step != 1 || p.b.column_step != 1 || p.k <= k_block || p.m * p.n > 131072) return false;
+  return (p.k + k_block - 1) / k_block * most_cuts(p.m) >= 2 * threads();
+}
+
+/// The whole product, for gradients of weights: each thread multiplies some of the operands' rows, which are about those that it
+/// wrote, where the other ways have all threads read all that the others wrote. The sums of each `k_block` but the first are
+/// kept apart until all are there, and then added in the order of k, as one thread adds them.
+template <class T>
+void multiply_by_depth(const Product<T>& p) {
+  const index_t m = p.m, n = p.n, most = std::max(8, threads()) * k_block;
+  ATTEND_THREAD_OWNED(Scratch, scratch);
+  for (index_t l = 0; l < p.k; l += most) {
+    const index_t blocks = (std::min(most, p.k - l) + k_block - 1) / k_block;
+    // Several parts for each thread, so that one that has done its own finds some to take from others.
+    const index_t cuts = std::clamp<index_t>(4 * threads() / blocks, 1, most_cuts(m));
+    T* const sums = scratch.get<T>((blocks - 1) * m * n);
+    ThreadPool::instance().run(blocks * cuts, 1, [&](index_t begin, index_t end) {
+      for (index_t i = begin; i < end; ++i) {
+        const index_t block = i / cuts, cut = i % cuts, row = m * cut / cuts, first = l + block * k_block;
+        Product<T> part = p;
+        part.m = m * (cut + 1) / cuts - row, part.k = std::min(k_block, p.k - first);
+        part.a = p.a.from(row, first), part.b = p.b.from(first, 0);
+        part.outcome = block == 0 ? p.outcome.at(row, 0).from(l)
+                                  : Outcome<T>(p.outcome.alpha, false, nullptr, sums + ((block - 1) * m + row) * n, n);
+        multiply(part, false);
+      }
+    });
+    parallel_rows(m, n * blocks, [&](index_t begin, index_t end) {
+      for (index_t row = begin; row < end; ++row) {
+        T* const c = p.outcome.c + row * p.outcome.ldc;
+        for (index_t block = 1; block < blocks; ++block) {
+          const T* const more = sums + ((block - 1) * m + row) * n;
+          for (index_t j = 0; j < n; ++j) c[j] += more[j];
+        }
+      }
+    });
+  }
+}
+
 /// c [m, n] = alpha * a b (+ c if `add`, + bias if there is one). For k = 0, the sum is 0.
 template <class T>
 void multiply(const Product<T>& product, bool parallel) {
@@ -184,6 +233,7 @@ void multiply(const Product<T>& product, bool parallel) {
   if (small && b.column_step == 1 && n % width<T> == 0) return multiply_in_place(m, n, k, a, b, outcome);
   parallel = parallel && m * n * k >= 65536 && threads() > 1 && !ThreadPool::within_loop();
   if (small && !parallel && n <= 4 * N && !(n > N && reads_in_place(b, m))) return multiply_small(product);
+  if (parallel && goes_by_depth(product)) return multiply_by_depth(product);
   // With few rows, and columns for all threads, nobody need wait until b is copied: each thread copies the columns that it
   // multiplies. But then a is read once for each panel, which for a transposed a pays only with more columns, and c's rows are
   // written a piece at a time, which costs if the sums are short. The limits are measured.
