@@ -60,8 +60,8 @@ struct MemoryBlock {
 /// Where the processor's memory comes from.
 struct HostMemory {
   static constexpr const char* name = "memory";
-  /// How many allocations a free block waits for one that it serves: some dozens of training steps. One on a shelf waits until
-  /// its thread has used the shelf for none of about so many, up to three times as long.
+  /// How many allocations a free block waits for one that it serves: some dozens of training steps. On a shelf it waits up to
+  /// three times as long, and as long as its thread uses the shelf.
   static constexpr std::uint64_t unused_after = std::uint64_t{1} << 16;
   /// Small blocks wait on shelves, of which each thread has one.
   static constexpr bool shelves = true;
@@ -143,10 +143,7 @@ class CachingPool {
     if (has_shelves && shelves_are_due_.load(std::memory_order_relaxed)) clear_unused_shelves();
     if (const Block kept = take(size); kept.data != nullptr) return kept;
     void* block = Source::take(size);
-    if (block == nullptr) {
-      Source::make_room(*this);
-      block = Source::take(size);
-    }
+    if (block == nullptr) Source::make_room(*this), block = Source::take(size);
     if (block == nullptr) refuse(bytes);
     const std::lock_guard lock(mutex_);
     add_taken(size, false);
@@ -180,9 +177,8 @@ class CachingPool {
       clear(shelf);
     }
     const std::lock_guard lock(mutex_);
-    for (auto& [size, blocks] : free_) {
+    for (auto& [size, blocks] : free_)
       for (const Free& block : blocks) give_back(block.data, size);
-    }
     free_.clear();
   }
 
