@@ -45,7 +45,7 @@ TEST_CASE("readers do not wait for one another") {
   CHECK(read);
 }
 
-TEST_CASE("a writer has its turn among readers that come all the time") {
+TEST_CASE("a writer has its turn among readers that come all the time") {  // otherwise this does not end
   detail::ReadMostlyMutex mutex;
   std::atomic<bool> written{false};
   std::vector<std::thread> readers;

@@ -168,7 +168,7 @@ class ThreadPool {
     }
     // In one order with the next line, as a worker's two in `worker` are: either it sees the loop, or this sees that it sleeps.
     loop_.store(loop, std::memory_order_seq_cst);
-    wake(std::min(chunks, static_cast<index_t>(threads)), sleeping_.load(std::memory_order_seq_cst));
+    wake(chunks, sleeping_.load(std::memory_order_seq_cst));
     inside() = true;
     take_all(0);
     inside() = false;
@@ -176,13 +176,13 @@ class ThreadPool {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  /// Wakes so many of those that sleep that `wanted` threads are up, the caller counted.
-  void wake(index_t wanted, int sleeping) {
-    const index_t missing = wanted - static_cast<index_t>(shares_.size()) + sleeping;
-    if (missing <= 0) return;
+  /// Wakes those that sleep, but for as many as there are no chunks for.
+  void wake(index_t chunks, int sleeping) {
+    const index_t wanted = sleeping - std::max<index_t>(0, threads() - chunks);
+    if (wanted <= 0) return;
     { const std::lock_guard lock(mutex_); }
-    if (missing == sleeping) return wake_.notify_all();
-    for (index_t i = 0; i < missing; ++i) wake_.notify_one();
+    if (wanted == sleeping) return wake_.notify_all();
+    for (index_t i = 0; i < wanted; ++i) wake_.notify_one();
   }
 
   /// What is left of a thread's own share, and then of the others. None grows while its loop lasts, so one round is enough.
