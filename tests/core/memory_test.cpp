@@ -76,6 +76,9 @@ TEST_CASE("an impossible request is an error with its size, and leaves the pool 
     CHECK(pool.use().peak == before);
     CHECK(pool.use().cached <= cached);  // what was not handed out may have gone to make room
   }
+  // Whose bytes are more than can be counted.
+  for (const index_t count : {std::numeric_limits<index_t>::max(), std::numeric_limits<index_t>::max() / 4 + 1})
+    CHECK_THROWS_AS(Storage<double>(count), MemoryError);
 }
 
 #if !defined(ATTEND_NO_POOL)

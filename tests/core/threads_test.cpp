@@ -197,6 +197,18 @@ TEST_CASE("ATTEND_THREADS is a number, or an error that says what it is") {
   }
 }
 
+TEST_CASE("no more threads are woken than a loop has chunks for") {
+  const auto to_wake = ThreadPool::to_wake;
+  CHECK(to_wake(8, 2, 7) == 1);
+  CHECK(to_wake(8, 7, 7) == 6);
+  CHECK(to_wake(8, 8, 7) == 7);
+  CHECK(to_wake(8, 100, 7) == 7);
+  CHECK(to_wake(8, 3, 5) == 0);  // three are awake
+  CHECK(to_wake(8, 4, 5) == 1);
+  CHECK(to_wake(8, 8, 0) == 0);
+  CHECK(to_wake(2, 2, 1) == 1);
+}
+
 TEST_CASE("sleeping workers wake up for a loop") {
   const WithThreads set(2);
   for (int turn = 0; turn < 5; ++turn) {

@@ -101,9 +101,14 @@ TEST_CASE("gemm: a row's product has the same bits whatever rows are beside it")
 
 TEST_CASE("gemm: few sums over many rows that several threads wrote, as gradients of weights, have one thread's bits") {
   const WithThreads afterwards;
-  for (const auto& [m, n, k] : {Size{128, 128, 2048}, Size{256, 130, 1100}, Size{30, 47, 5000}, Size{90, 64, 513}}) {
+  for (const auto& [m, n, k] : {Size{128, 128, 2048}, Size{256, 130, 1100}, Size{40, 300, 1600}, Size{30, 47, 5000},
+                                Size{256, 64, 9000}, Size{90, 64, 513}}) {
     const index_t gap = 3, ldc = n + gap;
-    const auto a = numbers(m * k, 0), b = numbers(k * n, 1), before = numbers(m * ldc, 2);
+    const auto a = numbers(m * k, 0), b = numbers(k * n, 1);
+    auto before = numbers(m * ldc, 2);
+    set_threads(2);
+    CHECK(cpu::goes_by_depth(cpu::Product<float>(stored(true, a.data(), m, k), {b.data(), k, n}, nullptr,
+                                                 {before.data(), m, n, ldc}, {})) == (k >= 1024));
     for (const bool add : {false, true}) {
       const auto with_threads = [&, m = m, n = n, k = k](int count) {
         set_threads(count);
@@ -113,7 +118,7 @@ TEST_CASE("gemm: few sums over many rows that several threads wrote, as gradient
       };
       const auto one = with_threads(1);
       for (index_t j = n; j < ldc; ++j) CHECK(nth(one, j) == nth(before, j));
-      for (const int count : {2, 3, 5, 40}) {
+      for (const int count : {2, 3, 5, 12, 40}) {
         INFO(m << " x " << n << " x " << k << ", " << count << " threads");
         CHECK(same_products(with_threads(count), one));
       }

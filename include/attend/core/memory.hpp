@@ -61,7 +61,7 @@ struct MemoryBlock {
 struct HostMemory {
   static constexpr const char* name = "memory";
   /// How many allocations a free block waits for one that it serves: some dozens of training steps. On a shelf it waits up to
-  /// three times as long, and as long as its thread uses the shelf.
+  /// three times as long, once its thread has stopped using the shelf.
   static constexpr std::uint64_t unused_after = std::uint64_t{1} << 16;
   /// Small blocks wait on shelves, of which each thread has one.
   static constexpr bool shelves = true;
@@ -377,7 +377,7 @@ class Storage {
  public:
   /// Room for `count` elements, not initialised. Throws MemoryError.
   explicit Storage(index_t count) {
-    if (count > 0) block_ = allocate(D{}, count * sizeof(T));
+    if (count > 0) block_ = allocate(D{}, std::min(SIZE_MAX / sizeof(T), static_cast<std::size_t>(count)) * sizeof(T));
   }
   /// A part of a file.
   explicit Storage(MappedMemory memory) requires std::same_as<D, Cpu> : block_{.data = memory.data, .size = memory.size},

@@ -79,6 +79,11 @@ class ThreadPool {
   [[nodiscard]] int threads() const { return threads_.load(std::memory_order_relaxed); }
   /// Whether this thread is at work on a part of a loop, so that a loop within it would run on this thread alone.
   [[nodiscard]] static bool within_loop() { return inside(); }
+  /// How many of the threads that sleep are woken for a loop of so many chunks: those that are awake, the caller among them, take
+  /// one each.
+  [[nodiscard]] static index_t to_wake(index_t threads, index_t chunks, index_t sleeping) {
+    return std::max<index_t>(0, sleeping - std::max<index_t>(0, threads - chunks));
+  }
 
   /// Sets the number of threads of the process's pool. Not to be called while a loop runs in another thread. Throws ValueError
   /// unless it is 1 to 1024, and Error if the system does not let this process have them; there are then as many as before, if
@@ -176,12 +181,11 @@ class ThreadPool {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  /// Wakes those that sleep, but for as many as there are no chunks for.
   void wake(index_t chunks, int sleeping) {
-    const index_t wanted = sleeping - std::max<index_t>(0, threads() - chunks);
-    if (wanted <= 0) return;
+    const index_t wanted = to_wake(threads(), chunks, sleeping);
+    if (wanted == 0) return;
     { const std::lock_guard lock(mutex_); }
-    if (wanted == sleeping) return wake_.notify_all();
+    if (2 * wanted > sleeping) return wake_.notify_all();  // one call for all costs less than one for each of most
     for (index_t i = 0; i < wanted; ++i) wake_.notify_one();
   }
 

@@ -166,37 +166,47 @@ void multiply_small(const Product<T>& p) {
 template <class T>
 void multiply(const Product<T>& product, bool parallel);
 
-/// Into how many parts of its rows `multiply_by_depth` may cut a product.
-inline index_t most_cuts(index_t rows) { return std::max<index_t>(1, rows / (2 * tile_rows)); }
+/// Into how many parts `multiply_by_depth` may cut the longer side of a product's sums: tiles of rows, or panels of columns.
+template <class T>
+index_t most_cuts(const Product<T>& p) {
+  return p.n > p.m ? (p.n + tile_columns<T> - 1) / tile_columns<T> : std::max<index_t>(1, p.m / (2 * tile_rows));
+}
 
 /// Whether `multiply_by_depth` is for this product: the operands' rows in memory are what is summed over, there are few enough
-/// sums to keep those of several blocks, and parts enough for all threads. The limit of the sums is measured.
+/// sums to keep those of several blocks, and parts enough for all threads. The limits are measured.
 template <class T>
 bool goes_by_depth(const Product<T>& p) {
-  if (p.a.row_step != 1 || p.b.column_step != 1 || p.k <= k_block || p.m * p.n > 131072) return false;
-  return (p.k + k_block - 1) / k_block * most_cuts(p.m) >= 2 * threads();
+  if (p.a.row_step != 1 || p.b.column_step != 1 || p.k < 2 * k_block || p.m * p.n > 131072) return false;
+  return (p.k + k_block - 1) / k_block * most_cuts(p) >= 2 * threads();
 }
 
 /// The whole product, for gradients of weights: each thread multiplies some of the operands' rows, which are about those that it
 /// wrote, where the other ways have all threads read all that the others wrote. The sums of each `k_block` but the first are
-/// kept apart until all are there, and then added in the order of k, as one thread adds them.
+/// kept apart until all are there, and then added in the order of k, as one thread adds them. At most eight blocks are kept, or
+/// one for each thread.
 template <class T>
 void multiply_by_depth(const Product<T>& p) {
-  const index_t m = p.m, n = p.n, most = std::max(8, threads()) * k_block;
+  const index_t m = p.m, n = p.n, panels = (n + tile_columns<T> - 1) / tile_columns<T>;
+  const index_t all = (p.k + k_block - 1) / k_block, most = std::max(8, threads()), rounds = (all + most - 1) / most;
+  const index_t deep = (all + rounds - 1) / rounds * k_block;
+  const bool by_columns = n > m;  // what is not cut is copied for each part
   ATTEND_THREAD_OWNED(Scratch, scratch);
-  for (index_t l = 0; l < p.k; l += most) {
-    const index_t blocks = (std::min(most, p.k - l) + k_block - 1) / k_block;
+  for (index_t l = 0; l < p.k; l += deep) {
+    const index_t blocks = (std::min(deep, p.k - l) + k_block - 1) / k_block;
     // Several parts for each thread, so that one that has done its own finds some to take from others.
-    const index_t cuts = std::clamp<index_t>(4 * threads() / blocks, 1, most_cuts(m));
+    const index_t cuts = std::clamp<index_t>(4 * threads() / blocks, 1, most_cuts(p));
     T* const sums = scratch.get<T>((blocks - 1) * m * n);
     ThreadPool::instance().run(blocks * cuts, 1, [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i) {
-        const index_t block = i / cuts, cut = i % cuts, row = m * cut / cuts, first = l + block * k_block;
+        const index_t block = i / cuts, cut = i % cuts, first = l + block * k_block;
+        const index_t row = by_columns ? 0 : m * cut / cuts, last_row = by_columns ? m : m * (cut + 1) / cuts;
+        const index_t column = by_columns ? panels * cut / cuts * tile_columns<T> : 0;
+        const index_t last_column = by_columns ? std::min(n, panels * (cut + 1) / cuts * tile_columns<T>) : n;
         Product<T> part = p;
-        part.m = m * (cut + 1) / cuts - row, part.k = std::min(k_block, p.k - first);
-        part.a = p.a.from(row, first), part.b = p.b.from(first, 0);
-        part.outcome = block == 0 ? p.outcome.at(row, 0).from(l)
-                                  : Outcome<T>(p.outcome.alpha, false, nullptr, sums + ((block - 1) * m + row) * n, n);
+        part.m = last_row - row, part.n = last_column - column, part.k = std::min(k_block, p.k - first);
+        part.a = p.a.from(row, first), part.b = p.b.from(first, column);
+        part.outcome = block == 0 ? p.outcome.at(row, column).from(l)
+                                  : Outcome<T>(p.outcome.alpha, false, nullptr, sums + ((block - 1) * m + row) * n + column, n);
         multiply(part, false);
       }
     });
