@@ -1,6 +1,8 @@
 #include "attend/optim/parameters.hpp"
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "../catch.hpp"
 
@@ -32,6 +34,21 @@ TEST_CASE("FlatParameters: values and gradients move into two buffers, each para
   a.accumulate(Tensor<float>({2, 3}, 2.0f));
   CHECK(flat.gradients().data()[5] == 2.0f);
   CHECK(flat.gradients().data()[6] == 0.0f);
+}
+
+TEST_CASE("FlatParameters: the memory of the parameters before is given back, and before that of their gradients is asked for",
+          "[optim]") {
+  auto& pool = MemoryPool::instance();
+  const auto weights = MemoryPool::size_class(sizeof(float) << 20);
+  const Var<float> w(Tensor<float>({1024, 1024}, 1.0f), true);
+  std::vector<Tensor<float>> matrices{w.value()};
+  pool.release_cached();
+  const auto others = pool.use().in_use - weights;
+  pool.reset_peak();
+  const FlatParameters<float> flat({w}, std::move(matrices));
+  CHECK(pool.use().in_use == others + 2 * weights);
+  CHECK(pool.use().peak == others + 2 * weights);
+  CHECK(pool.use().cached == 0);
 }
 
 TEST_CASE("FlatParameters: tied parameters count once, frozen ones and computed ones do not", "[optim]") {

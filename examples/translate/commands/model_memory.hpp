@@ -58,10 +58,10 @@ inline void check_memory(const std::vector<std::string>& folders, attend::Precis
       precision == attend::Precision::int8 ? "" : "; with --precision int8 it takes a quarter of what it does in float32");
 }
 
-/// The same for a model that is trained whole on the processor: each of its numbers has a gradient, both in float32, and whatever
-/// the optimizer keeps is not counted.
-inline void check_memory_to_train(const std::string& folder) {
-  check_memory_for("training the model of " + folder + " takes", 2 * packed_bytes(folder, attend::Precision::full),
+/// The same for a model that is trained whole on the processor, with so many numbers kept for each weight besides it, in float32.
+inline void check_memory_to_train(const std::string& folder, int kept_for_a_weight) {
+  check_memory_for("training the model of " + folder + " takes",
+                   (1 + kept_for_a_weight) * packed_bytes(folder, attend::Precision::full),
                    "; with --adapter-rank only small matrices beside it are trained");
 }
 

@@ -429,7 +429,8 @@ void check_training(const CLI::App& command, const TrainCommand& flags) {
       if (!keeps_matrices(flags))
         check_floats("train", flags.init, "; beside them adapters alone are trained, on the CPU (--adapter-rank)");
       const bool whole = !flags.adapters.wanted() && flags.freeze.empty();
-      if (flags.place.device == "cpu" && whole && !trains_adapters(flags.init)) check_memory_to_train(flags.init);
+      if (flags.place.device == "cpu" && whole && !trains_adapters(flags.init))
+        check_memory_to_train(flags.init, flags.train.kept_for_a_weight());
     }
   } else {
     nn::check(nn::model_options(flags.model.options(1000, train::recipe(1000))));

@@ -37,6 +37,13 @@ struct TrainFlags {
     return kind ? *kind == attend::optim::OptimizerKind::adam : has_learnt;
   }
 
+  /// Numbers that are kept at least for each weight, besides the weight itself: its gradient, what optimizers remember of it, of
+  /// which gradient descent may do without and a rank may have a share, and its moving average.
+  [[nodiscard]] int kept_for_a_weight() const {
+    const bool remembers = fit.given.optimizer_kind != attend::optim::OptimizerKind::sgd && !fit.given.shard_optimizer;
+    return 1 + (remembers ? 2 : 0) + (fit.given.average_decay > 0 ? 1 : 0);
+  }
+
   /// Throws ValueError if an option does not go with the others.
   void check(bool has_learnt) const {
     using attend::check_value;

@@ -73,8 +73,8 @@ class Muon : public OptimizerBase<T, D> {
           shapes_[{matrix.rows, matrix.columns}].push_back(matrix.begin);
   }
   /// `Muon(nn::parameters(model), nn::hidden_matrices(model))`.
-  Muon(const std::vector<Var<T, D>>& parameters, const std::vector<Tensor<T, D>>& matrices, const MuonOptions& options = {})
-      : Muon(FlatParameters<T, D>(parameters, matrices), options) {}
+  Muon(const std::vector<Var<T, D>>& parameters, std::vector<Tensor<T, D>> matrices, const MuonOptions& options = {})
+      : Muon(FlatParameters<T, D>(parameters, std::move(matrices)), options) {}
 
  private:
   /// Numbers of matrices that are multiplied side by side: enough to keep all threads busy, and no more memory than a few

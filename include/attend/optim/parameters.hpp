@@ -44,7 +44,7 @@ class FlatParameters {
   /// `matrices` are views of those parameters, or of rows of them, that an optimizer may treat as matrices: see
   /// `nn::hidden_matrices`. Throws ValueError if nothing is left to train, where a Var is the result of a computation and no
   /// parameter, and where a parameter is made of matrices in part.
-  explicit FlatParameters(const std::vector<Var<T, D>>& parameters, const std::vector<Tensor<T, D>>& matrices = {})
+  explicit FlatParameters(const std::vector<Var<T, D>>& parameters, std::vector<Tensor<T, D>> matrices = {})
       : state_(std::make_shared<State>()) {
     State& s = *state_;
     for (const auto& p : parameters) {
@@ -59,10 +59,13 @@ class FlatParameters {
     for (const Slot& slot : s.slots) find_matrices(slot, matrices);
     s.pieces = {{0, s.size, 0}};
     s.values = Tensor<T, D>({s.size}, T(0));
-    s.gradients = Tensor<T, D>({s.size}, T(0));
-    gather();
-    // Where the parameters lay before; blocks of their sizes would wait in vain for tensors of a training step.
+    gather_values();
+    // Where the parameters lay before, which the views would keep: blocks of their sizes would wait in vain for tensors of a
+    // training step. The buffer of the gradients may lie there.
+    matrices.clear();
     release_cached(D{});
+    s.gradients = Tensor<T, D>({s.size}, T(0));
+    gather_gradients();
   }
 
   /// [size()]: the parameters with the gaps between them.
@@ -150,22 +153,8 @@ class FlatParameters {
   /// them over) back into the buffers, with what they hold now. Whoever works on the buffers calls it first; it costs nothing
   /// if nothing was replaced.
   void gather() const {
-    const State& s = *state_;
-    for (const Slot& slot : s.slots) {
-      const Var<T, D>& p = slot.var;
-      const auto view = [&](const Tensor<T, D>& buffer) { return buffer.rows(slot.begin, p.size()).reshape(p.shape()); };
-      if (p.data() != s.values.data() + slot.begin) {
-        const auto value = view(s.values);
-        value.assign(p.value());
-        p.set_value(value);
-      }
-      if (p.grad().data() != s.gradients.data() + slot.begin) {
-        const auto gradient = view(s.gradients);
-        if (p.grad().empty()) gradient.fill(T(0));
-        else gradient.assign(p.grad());
-        p.set_grad_buffer(gradient);
-      }
-    }
+    gather_values();
+    gather_gradients();
   }
 
   /// Says that the gradients hold an infinity or a NaN: optimizers then leave the weights as they are until `zero_grad`.
@@ -177,6 +166,10 @@ class FlatParameters {
   struct Slot {
     Var<T, D> var;
     index_t begin;
+
+    [[nodiscard]] Tensor<T, D> view_of(const Tensor<T, D>& buffer) const {
+      return buffer.rows(begin, var.size()).reshape(var.shape());
+    }
   };
   struct State {
     std::vector<Slot> slots;
@@ -187,6 +180,25 @@ class FlatParameters {
     index_t size = 0, count = 0;
     bool finite = true;
   };
+
+  void gather_values() const {
+    for (const Slot& slot : state_->slots) {
+      if (slot.var.data() == state_->values.data() + slot.begin) continue;
+      const auto value = slot.view_of(state_->values);
+      value.assign(slot.var.value());
+      slot.var.set_value(value);
+    }
+  }
+  void gather_gradients() const {
+    for (const Slot& slot : state_->slots) {
+      const auto& own = slot.var.grad();
+      if (own.data() == state_->gradients.data() + slot.begin) continue;
+      const auto gradient = slot.view_of(state_->gradients);
+      if (own.empty()) gradient.fill(T(0));
+      else gradient.assign(own);
+      slot.var.set_grad_buffer(gradient);
+    }
+  }
 
   /// Sorts a parameter, which is not in the buffer yet: what matrices it is made of, or that it is made of none.
   void find_matrices(const Slot& slot, const std::vector<Tensor<T, D>>& matrices) const {
