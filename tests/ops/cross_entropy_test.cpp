@@ -25,6 +25,16 @@ TEST_CASE("cross_entropy agrees with differences, float with double") {
           {operation::random({4, 5})});
 }
 
+TEST_CASE("the rows whose logits exist at a time follow from the sizes of the head") {
+  const auto rows = [](index_t in, index_t classes) { return kernels::logits_chunk(Cpu{}, 5000, in, classes); };
+  CHECK(rows(512, 100) == 1024);
+  CHECK(rows(128, 10'000) == 419);  // 16 MB
+  CHECK(rows(512, 37'000) == 512);
+  CHECK(rows(2048, 32'000) == 1024);
+  CHECK(rows(1024, 256'206) == 261);  // 256 MB
+  CHECK(rows(1024, 10'000'000) == 64);
+}
+
 TEST_CASE("linear_cross_entropy agrees with differences, and with its composition, in one chunk and in several") {
   const auto x = operation::random({4, 3}), w = operation::random({5, 3}, 1), b = operation::random({5}, 2);
   for (const double smoothing : {0.0, 0.1})

@@ -106,7 +106,7 @@ Var<Wide<T>, D> linear_loss(const Products<T, D>& products, const Var<T, D>& x, 
   const bool need = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return v.requires_grad(); });
 
   const index_t pass_rows = rows / passes;
-  if (chunk == 0) chunk = logits_chunk(D{}, pass_rows, widths * classes);
+  if (chunk == 0) chunk = logits_chunk(D{}, pass_rows, in, widths * classes);
   Tensor<Wide<T>, D> losses({rows}), loss({1});
   Tensor<T, D> logits({passes * std::min(chunk, pass_rows), classes}), dx, dweight, dbias;
   if (need && x.requires_grad()) dx = Tensor<T, D>(x.shape());

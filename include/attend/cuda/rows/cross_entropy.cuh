@@ -253,7 +253,7 @@ void r_drop_in_place(Cuda, const LabelledRows& of, const Wide<T>* scale, const D
 /// product with few columns, whose tiles would otherwise not fill a device, and the weight's gradient is read, added to and
 /// rounded after each chunk. About 512 MiB of bfloat16 at most. All chunks of about one size and of whole tiles, so that no small
 /// one comes last.
-inline index_t logits_chunk(Cuda, index_t rows, index_t classes) {
+inline index_t logits_chunk(Cuda, index_t rows, index_t /*in*/, index_t classes) {
   constexpr index_t tile = 128;
   const auto whole_tiles = [](index_t n) { return (std::max<index_t>(1, n) + tile - 1) / tile * tile; };
   const index_t most = whole_tiles((index_t{1} << 28) / std::max<index_t>(1, classes));
