@@ -24,7 +24,7 @@ class Settings:
     quick: bool
     networks: tuple[str, ...]
     tokens: int  # target tokens of a batch of Multi30k
-    compile: bool
+    without: tuple[str, ...]  # sides of a training step that are left out
     compile_timeout: float
     model: Path | None
     lowercase: bool

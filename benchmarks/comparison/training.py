@@ -121,7 +121,7 @@ def sides_of(settings: Settings, network: str) -> list[str]:
         sides = [side for side in sides if not side.endswith("bfloat16")]
     if machine.version("pymarian") and network in OF_MARIAN and settings.clock == "real":  # it tells real time alone
         sides.append(MARIAN)
-    return [side for side in sides if settings.compile or not side.startswith("compile")]
+    return [side for side in sides if side not in settings.without]
 
 
 def start(settings: Settings, sides: Sides, workers: dict[str, Worker], side: str, case: Case) -> None:
