@@ -197,7 +197,7 @@ TEST_CASE("ATTEND_THREADS is a number, or an error that says what it is") {
   }
 }
 
-TEST_CASE("no more threads are woken than a loop has chunks for") {
+TEST_CASE("a loop wants as many sleeping threads as it has chunks for") {
   const auto to_wake = ThreadPool::to_wake;
   CHECK(to_wake(8, 2, 7) == 1);
   CHECK(to_wake(8, 7, 7) == 6);

@@ -229,7 +229,8 @@ TEST_CASE("translate run: a model that does not fit into memory is refused befor
   // Weights and gradients of 4 GB each, Adam's two moments, a moving average.
   refused(train, "16");
   refused(with({"--average-decay", "0.99"}), "20");
-  refused(with({"--optimizer", "sgd"}), "8");
+  refused(with({"--optimizer", "sgd"}), "12");
+  refused(with({"--optimizer", "sgd", "--momentum", "0"}), "8");
   // What leaves the weights as they are takes no gradients of them.
   CHECK_THAT(run_within(with({"--adapter-rank", "2"})), !ContainsSubstring("GB of memory"));
   CHECK_THAT(run_within(with({"--freeze", "encoder"})), !ContainsSubstring("GB of memory"));

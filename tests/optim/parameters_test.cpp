@@ -36,18 +36,28 @@ TEST_CASE("FlatParameters: values and gradients move into two buffers, each para
   CHECK(flat.gradients().data()[6] == 0.0f);
 }
 
-TEST_CASE("FlatParameters: the memory of the parameters before is given back, and before that of their gradients is asked for",
+TEST_CASE("FlatParameters: the memory of the parameters and gradients before is given back, that of the parameters first",
           "[optim]") {
   auto& pool = MemoryPool::instance();
-  const auto weights = MemoryPool::size_class(sizeof(float) << 20);
-  const Var<float> w(Tensor<float>({1024, 1024}, 1.0f), true);
-  std::vector<Tensor<float>> matrices{w.value()};
+  const auto own = MemoryPool::size_class(sizeof(float) << 18), buffer = MemoryPool::size_class(sizeof(float) << 20);
+  std::vector<Var<float>> parameters;
+  std::vector<Tensor<float>> matrices;
+  for (int i = 0; i < 4; ++i) {
+    parameters.emplace_back(Tensor<float>({512, 512}, 1.0f), true);
+    matrices.push_back(parameters.back().value());
+  }
   pool.release_cached();
-  const auto others = pool.use().in_use - weights;
+  const auto others = pool.use().in_use - 4 * own;
   pool.reset_peak();
-  const FlatParameters<float> flat({w}, std::move(matrices));
-  CHECK(pool.use().in_use == others + 2 * weights);
-  CHECK(pool.use().peak == others + 2 * weights);
+  {
+    const FlatParameters<float> flat(parameters, std::move(matrices));
+    CHECK(pool.use().in_use == others + 2 * buffer);
+    CHECK(pool.use().peak == others + 2 * buffer);
+    CHECK(pool.use().cached == 0);
+  }
+  // Values and gradients lie in the first's buffers, which go.
+  const FlatParameters<float> second(parameters);
+  CHECK(pool.use().in_use == others + 2 * buffer);
   CHECK(pool.use().cached == 0);
 }
 

@@ -37,11 +37,12 @@ struct TrainFlags {
     return kind ? *kind == attend::optim::OptimizerKind::adam : has_learnt;
   }
 
-  /// Numbers that are kept at least for each weight, besides the weight itself: its gradient, what optimizers remember of it, of
-  /// which gradient descent may do without and a rank may have a share, and its moving average.
+  /// Numbers that are kept at least for each weight, besides the weight itself: its gradient, what its optimizer remembers of it,
+  /// which is not counted if ranks may have a share each, and its moving average.
   [[nodiscard]] int kept_for_a_weight() const {
-    const bool remembers = fit.given.optimizer_kind != attend::optim::OptimizerKind::sgd && !fit.given.shard_optimizer;
-    return 1 + (remembers ? 2 : 0) + (fit.given.average_decay > 0 ? 1 : 0);
+    const bool descends = fit.given.optimizer_kind == attend::optim::OptimizerKind::sgd;
+    const int remembered = descends ? of_optimizer.given.momentum > 0 : 2;
+    return 1 + (fit.given.shard_optimizer ? 0 : remembered) + (fit.given.average_decay > 0);
   }
 
   /// Throws ValueError if an option does not go with the others.

@@ -79,8 +79,8 @@ class ThreadPool {
   [[nodiscard]] int threads() const { return threads_.load(std::memory_order_relaxed); }
   /// Whether this thread is at work on a part of a loop, so that a loop within it would run on this thread alone.
   [[nodiscard]] static bool within_loop() { return inside(); }
-  /// How many of the threads that sleep are woken for a loop of so many chunks: those that are awake, the caller among them, take
-  /// one each.
+  /// How many of the threads that sleep a loop of so many chunks wants: those that are awake, the caller among them, take one
+  /// each.
   [[nodiscard]] static index_t to_wake(index_t threads, index_t chunks, index_t sleeping) {
     return std::max<index_t>(0, sleeping - std::max<index_t>(0, threads - chunks));
   }

@@ -160,9 +160,10 @@ void loss_scale(Cpu, const LabelledRows& of, T* scale) {
   *scale = of.options.mean ? T(1) / static_cast<T>(std::max<index_t>(1, count)) : T(1);
 }
 
-/// Rows whose logits exist at a time in `linear_cross_entropy`, up to 1,024: of 16 MB, so that they are still in the cache when
-/// their gradient is computed; or as many as the weight's rows are long, of 256 MB at most. Each chunk copies the weight into the
-/// order of products, and reads and writes its gradient, which then is no more than what it does with the logits.
+/// Rows whose logits exist at a time in `linear_cross_entropy`, from 64 to 1,024: of 16 MB, so that they are still in the cache
+/// when their gradient is computed, or, if that is more, as many as the weight's rows are long, of up to 256 MB. Each chunk
+/// copies the weight into the order of products, and reads and writes its gradient, which then is no more than what it does with
+/// the logits.
 inline index_t logits_chunk(Cpu, index_t /*rows*/, index_t in, index_t classes) {
   const index_t width = std::max<index_t>(1, classes), near = (index_t{1} << 22) / width, most = (index_t{1} << 26) / width;
   return std::clamp<index_t>(std::max(near, std::min(in, most)), 64, 1024);

@@ -166,10 +166,17 @@ void multiply_small(const Product<T>& p) {
 template <class T>
 void multiply(const Product<T>& product, bool parallel);
 
-/// Into how many parts `multiply_by_depth` may cut the longer side of a product's sums: tiles of rows, or panels of columns.
+/// Whether `multiply_by_depth` cuts the columns of a product's sums, because they are the longer side; otherwise it cuts the
+/// rows.
+template <class T>
+bool cuts_columns(const Product<T>& p) {
+  return p.n > p.m;
+}
+
+/// Into how many parts it may cut them: panels of columns, or tiles of rows.
 template <class T>
 index_t most_cuts(const Product<T>& p) {
-  return p.n > p.m ? (p.n + tile_columns<T> - 1) / tile_columns<T> : std::max<index_t>(1, p.m / (2 * tile_rows));
+  return cuts_columns(p) ? (p.n + tile_columns<T> - 1) / tile_columns<T> : std::max<index_t>(1, p.m / (2 * tile_rows));
 }
 
 /// Whether `multiply_by_depth` is for this product: the operands' rows in memory are what is summed over, there are few enough
@@ -189,7 +196,7 @@ void multiply_by_depth(const Product<T>& p) {
   const index_t m = p.m, n = p.n, panels = (n + tile_columns<T> - 1) / tile_columns<T>;
   const index_t all = (p.k + k_block - 1) / k_block, most = std::max(8, threads()), rounds = (all + most - 1) / most;
   const index_t deep = (all + rounds - 1) / rounds * k_block;
-  const bool by_columns = n > m;  // what is not cut is copied for each part
+  const bool by_columns = cuts_columns(p);  // what is not cut is copied for each part
   ATTEND_THREAD_OWNED(Scratch, scratch);
   for (index_t l = 0; l < p.k; l += deep) {
     const index_t blocks = (std::min(deep, p.k - l) + k_block - 1) / k_block;

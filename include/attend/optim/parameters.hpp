@@ -43,7 +43,8 @@ class FlatParameters {
 
   /// `matrices` are views of those parameters, or of rows of them, that an optimizer may treat as matrices: see
   /// `nn::hidden_matrices`. Throws ValueError if nothing is left to train, where a Var is the result of a computation and no
-  /// parameter, and where a parameter is made of matrices in part.
+  /// parameter, and where a parameter is made of matrices in part; MemoryError, after which the values may lie in a buffer
+  /// already: matrices are then to be named anew.
   explicit FlatParameters(const std::vector<Var<T, D>>& parameters, std::vector<Tensor<T, D>> matrices = {})
       : state_(std::make_shared<State>()) {
     State& s = *state_;
@@ -65,7 +66,7 @@ class FlatParameters {
     matrices.clear();
     release_cached(D{});
     s.gradients = Tensor<T, D>({s.size}, T(0));
-    gather_gradients();
+    if (gather_gradients()) release_cached(D{});
   }
 
   /// [size()]: the parameters with the gaps between them.
@@ -189,15 +190,19 @@ class FlatParameters {
       slot.var.set_value(value);
     }
   }
-  void gather_gradients() const {
+  /// Whether any lay elsewhere.
+  bool gather_gradients() const {
+    bool moved = false;
     for (const Slot& slot : state_->slots) {
       const auto& own = slot.var.grad();
       if (own.data() == state_->gradients.data() + slot.begin) continue;
       const auto gradient = slot.view_of(state_->gradients);
+      moved = moved || !own.empty();
       if (own.empty()) gradient.fill(T(0));
       else gradient.assign(own);
       slot.var.set_grad_buffer(gradient);
     }
+    return moved;
   }
 
   /// Sorts a parameter, which is not in the buffer yet: what matrices it is made of, or that it is made of none.
