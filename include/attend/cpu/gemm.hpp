@@ -201,7 +201,7 @@ void multiply_by_depth(const Product<T>& p) {
   for (index_t l = 0; l < p.k; l += deep) {
     const index_t blocks = (std::min(deep, p.k - l) + k_block - 1) / k_block;
     // Several parts for each thread, so that one that has done its own finds some to take from others.
-    const index_t cuts = std::clamp<index_t>(4 * threads() / blocks, 1, most_cuts(p));
+    const index_t cuts = std::clamp<index_t>((4 * threads() + blocks - 1) / blocks, 1, most_cuts(p));
     T* const sums = scratch.get<T>((blocks - 1) * m * n);
     ThreadPool::instance().run(blocks * cuts, 1, [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i) {
