@@ -375,7 +375,7 @@ struct MappedMemory {
 template <class T, Device D = Cpu>
 class Storage {
  public:
-  /// Room for `count` elements, not initialised. Throws MemoryError.
+  /// Room for `count` elements, not initialised. Throws MemoryError, also if their bytes are more than can be counted.
   explicit Storage(index_t count) {
     if (count > 0) block_ = allocate(D{}, std::min(SIZE_MAX / sizeof(T), static_cast<std::size_t>(count)) * sizeof(T));
   }

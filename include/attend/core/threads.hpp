@@ -181,6 +181,7 @@ class ThreadPool {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
+  /// Wakes as many sleeping threads as a loop of so many chunks wants, or all if those are most.
   void wake(index_t chunks, int sleeping) {
     const index_t wanted = to_wake(threads(), chunks, sleeping);
     if (wanted == 0) return;

@@ -60,13 +60,14 @@ class FlatParameters {
     for (const Slot& slot : s.slots) find_matrices(slot, matrices);
     s.pieces = {{0, s.size, 0}};
     s.values = Tensor<T, D>({s.size}, T(0));
+    // Where parameters and gradients lay before goes back, though the views of matrices would keep it: blocks of their sizes
+    // would wait in vain for tensors of a training step. The buffer of the gradients may lie where the values were.
     gather_values();
-    // Where the parameters lay before, which the views would keep: blocks of their sizes would wait in vain for tensors of a
-    // training step. The buffer of the gradients may lie there.
     matrices.clear();
     release_cached(D{});
     s.gradients = Tensor<T, D>({s.size}, T(0));
-    if (gather_gradients()) release_cached(D{});
+    gather_gradients();
+    release_cached(D{});
   }
 
   /// [size()]: the parameters with the gaps between them.
@@ -190,19 +191,15 @@ class FlatParameters {
       slot.var.set_value(value);
     }
   }
-  /// Whether any lay elsewhere.
-  bool gather_gradients() const {
-    bool moved = false;
+  void gather_gradients() const {
     for (const Slot& slot : state_->slots) {
       const auto& own = slot.var.grad();
       if (own.data() == state_->gradients.data() + slot.begin) continue;
       const auto gradient = slot.view_of(state_->gradients);
-      moved = moved || !own.empty();
       if (own.empty()) gradient.fill(T(0));
       else gradient.assign(own);
       slot.var.set_grad_buffer(gradient);
     }
-    return moved;
   }
 
   /// Sorts a parameter, which is not in the buffer yet: what matrices it is made of, or that it is made of none.
