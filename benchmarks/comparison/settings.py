@@ -11,6 +11,10 @@ from .worker import Worker
 
 NOTEBOOKS = ("notebook0", "notebook1", "notebook2", "notebook3", "notebook4")
 NETWORKS = (*NOTEBOOKS, "tiny", "base")
+ATTEND = {"attend": "float", "attend bfloat16": "bf16", "attend double": "double"}  # sides of a step, and what the program calls them
+PYTORCH = ("eager", "compile", "eager-bfloat16", "compile-bfloat16")
+MARIAN = "Marian"
+OPTIONAL = ("attend bfloat16", *PYTORCH[1:], MARIAN)  # sides that may be left out
 
 
 @dataclass

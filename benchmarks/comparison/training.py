@@ -10,16 +10,16 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from . import data, machine, report
-from .settings import Ceiling, Settings
+from .settings import ATTEND, MARIAN, PYTORCH, Ceiling, Settings
 from .worker import Worker, WorkerError, python_worker, settle
 
 EXACT = 1e-9  # in double precision: of losses, and of gradients in the norm of each tensor, relative
 TOLERANCE = 2e-5  # the same in float32
 LENIENCE = 3.0  # times PyTorch's own worst error in float32, where a network makes more of rounding
+# The same where about one of the network's 16 million units lies so near the bend of its ReLU that rounding decides, in attend or
+# in PyTorch: one of the n units of a layer makes about 1 / sqrt(n) of its gradient, here 9e-4.
+AT_THE_BEND = {"notebook4": 3e-3}
 
-ATTEND = {"attend": "float", "attend bfloat16": "bf16", "attend double": "double"}  # sides, and what the program calls them
-PYTORCH = ("eager", "compile", "eager-bfloat16", "compile-bfloat16")
-MARIAN = "Marian"
 OF_MARIAN = ("tiny", "base")  # the networks that Marian has too
 
 Clock = list[float]  # seconds, one a round
@@ -169,7 +169,7 @@ def compare(settings: Settings, sides: Sides, case: Case) -> None:
     sides.errors = max(errors["attend"].values()), max(errors["eager"].values())
     for side, of_loss, of_gradients in (
         ("attend double", EXACT, EXACT),
-        ("attend", max(TOLERANCE, LENIENCE * losses["eager"]), max(TOLERANCE, LENIENCE * sides.errors[1])),
+        ("attend", max(TOLERANCE, LENIENCE * losses["eager"]), max(AT_THE_BEND.get(case.name, TOLERANCE), LENIENCE * sides.errors[1])),
     ):
         if not losses[side] <= of_loss:
             raise WorkerError(f"the loss of {side} is {found[side][0]}, PyTorch's in double precision {loss}")
