@@ -92,11 +92,23 @@ Multiply eigen() {
 #endif
 }
 
-/// OpenBLAS, if the system has it, found when the program runs; else empty.
-Multiply openblas() {
-  void* library = nullptr;
+/// OpenBLAS, if the system has it, found when the program runs; else null.
+void* openblas_library() {
   for (const char* name : {"libopenblas.so.0", "libopenblas.so", "libopenblas.dylib"})
-    if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  return nullptr;
+}
+
+/// Its name for the processor that it takes this one for; "" if there is no OpenBLAS.
+std::string openblas_core() {
+  void* library = openblas_library();
+  const auto name = library ? reinterpret_cast<char* (*)()>(dlsym(library, "openblas_get_corename")) : nullptr;
+  return name ? name() : "";
+}
+
+/// Its product; else empty.
+Multiply openblas() {
+  void* library = openblas_library();
   if (!library) return {};
   // The arguments of cblas_sgemm and openblas_set_num_threads, from OpenBLAS's cblas.h.
   using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
@@ -175,7 +187,9 @@ Json time(const Library& library, const Json& request) {
 void products(Arguments arguments) {
   if (arguments.size() != 1) throw ValueError("attend_compare products: expected LIBRARY");
   const Library chosen = library(arguments[0]);
-  serve({{"available", static_cast<bool>(chosen.multiply)}}, [&](const Json& request) -> Json { return time(chosen, request); });
+  Json ready = {{"available", static_cast<bool>(chosen.multiply)}};
+  if (arguments[0] == "openblas") ready["core"] = openblas_core();
+  serve(ready, [&](const Json& request) -> Json { return time(chosen, request); });
 }
 
 }  // namespace compare
