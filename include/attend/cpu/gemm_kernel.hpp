@@ -163,6 +163,8 @@ template <class T, int R, int V, bool APacked>
 #pragma GCC unroll 16
       for (index_t line = 0; line < V * static_cast<index_t>(sizeof(Vector<T>)); line += 64) fetch(b, ahead + line);
     }
+    if constexpr (!APacked && R > 4)
+      if (row_step == 1) fetch(from, 64);  // of a transposed a, where the next tile's numbers lie
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) {
       row[v] = load<T>(b + v / tile_vectors * panel_step + v % tile_vectors * W);
