@@ -147,6 +147,7 @@ template <class T, int R, int V, bool APacked>
   T* c = outcome.c;
   const index_t ldc = outcome.ldc;
   const index_t row_step = APacked ? 1 : a.row_step, k_step = APacked ? packed_rows<T> : a.column_step;
+  const bool turned = row_step == 1 && k >= 64;  // transposed, and too deep to stay in the first-level cache
   Vector<T> sum[R][V] = {};
   const T* from = a.data;
   // c is wanted at the end of the sums. Tiles of the longest vectors, which write most of it, wait for it after short sums too.
@@ -164,7 +165,7 @@ template <class T, int R, int V, bool APacked>
       for (index_t line = 0; line < V * static_cast<index_t>(sizeof(Vector<T>)); line += 64) fetch(b, ahead + line);
     }
     if constexpr (!APacked && R > 4)
-      if (row_step == 1) fetch(from, 64);  // of a transposed a, where the next tile's numbers lie
+      if (turned) fetch(from, (2 * R - 1) * static_cast<index_t>(sizeof(T)));  // the last number of the next tile
 #pragma GCC unroll 16
     for (int v = 0; v < V; ++v) {
       row[v] = load<T>(b + v / tile_vectors * panel_step + v % tile_vectors * W);
